@@ -1,0 +1,80 @@
+# Everything sets itself up: git, make and Python 3.11 or newer are enough.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+PROTOS := $(wildcard proto/timerd/v1/*.proto)
+# The folders with Python code of ours, as far as they exist.
+CODE := $(wildcard timerd tests benchmarks examples .ci/*.py)
+TESTS ?=
+LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test lint $(LINTS) format proto bench models wheel clean
+
+help:
+	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
+	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
+	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
+	@echo "make format   let ruff arrange the code"
+	@echo "make proto    regenerate timerd/v1 from proto/"
+	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
+	@echo "make bench    measure; prints the figures of the README"
+	@echo "make wheel    build the wheel into dist/ and look into it"
+	@echo "make venv     set up .venv only"
+
+venv: $(BIN)/.dev
+
+# What a user gets.
+$(BIN)/.base: pyproject.toml
+	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "timerd needs Python 3.11 or newer. Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@test -x $(BIN)/python || { echo "setting up .venv ..."; "$(PYTHON)" -m venv .venv; } || \
+	  { rm -rf .venv; echo "Python's venv module is missing: install python3-venv and try again." >&2; exit 1; }
+	@echo "installing timerd into .venv (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+# What a developer gets.
+$(BIN)/.dev: $(BIN)/.base
+	@echo "installing the developer tools into .venv (once) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(BIN)/.base
+	@$(BIN)/timerd demo
+
+test: $(BIN)/.dev
+	@$(BIN)/python -m pytest $(TESTS)
+
+# `make -k lint` shows the findings of all of them.
+lint: $(LINTS)
+$(LINTS): $(BIN)/.dev
+lint-ruff:
+	$(BIN)/ruff check .
+lint-format:
+	$(BIN)/ruff format --check .
+lint-types:
+	$(BIN)/mypy --strict $(CODE)
+lint-imports:
+	$(BIN)/lint-imports --no-cache
+lint-sizes:
+	$(BIN)/python .ci/style.py
+lint-proto:
+	$(BIN)/python .ci/proto_rules.py
+
+format: $(BIN)/.dev
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+proto: $(BIN)/.dev
+	@$(BIN)/python .ci/proto_rules.py --write
+
+bench: $(BIN)/.dev
+	@$(BIN)/python -m benchmarks
+
+models: $(BIN)/.dev
+	@$(BIN)/python -m pytest -m models tests/models
+
+wheel: $(BIN)/.dev
+	@$(BIN)/python .ci/wheel.py
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
