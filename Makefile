@@ -74,7 +74,7 @@ models: $(BIN)/.dev
 	@$(BIN)/python -m pytest -m models tests/models
 
 wheel: $(BIN)/.dev
-	@$(BIN)/python .ci/wheel.py
+	@$(BIN)/python .ci/wheel_check.py
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

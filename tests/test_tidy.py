@@ -1,0 +1,148 @@
+"""The house keeps itself in order: sizes, names, imports and leftovers are findings, not matters of taste."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import style
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "timerd"
+MODULES = sorted(style.modules(PACKAGE))
+PURE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in ("core", "model")]
+SDK = [path for path in MODULES if path.name in ("client.py", "worker.py") or "sdk" in path.relative_to(PACKAGE).parts]
+
+BANNED_WORDS = {"manager", "managers", "helper", "helpers", "util", "utils", "base"}
+IMPURE = {
+    "asyncio", "concurrent", "grpc", "logging", "multiprocessing", "os", "random", "secrets", "select", "selectors",
+    "signal", "socket", "sqlite3", "subprocess", "threading", "time", "uuid",
+}  # fmt: skip
+SDK_MAY_IMPORT = {"google", "grpc", "grpc_status"} | sys.stdlib_module_names
+SDK_OWN = ("timerd.v1", "timerd.client", "timerd.worker", "timerd.sdk")
+# A letter in brackets keeps this line from being a finding.
+LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b|place[h]older|/(?:hom[e]|roo[t])/\w")
+READ = ("timerd", "tests", "proto", "docs", "examples", "benchmarks", ".ci")
+
+
+def place(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def parse(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def words(name: str) -> set[str]:
+    """The words of a CamelCase or snake_case name, in lower case."""
+    return {word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+", name)}
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """The full names of what a module imports, also within functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def defined_names(path: Path) -> Iterator[str]:
+    yield path.stem
+    for node in ast.walk(parse(path)):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+
+
+def texts() -> Iterator[Path]:
+    yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in (".md", ".toml", ".yaml"))
+    for folder in READ:
+        for path in sorted((ROOT / folder).rglob("*")):
+            if path.is_file() and path.suffix in (".py", ".md", ".proto", ".sh", ".pml", ""):
+                yield path
+
+
+def test_sizes_and_annotations_stay_within_limits() -> None:
+    figures = style.measure(PACKAGE)
+    beyond = [
+        f"{name}: {value} > {limit} {where}" for name, value, limit, where in style.rows(figures) if value > limit
+    ]
+    assert beyond == []
+
+
+def test_names_say_what_a_thing_is() -> None:
+    found = [f"{place(path)} {name}" for path in MODULES for name in defined_names(path) if words(name) & BANNED_WORDS]
+    assert found == []
+
+
+def test_names_are_split_into_words() -> None:
+    assert words("HTTPBaseServer") == {"http", "base", "server"}
+    assert words("lock_manager") == {"lock", "manager"}
+    assert not words("DatabaseFromBase64") & BANNED_WORDS
+
+
+def test_each_module_opens_with_what_it_is_for() -> None:
+    silent = [place(path) for path in MODULES if path.read_text().strip() and not ast.get_docstring(parse(path))]
+    assert silent == []
+
+
+def test_core_and_model_import_nothing_that_acts() -> None:
+    found = [f"{place(path)} {name}" for path in PURE for name in imports(parse(path)) if name.split(".")[0] in IMPURE]
+    assert found == []
+
+
+def test_core_and_model_read_no_clock() -> None:
+    clocks = {"now", "utcnow", "today"}
+    calls = [
+        f"{place(path)}:{node.lineno}"
+        for path in PURE
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in clocks
+    ]
+    assert calls == []
+
+
+def test_sdk_imports_only_grpc_protobuf_and_the_generated_code() -> None:
+    def allowed(name: str) -> bool:
+        return name.startswith(SDK_OWN) or name.partition(".")[0] in SDK_MAY_IMPORT
+
+    found = [f"{place(path)} {name}" for path in SDK for name in imports(parse(path)) if not allowed(name)]
+    assert SDK
+    assert found == []
+
+
+def test_importing_the_sdk_loads_no_server() -> None:
+    heavy = (
+        "numpy",
+        "sqlite3",
+        "typer",
+        "rich",
+        "timerd.core",
+        "timerd.adapters",
+        "timerd.services",
+        "timerd.bootstrap",
+    )
+    program = f"import sys, timerd; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_nothing_is_left_over() -> None:
+    found = [
+        f"{place(path)}:{number} {line.strip()}"
+        for path in texts()
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if LEFTOVER.search(line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("halves", [("# TO", "DO later"), ("a place", "holder"), ("see /home", "/someone")])
+def test_leftovers_are_recognised(halves: tuple[str, str]) -> None:
+    assert LEFTOVER.search("".join(halves))
