@@ -1,0 +1,53 @@
+"""What a worker acknowledges with: the current row, the token of its holder, a MAC. Opaque to callers, 64 bytes.
+
+Valid on any stream to any instance, also after the stream, the server or the lease is gone.
+"""
+
+from __future__ import annotations
+
+import struct
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from timerd.model.identity import ACK_TOKEN_BYTES, MAC_BYTES, RowKey
+from timerd.model.partition import Partition
+
+# Little-endian, so that a batch of tokens is one structured array.
+TOKEN = np.dtype(
+    [
+        ("scope", "<u8"),
+        ("bucket_ms", "<i8"),
+        ("position_ms", "<i8"),
+        ("digest", "V16"),
+        ("version", "<u4"),
+        ("shard", "<u4"),
+        ("fencing_token", "<u8"),
+        ("mac", f"V{MAC_BYTES}"),
+    ]
+)
+_TOKEN = struct.Struct("<Qqq16sIIQ8s")
+
+
+class AckToken(NamedTuple):
+    partition: Partition
+    key: RowKey
+    fencing_token: int
+
+
+def batch_mac(secret: bytes, partition: Partition, fencing_token: int) -> bytes:
+    """The same for all deliveries of one holder of one partition: the digest itself is not guessable."""
+    text = b"%d.%d.%d.%d" % (*partition, fencing_token)
+    return blake2b(text, digest_size=MAC_BYTES, key=secret, person=b"timerd.ack").digest()
+
+
+def parse_token(raw: bytes | memoryview) -> AckToken:
+    """Of ACK_TOKEN_BYTES bytes; whether it is genuine says `is_genuine_token`."""
+    scope, bucket_ms, position_ms, digest, version, shard, fencing_token, _mac = _TOKEN.unpack(raw)
+    return AckToken(Partition(scope, bucket_ms, shard), RowKey(position_ms, digest, version), fencing_token)
+
+
+def is_genuine_token(raw: bytes | memoryview, secret: bytes) -> bool:
+    token = parse_token(raw)
+    return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == batch_mac(secret, token.partition, token.fencing_token)

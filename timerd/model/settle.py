@@ -1,0 +1,103 @@
+"""Settle records: what ended in a partition, appended once a second by its holder (protocol section 4).
+
+A record is immutable and is re-sent byte for byte: (partition, token, sequence) names it. A carried row's entry says
+where it went, so that a new holder can write it again when the row itself did not become durable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.task import dump_json
+
+
+class Outcome(IntEnum):
+    """How a row ended."""
+
+    ACKED = 1
+    CARRIED = 2
+    DEAD = 3
+    EXPIRED = 4
+    MOVED = 5
+    CANCELLED = 6
+    PURGED = 7
+    FORWARDED = 8  # it was written again at a later position before its OK
+
+
+class CarryReason(IntEnum):
+    RETRY = 1
+    GUARD = 2  # still in flight at the lag limit
+    BACKLOG = 3  # nobody took it
+    HAND_OVER = 4  # open at a graceful stop
+
+
+ENTRY = np.dtype([("position_ms", "<i8"), ("digest", "V16"), ("version", "<u4"), ("outcome", "u1")])
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """One row that goes on elsewhere: all that is needed to write it again."""
+
+    source: RowKey
+    reason: CarryReason
+    target: Partition
+    position_ms: int
+    version: int
+    lease_until_ms: int = 0
+    failed_at_ms: int = 0
+    last_error: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        out = asdict(self)
+        out["source"] = [self.source.position_ms, self.source.digest.hex(), self.source.version]
+        return out
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Carry:
+        position_ms, digest, version = stored["source"]
+        source = RowKey(position_ms, bytes.fromhex(digest), version)
+        rest = {k: v for k, v in stored.items() if k not in ("source", "reason", "target")}
+        return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
+
+
+@dataclass(frozen=True, slots=True)
+class SettleRecord:
+    """`entries` (n,) of ENTRY; one Carry for each entry whose outcome is CARRIED."""
+
+    partition: Partition
+    token: int
+    sequence: int
+    entries: npt.NDArray[Any]
+    carries: tuple[Carry, ...] = ()
+
+    def pack(self) -> bytes:
+        carries = dump_json([c.to_json() for c in self.carries])
+        return len(carries).to_bytes(4, "little") + carries + self.entries.tobytes()
+
+    @classmethod
+    def unpack(cls, partition: Partition, token: int, sequence: int, packed: bytes) -> SettleRecord:
+        size = int.from_bytes(packed[:4], "little")
+        carries = tuple(Carry.from_json(c) for c in json.loads(packed[4 : 4 + size]))
+        return cls(partition, token, sequence, np.frombuffer(packed, ENTRY, offset=4 + size), carries)
+
+    def outcomes(self) -> list[tuple[RowKey, Outcome]]:
+        e = self.entries
+        keys = map(RowKey, e["position_ms"].tolist(), e["digest"].tolist(), e["version"].tolist())
+        return list(zip(keys, map(Outcome, e["outcome"].tolist()), strict=True))
+
+
+def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
+    """(n,) of ENTRY."""
+    out = np.empty(len(ended), ENTRY)
+    for at, (key, outcome) in enumerate(ended):
+        out[at] = (key.position_ms, np.void(key.digest), key.version, outcome)
+    return out

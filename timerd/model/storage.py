@@ -1,0 +1,138 @@
+"""What goes to a store and what comes back: values of the ports, known to the core as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import NamedTuple
+
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey
+from timerd.model.rows import RowGroup
+from timerd.model.task import Template
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One message's rows, grouped by partition. All or nothing, in one commit."""
+
+    groups: tuple[tuple[Partition, RowGroup], ...]
+    # The message's prefix; with it a repeat is found. Empty: not remembered (carries, moves: their keys are the same).
+    prefix: bytes = b""
+    # What to answer to a repeat.
+    reply: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """`controls`: the raw control register of each partition, read *after* the rows were readable (None: no control row);
+    where it is None, `finishing` names the partition if its bucket's finishing flag was set, also read after."""
+
+    controls: Mapping[Partition, bytes | None]
+    # Names of what was written, as `RowGroup.source` of a later scan: rows that came as a hint are known by it.
+    sources: Mapping[Partition, int] = field(default_factory=dict)
+    finishing: frozenset[Partition] = frozenset()
+    # The message had been stored before: nothing was written, this is the reply of the first time.
+    repeated: bytes | None = None
+
+
+class MarkKind(IntEnum):
+    CANCELLED = 1  # value: hash of the request that cancelled
+    MOVED = 2  # value: decimal generation
+    FORWARD = 3  # value: decimal position the row was written again at
+    PURGED = 4
+    ACKED = 5  # ended by an ack that came when no holder had the row
+
+
+class Mark(NamedTuple):
+    """Set on a row, known or not, and never taken back. The first value of a kind wins."""
+
+    partition: Partition
+    key: RowKey
+    kind: MarkKind
+    value: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on rows of the
+    range that became readable since the cursor (also on rows that do not exist). Go on with `cursor` while not `done`. An engine
+    without cursors answers 0. `RowGroup.source` is the name that `Appended.sources` gave to what was written together."""
+
+    groups: Sequence[RowGroup]
+    marks: Sequence[Mark]
+    cursor: int
+    done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Rows of one digest in one partition at one position (all versions), and the marks on them."""
+
+    rows: RowGroup
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BucketEntry:
+    """The catalogue: a bucket that exists."""
+
+    scope: int
+    bucket_ms: int
+    shard_count: int
+    finishing: bool
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A task that ended without an ack. `task_id` is the 44-byte id."""
+
+    task_id: bytes
+    key: RowKey
+    partition: Partition
+    template: Template
+    fire_at_ms: int
+    died_at_ms: int
+    attempts: int
+    last_error: str
+    payload: bytes
+    row_key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFacts:
+    """What `timerd doctor` shows of a store."""
+
+    name: str
+    durability: str
+    used_bytes: int
+    free_bytes: int
+    schema_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cas:
+    """Set `key` to `value` if it is `expected` now (None: absent)."""
+
+    key: RegisterKey
+    expected: bytes | None
+    value: bytes
+    # The register may be forgotten after it; 0 = never.
+    expires_at_ms: int = 0
+
+
+class CasStatus(IntEnum):
+    APPLIED = 1
+    REFUSED = 2
+    UNKNOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class CasResult:
+    """`current`: what is there now, where REFUSED. UNKNOWN decides nothing until a serial `read` settles it."""
+
+    status: CasStatus
+    current: bytes | None = None

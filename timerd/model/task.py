@@ -1,0 +1,101 @@
+"""What a task carries besides its place: the template it shares with its batch, and what only some tasks have."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from functools import cached_property, lru_cache
+from typing import Any
+
+from timerd.model.partition import scope_of
+
+MAX_PAYLOAD_BYTES = 1 << 20
+MAX_BATCH_TASKS = 10_000
+MAX_PRIORITY = 10
+HORIZON_MS = 100 * 366 * 86_400_000
+# A level of priority is worth so much waiting (protocol section 6).
+PRIORITY_MS = 64_000
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Attempt n+1 follows attempt n after min(initial * multiplier^(n-1), max), less up to `jitter` of it."""
+
+    max_attempts: int = 20
+    initial_backoff_ms: int = 1_000
+    multiplier: float = 2.0
+    max_backoff_ms: int = 3_600_000
+    jitter: float = 0.1
+    attempt_timeout_ms: int = 3_600_000
+
+
+@dataclass(frozen=True)
+class Template:
+    """What the tasks of one message have in common."""
+
+    namespace: str
+    queue: str
+    priority: int = 0
+    labels: tuple[tuple[str, str], ...] = ()
+    content_type: str = ""
+    retry: RetryPolicy = RetryPolicy()
+    # 0 = never.
+    expire_at_ms: int = 0
+    soft_expire_at_ms: int = 0
+    traceparent: str = ""
+
+    @cached_property
+    def scope(self) -> int:
+        return scope_of(self.namespace, self.queue)
+
+    def to_json(self) -> dict[str, Any]:
+        """Without what has its default, so that a stored group of single tasks stays small."""
+        plain = _default_template()
+        changed = {
+            f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(plain, f.name)
+        }
+        if "retry" in changed:
+            changed["retry"] = asdict(self.retry)
+        return changed
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Template:
+        values = dict(stored)
+        values["labels"] = tuple((k, v) for k, v in values.get("labels", ()))
+        values["retry"] = RetryPolicy(**values.get("retry", {}))
+        return cls(**{"namespace": "", "queue": "", **values})
+
+
+@lru_cache(maxsize=1)
+def _default_template() -> Template:
+    return Template("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """What few tasks have: a key, a place that is not their home, a history."""
+
+    key: str = ""
+    # The place in the task id, where the row does not live there (moved, retried). -1 = it lives there.
+    home_position_ms: int = -1
+    home_shard: int = 0
+    last_error: str = ""
+    # The delivery of the previous attempt is still with a worker until then: a row under a live lease does not fire.
+    lease_until_ms: int = 0
+    # Attempts used up in earlier generations' rows are not counted; these are the deliveries in all.
+    deliveries: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> Extra:
+        return cls(**stored)
+
+
+NO_EXTRA = Extra()
+
+
+def dump_json(value: object) -> bytes:
+    """The one JSON form of everything stored."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

@@ -1,0 +1,129 @@
+"""READ FIRST. What timerd needs from the world, as guarantees; adapters say how.
+
+Two kinds of storage, never mixed (protocol section 1): **Rows** are plain, additive writes; **Registers** change only by
+compare-and-set. "No plain write on a compare-and-set table" thus holds by type, and the unknown outcome is handled once.
+Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey
+from timerd.model.settle import SettleRecord
+from timerd.model.storage import (
+    Append,
+    Appended,
+    BucketEntry,
+    Cas,
+    CasResult,
+    CasStatus,
+    DeadLetter,
+    Found,
+    Mark,
+    MarkKind,
+    Page,
+    StoreFacts,
+)
+
+__all__ = [
+    "Append",
+    "Appended",
+    "BucketEntry",
+    "Cas",
+    "CasResult",
+    "CasStatus",
+    "Clock",
+    "DeadLetter",
+    "Found",
+    "Mark",
+    "MarkKind",
+    "Page",
+    "Registers",
+    "Rows",
+    "Store",
+    "StoreFacts",
+]
+
+
+class Rows(Protocol):
+    """Plain writes. Every method raises StoreUnavailable (nothing written) or StoreUnknown (unknown)."""
+
+    async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
+        """Stores each message's rows durably; what came back was read after they were readable. Announces new buckets in
+        the catalogue first. A row that exists already (same partition, position, digest, version) is kept as it is."""
+
+    async def scan(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
+    ) -> Page:
+        """Rows with lo_ms <= position < hi_ms that became readable since `cursor` (0 = all), about `limit_bytes` of them.
+        Sees every row whose append was acknowledged before the call. Not ordered between groups."""
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        """For each (position_ms, digest): its rows and marks, possibly none."""
+
+    async def mark(self, marks: Sequence[Mark]) -> None:
+        """Durable marks on rows that may not exist."""
+
+    async def settle(self, records: Sequence[SettleRecord]) -> None:
+        """Appends records; one that exists already is kept."""
+
+    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
+        """All records of the partition in the order of (token, sequence)."""
+
+    async def drop(self, partition: Partition) -> None:
+        """Forgets rows, marks and settle records of the partition as a whole."""
+
+    async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
+        """Buckets with lo_ms <= bucket_ms < hi_ms, oldest first; of all scopes where `scope` is None."""
+
+    async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
+        """Sets the `finishing` flag (it stays), or with `finished` also records that the bucket is done."""
+
+    async def bury(self, letters: Sequence[DeadLetter]) -> None:
+        """Stores dead letters; one with the same task_id replaces the older."""
+
+    async def dead(
+        self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
+    ) -> Sequence[DeadLetter]:
+        """Dead letters of a queue (all queues where empty) by (died_at_ms, task_id); `after` = died_at_ms (8 bytes,
+        big-endian) + task_id of the last one seen."""
+
+    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        """Removes dead letters and returns those that were there."""
+
+    async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
+        """Adds to the counts per (namespace, queue, minute_ms): about how many tasks are due in that minute."""
+
+    async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
+        """minute_ms -> about how many tasks of the queue (all queues where empty)."""
+
+    async def facts(self) -> StoreFacts: ...
+
+    async def close(self) -> None: ...
+
+
+class Registers(Protocol):
+    """Compare-and-set only."""
+
+    async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        """Each change on its own; never raises for an outcome."""
+
+    async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
+        """Serial reads: see every change that was applied before."""
+
+
+class Store(Rows, Registers, Protocol):
+    """An engine that has both, as all of ours do."""
+
+
+class Clock(Protocol):
+    """Facts about time; core/engine_clock.py decides what the time is."""
+
+    def wall_ms(self) -> float:
+        """Milliseconds since the epoch by the wall clock, with a fraction."""
+
+    def boot_ms(self) -> float:
+        """Milliseconds of a clock that counts suspend and is never stepped."""

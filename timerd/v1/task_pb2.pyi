@@ -1,0 +1,182 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    TASK_STATE_UNSPECIFIED: _ClassVar[TaskState]
+    TASK_STATE_PENDING: _ClassVar[TaskState]
+    TASK_STATE_IN_FLIGHT: _ClassVar[TaskState]
+    TASK_STATE_ACKED: _ClassVar[TaskState]
+    TASK_STATE_CANCELLED: _ClassVar[TaskState]
+    TASK_STATE_DEAD: _ClassVar[TaskState]
+    TASK_STATE_EXPIRED: _ClassVar[TaskState]
+    TASK_STATE_PURGED: _ClassVar[TaskState]
+    TASK_STATE_FINISHED: _ClassVar[TaskState]
+    TASK_STATE_RETRYING: _ClassVar[TaskState]
+
+class ItemOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    ITEM_OUTCOME_UNSPECIFIED: _ClassVar[ItemOutcome]
+    ITEM_OUTCOME_STORED: _ClassVar[ItemOutcome]
+    ITEM_OUTCOME_NOT_STORED: _ClassVar[ItemOutcome]
+    ITEM_OUTCOME_UNKNOWN: _ClassVar[ItemOutcome]
+    ITEM_OUTCOME_KEPT: _ClassVar[ItemOutcome]
+
+class CancelOutcome(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CANCEL_OUTCOME_UNSPECIFIED: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_CANCELLED: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_ALREADY_FIRED: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_IN_FLIGHT: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_ALREADY_CANCELLED: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_FINISHED: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_NOT_FOUND: _ClassVar[CancelOutcome]
+    CANCEL_OUTCOME_PENDING: _ClassVar[CancelOutcome]
+
+class ConflictPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    CONFLICT_POLICY_UNSPECIFIED: _ClassVar[ConflictPolicy]
+    CONFLICT_POLICY_KEEP: _ClassVar[ConflictPolicy]
+    CONFLICT_POLICY_REPLACE: _ClassVar[ConflictPolicy]
+    CONFLICT_POLICY_REJECT: _ClassVar[ConflictPolicy]
+TASK_STATE_UNSPECIFIED: TaskState
+TASK_STATE_PENDING: TaskState
+TASK_STATE_IN_FLIGHT: TaskState
+TASK_STATE_ACKED: TaskState
+TASK_STATE_CANCELLED: TaskState
+TASK_STATE_DEAD: TaskState
+TASK_STATE_EXPIRED: TaskState
+TASK_STATE_PURGED: TaskState
+TASK_STATE_FINISHED: TaskState
+TASK_STATE_RETRYING: TaskState
+ITEM_OUTCOME_UNSPECIFIED: ItemOutcome
+ITEM_OUTCOME_STORED: ItemOutcome
+ITEM_OUTCOME_NOT_STORED: ItemOutcome
+ITEM_OUTCOME_UNKNOWN: ItemOutcome
+ITEM_OUTCOME_KEPT: ItemOutcome
+CANCEL_OUTCOME_UNSPECIFIED: CancelOutcome
+CANCEL_OUTCOME_CANCELLED: CancelOutcome
+CANCEL_OUTCOME_ALREADY_FIRED: CancelOutcome
+CANCEL_OUTCOME_IN_FLIGHT: CancelOutcome
+CANCEL_OUTCOME_ALREADY_CANCELLED: CancelOutcome
+CANCEL_OUTCOME_FINISHED: CancelOutcome
+CANCEL_OUTCOME_NOT_FOUND: CancelOutcome
+CANCEL_OUTCOME_PENDING: CancelOutcome
+CONFLICT_POLICY_UNSPECIFIED: ConflictPolicy
+CONFLICT_POLICY_KEEP: ConflictPolicy
+CONFLICT_POLICY_REPLACE: ConflictPolicy
+CONFLICT_POLICY_REJECT: ConflictPolicy
+
+class RetryPolicy(_message.Message):
+    __slots__ = ("max_attempts", "initial_backoff", "multiplier", "max_backoff", "jitter", "attempt_timeout")
+    MAX_ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    INITIAL_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    MULTIPLIER_FIELD_NUMBER: _ClassVar[int]
+    MAX_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    JITTER_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    max_attempts: int
+    initial_backoff: _duration_pb2.Duration
+    multiplier: float
+    max_backoff: _duration_pb2.Duration
+    jitter: float
+    attempt_timeout: _duration_pb2.Duration
+    def __init__(self, max_attempts: _Optional[int] = ..., initial_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., multiplier: _Optional[float] = ..., max_backoff: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter: _Optional[float] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class TaskTemplate(_message.Message):
+    __slots__ = ("queue", "labels", "content_type", "priority", "retry", "expire_time", "soft_expire_time", "traceparent", "on_conflict", "ordering_key")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SOFT_EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    ON_CONFLICT_FIELD_NUMBER: _ClassVar[int]
+    ORDERING_KEY_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    labels: _containers.ScalarMap[str, str]
+    content_type: str
+    priority: int
+    retry: RetryPolicy
+    expire_time: _timestamp_pb2.Timestamp
+    soft_expire_time: _timestamp_pb2.Timestamp
+    traceparent: str
+    on_conflict: ConflictPolicy
+    ordering_key: str
+    def __init__(self, queue: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., traceparent: _Optional[str] = ..., on_conflict: _Optional[_Union[ConflictPolicy, str]] = ..., ordering_key: _Optional[str] = ...) -> None: ...
+
+class Task(_message.Message):
+    __slots__ = ("task_id", "namespace", "queue", "fire_time", "state", "payload", "content_type", "labels", "priority", "key", "expire_time", "soft_expire_time", "retry", "traceparent", "attempt", "last_error")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    SOFT_EXPIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LAST_ERROR_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    namespace: str
+    queue: str
+    fire_time: _timestamp_pb2.Timestamp
+    state: TaskState
+    payload: bytes
+    content_type: str
+    labels: _containers.ScalarMap[str, str]
+    priority: int
+    key: str
+    expire_time: _timestamp_pb2.Timestamp
+    soft_expire_time: _timestamp_pb2.Timestamp
+    retry: RetryPolicy
+    traceparent: str
+    attempt: int
+    last_error: str
+    def __init__(self, task_id: _Optional[str] = ..., namespace: _Optional[str] = ..., queue: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[TaskState, str]] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., soft_expire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., retry: _Optional[_Union[RetryPolicy, _Mapping]] = ..., traceparent: _Optional[str] = ..., attempt: _Optional[int] = ..., last_error: _Optional[str] = ...) -> None: ...
+
+class Problem(_message.Message):
+    __slots__ = ("code", "message", "reason", "retry_after_ms", "field")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    RETRY_AFTER_MS_FIELD_NUMBER: _ClassVar[int]
+    FIELD_FIELD_NUMBER: _ClassVar[int]
+    code: int
+    message: str
+    reason: str
+    retry_after_ms: int
+    field: str
+    def __init__(self, code: _Optional[int] = ..., message: _Optional[str] = ..., reason: _Optional[str] = ..., retry_after_ms: _Optional[int] = ..., field: _Optional[str] = ...) -> None: ...

@@ -1,0 +1,175 @@
+from timerd.v1 import task_pb2 as _task_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class SettleAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    SETTLE_ACTION_UNSPECIFIED: _ClassVar[SettleAction]
+    SETTLE_ACTION_ACK: _ClassVar[SettleAction]
+    SETTLE_ACTION_NACK: _ClassVar[SettleAction]
+    SETTLE_ACTION_REJECT: _ClassVar[SettleAction]
+SETTLE_ACTION_UNSPECIFIED: SettleAction
+SETTLE_ACTION_ACK: SettleAction
+SETTLE_ACTION_NACK: SettleAction
+SETTLE_ACTION_REJECT: SettleAction
+
+class WorkRequest(_message.Message):
+    __slots__ = ("open", "credit", "settle", "extend")
+    OPEN_FIELD_NUMBER: _ClassVar[int]
+    CREDIT_FIELD_NUMBER: _ClassVar[int]
+    SETTLE_FIELD_NUMBER: _ClassVar[int]
+    EXTEND_FIELD_NUMBER: _ClassVar[int]
+    open: Open
+    credit: Credit
+    settle: Settle
+    extend: Extend
+    def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
+
+class Open(_message.Message):
+    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    RESUME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    worker: str
+    credits: _containers.RepeatedCompositeFieldContainer[Credit]
+    lease_ms: int
+    resume: bytes
+    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ...) -> None: ...
+
+class Credit(_message.Message):
+    __slots__ = ("queue", "tasks")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    tasks: int
+    def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
+
+class Settle(_message.Message):
+    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    DELAY_MS_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    action: SettleAction
+    ack_tokens: bytes
+    delay_ms: int
+    error: str
+    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+
+class Extend(_message.Message):
+    __slots__ = ("ack_tokens",)
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ack_tokens: bytes
+    def __init__(self, ack_tokens: _Optional[bytes] = ...) -> None: ...
+
+class WorkResponse(_message.Message):
+    __slots__ = ("opened", "deliver", "confirmed", "go_away", "extended")
+    OPENED_FIELD_NUMBER: _ClassVar[int]
+    DELIVER_FIELD_NUMBER: _ClassVar[int]
+    CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    GO_AWAY_FIELD_NUMBER: _ClassVar[int]
+    EXTENDED_FIELD_NUMBER: _ClassVar[int]
+    opened: Opened
+    deliver: Deliver
+    confirmed: SettleConfirmed
+    go_away: GoAway
+    extended: Extended
+    def __init__(self, opened: _Optional[_Union[Opened, _Mapping]] = ..., deliver: _Optional[_Union[Deliver, _Mapping]] = ..., confirmed: _Optional[_Union[SettleConfirmed, _Mapping]] = ..., go_away: _Optional[_Union[GoAway, _Mapping]] = ..., extended: _Optional[_Union[Extended, _Mapping]] = ...) -> None: ...
+
+class Opened(_message.Message):
+    __slots__ = ("server", "lease_ms", "ack_token_bytes", "lost")
+    SERVER_FIELD_NUMBER: _ClassVar[int]
+    LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKEN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    server: str
+    lease_ms: int
+    ack_token_bytes: int
+    lost: bytes
+    def __init__(self, server: _Optional[str] = ..., lease_ms: _Optional[int] = ..., ack_token_bytes: _Optional[int] = ..., lost: _Optional[bytes] = ...) -> None: ...
+
+class DeliveryTemplate(_message.Message):
+    __slots__ = ("labels", "content_type", "priority", "fencing_scope", "fencing_token")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    FENCING_SCOPE_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    labels: _containers.ScalarMap[str, str]
+    content_type: str
+    priority: int
+    fencing_scope: str
+    fencing_token: int
+    def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ...) -> None: ...
+
+class Deliver(_message.Message):
+    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATES_FIELD_NUMBER: _ClassVar[int]
+    TEMPLATE_INDEX_FIELD_NUMBER: _ClassVar[int]
+    TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_IDS_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    FIRE_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_LENGTHS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOADS_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    queue: str
+    templates: _containers.RepeatedCompositeFieldContainer[DeliveryTemplate]
+    template_index: _containers.RepeatedScalarFieldContainer[int]
+    task_ids: bytes
+    delivery_ids: bytes
+    ack_tokens: bytes
+    fire_at_ms: _containers.RepeatedScalarFieldContainer[int]
+    attempts: _containers.RepeatedScalarFieldContainer[int]
+    payload_lengths: _containers.RepeatedScalarFieldContainer[int]
+    payloads: bytes
+    late: _containers.RepeatedScalarFieldContainer[int]
+    traceparents: _containers.RepeatedScalarFieldContainer[str]
+    keys: _containers.RepeatedScalarFieldContainer[str]
+    attempt_timeout_ms: int
+    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ...) -> None: ...
+
+class SettleConfirmed(_message.Message):
+    __slots__ = ("sequence", "refused", "problem")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    refused: _containers.RepeatedScalarFieldContainer[int]
+    problem: _task_pb2.Problem
+    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+
+class Extended(_message.Message):
+    __slots__ = ("lost",)
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    lost: bytes
+    def __init__(self, lost: _Optional[bytes] = ...) -> None: ...
+
+class GoAway(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
