@@ -21,10 +21,10 @@ help:
 	@echo "make wheel    build the wheel into dist/ and look into it"
 	@echo "make venv     set up .venv only"
 
-venv: $(BIN)/.dev
+venv: .venv/.dev
 
 # What a user gets.
-$(BIN)/.base: pyproject.toml
+.venv/.base: pyproject.toml
 	@test -n "$(PYTHON)" && "$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "timerd needs Python 3.11 or newer. Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@test -x $(BIN)/python || { echo "setting up .venv ..."; "$(PYTHON)" -m venv .venv; } || \
@@ -34,20 +34,20 @@ $(BIN)/.base: pyproject.toml
 	@touch $@
 
 # What a developer gets.
-$(BIN)/.dev: $(BIN)/.base
+.venv/.dev: .venv/.base
 	@echo "installing the developer tools into .venv (once) ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(BIN)/.base
+demo: .venv/.base
 	@$(BIN)/timerd demo
 
-test: $(BIN)/.dev
+test: .venv/.dev
 	@$(BIN)/python -m pytest $(TESTS)
 
 # `make -k lint` shows the findings of all of them.
 lint: $(LINTS)
-$(LINTS): $(BIN)/.dev
+$(LINTS): .venv/.dev
 lint-ruff:
 	$(BIN)/ruff check .
 lint-format:
@@ -61,19 +61,19 @@ lint-sizes:
 lint-proto:
 	$(BIN)/python .ci/proto_rules.py
 
-format: $(BIN)/.dev
+format: .venv/.dev
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
 
-proto: $(BIN)/.dev
+proto: .venv/.dev
 	@$(BIN)/python .ci/proto_rules.py --write
 
-bench: $(BIN)/.dev
+bench: .venv/.dev
 	@$(BIN)/python -m benchmarks
 
-models: $(BIN)/.dev
+models: .venv/.dev
 	@$(BIN)/python -m pytest -m models tests/models
 
-wheel: $(BIN)/.dev
+wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py
 
 clean:
