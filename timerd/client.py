@@ -1,0 +1,62 @@
+"""Scheduling, cancelling, moving and looking at tasks: `Client` for asyncio, `SyncClient` for everything else.
+
+Single calls share one stream, and those made at the same time share a message, so a plain loop of `await
+client.schedule(...)` in many coroutines is fast. Every change carries a request_id and is repeated with the same bytes
+until it is answered or `timeout` has passed; only then does it fail, and the error says whether the outcome is known.
+"""
+
+from timerd.sdk.async_client import Client
+from timerd.sdk.errors import (
+    Aborted,
+    AccessDenied,
+    AlreadyExists,
+    FailedPrecondition,
+    InvalidTask,
+    NotFound,
+    OutcomeUnknown,
+    Overloaded,
+    TimerdError,
+    Unavailable,
+)
+from timerd.sdk.sync_client import SyncClient
+from timerd.sdk.values import (
+    CancelOutcome,
+    ConflictPolicy,
+    Count,
+    DeadLetter,
+    Item,
+    ItemOutcome,
+    PartlyStored,
+    Purged,
+    RetryPolicy,
+    Task,
+    TaskInfo,
+    TaskState,
+)
+
+__all__ = [
+    "Aborted",
+    "AccessDenied",
+    "AlreadyExists",
+    "CancelOutcome",
+    "Client",
+    "ConflictPolicy",
+    "Count",
+    "DeadLetter",
+    "FailedPrecondition",
+    "InvalidTask",
+    "Item",
+    "ItemOutcome",
+    "NotFound",
+    "OutcomeUnknown",
+    "Overloaded",
+    "PartlyStored",
+    "Purged",
+    "RetryPolicy",
+    "SyncClient",
+    "Task",
+    "TaskInfo",
+    "TaskState",
+    "TimerdError",
+    "Unavailable",
+]

@@ -1,0 +1,161 @@
+"""Scheduling, cancelling and moving: the asyncio client itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from timerd.sdk.batches import MAX_TASKS
+from timerd.sdk.bulk import Bulk, BulkItem, Progress
+from timerd.sdk.coalescing import CancelGroup, ScheduleGroup
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.link import one_target, set_target
+from timerd.sdk.lookups import Lookups
+from timerd.sdk.templates import make_template, payload_bytes
+from timerd.sdk.times import (
+    Span,
+    datetime_of_ms,
+    due_of,
+    duration_of_ms,
+    ms_of_timestamp,
+    now_ms,
+    timestamp_of_ms,
+)
+from timerd.sdk.values import CancelOutcome, ConflictPolicy, Item, RetryPolicy, Task
+from timerd.v1 import timer_service_pb2 as pb
+
+# Inside the class, `list` is the method.
+TaskList = list[Task]
+OutcomeList = list[CancelOutcome]
+
+
+class Client(Lookups):
+    """Use it as `async with Client() as client:`; safe to share between all coroutines of a loop."""
+
+    async def schedule(
+        self,
+        queue: str,
+        payload: bytes | str,
+        *,
+        at: datetime | None = None,
+        delay: Span | None = None,
+        key: str | None = None,
+        on_conflict: ConflictPolicy | str = ConflictPolicy.REJECT,
+        labels: Mapping[str, str] | None = None,
+        content_type: str = "",
+        priority: int = 0,
+        retry: RetryPolicy | None = None,
+        expire_at: datetime | None = None,
+        soft_expire_at: datetime | None = None,
+        traceparent: str = "",
+        request_id: str | None = None,
+    ) -> Task:
+        """Returns when the task is on stable storage. Give `at` (a datetime with a zone) or `delay`.
+
+        To repeat a call in another process, give it a `key`, or a `request_id` and an `at`.
+        """
+        self._open()
+        body, due = payload_bytes(payload), due_of(at, delay)
+        template = make_template(
+            queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent,
+            on_conflict if key else ConflictPolicy.UNSPECIFIED,
+        )  # fmt: skip
+        if not key and not request_id:
+            group = self._coalescer.group(template, len(body), lambda: ScheduleGroup(template, self._namespace))
+            return await group.add(body, due)
+        group = ScheduleGroup(template, self._namespace, request_id or "")
+        if key:
+            group.batch.add_item(body, due, Item(body, key=key))
+            task = group.expect()
+        else:
+            task = group.add(body, due)
+        self._send_alone(group)
+        return await task
+
+    def _send_alone(self, group: ScheduleGroup | CancelGroup) -> None:
+        request = self._session.new_request()
+        group.write(request)
+        self._session.submit(request, group.finish)
+
+    async def schedule_many(
+        self,
+        queue: str,
+        items: Iterable[BulkItem],
+        *,
+        on_conflict: ConflictPolicy | str = ConflictPolicy.REJECT,
+        labels: Mapping[str, str] | None = None,
+        content_type: str = "",
+        priority: int = 0,
+        retry: RetryPolicy | None = None,
+        expire_at: datetime | None = None,
+        soft_expire_at: datetime | None = None,
+        traceparent: str = "",
+        progress: Progress | None = None,
+    ) -> TaskList:
+        """Items are `(payload, at or delay)` or `Item`; the tasks come back in their order.
+
+        `progress` is told the number stored so far. Raises PartlyStored, with all tasks, where some are not stored.
+        """
+        self._open()
+        template = make_template(
+            queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent, on_conflict
+        )
+        return await Bulk(self._session, self._namespace, template, progress).run(items)
+
+    async def cancel(
+        self, task_id: str | None = None, *, key: str | None = None, request_id: str | None = None
+    ) -> CancelOutcome:
+        self._open()
+        one_target(task_id, key)
+        if task_id is not None and request_id is None:
+            return await self._coalescer.group("cancel", 0, lambda: CancelGroup(self._namespace)).add(task_id)
+        request = pb.CancelRequest(namespace=self._namespace, request_id=request_id or new_request_id())
+        set_target(request, task_id, key)
+        response = await self._calls("Cancel", request, pb.CancelResponse)
+        return CancelOutcome(response.outcome)
+
+    async def cancel_many(self, task_ids: Iterable[str]) -> OutcomeList:
+        """One outcome per id, in their order."""
+        self._open()
+        ids, outcomes = [*task_ids], OutcomeList()
+        for start in range(0, len(ids), MAX_TASKS):
+            group = CancelGroup(self._namespace)
+            waiting = [group.add(task_id) for task_id in ids[start : start + MAX_TASKS]]
+            self._send_alone(group)
+            outcomes += await asyncio.gather(*waiting)
+        return outcomes
+
+    async def reschedule(
+        self,
+        task_id: str | None = None,
+        *,
+        key: str | None = None,
+        at: datetime | None = None,
+        delay: Span | None = None,
+        request_id: str | None = None,
+    ) -> datetime:
+        """Gives a task another fire time, which is returned. Its id stays."""
+        self._open()
+        one_target(task_id, key)
+        due = due_of(at, delay)
+        request = self._session.new_request()
+        move = request.reschedule
+        move.namespace, move.request_id = self._namespace, request_id or new_request_id()
+        set_target(move, task_id, key)
+        if due.is_delay:
+            move.delay.CopyFrom(duration_of_ms(due.ms))
+            move.request_time.CopyFrom(timestamp_of_ms(now_ms()))
+        else:
+            move.fire_time.CopyFrom(timestamp_of_ms(due.ms))
+        response = await self._session.call(request)
+        return datetime_of_ms(ms_of_timestamp(response.reschedule.fire_time))
+
+    async def fire_now(self, task_id: str, *, request_id: str | None = None) -> datetime:
+        """Reschedules to now."""
+        self._open()
+        request = pb.FireNowRequest(
+            namespace=self._namespace, request_id=request_id or new_request_id(), task_id=task_id
+        )
+        response = await self._calls("FireNow", request, pb.FireNowResponse)
+        return datetime_of_ms(ms_of_timestamp(response.fire_time))

@@ -1,0 +1,120 @@
+"""Tasks that travel in one message: collected, then written as columns where nothing differs from task to task.
+
+The columns form is what the server takes in fastest; a message falls back to the items form only when a task has a key,
+a template of its own, or when instants and delays are mixed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Sequence
+
+from timerd.sdk.answers import read_answer
+from timerd.sdk.errors import InvalidTask
+from timerd.sdk.templates import Template
+from timerd.sdk.times import Due, duration_of_ms, now_ms, timestamp_of_ms
+from timerd.sdk.values import Answered, Item
+from timerd.v1 import timer_service_pb2 as pb
+
+MAX_TASKS = 1000
+# Below 1 MiB with everything that goes around the payloads.
+MAX_BYTES = 900 * 1024
+_TASK_BYTES = 24
+
+
+class Batch:
+    """Tasks of one template, at most MAX_TASKS and about MAX_BYTES (or one task)."""
+
+    def __init__(self, template: Template) -> None:
+        self.template = template
+        self._template = template.to_proto()
+        self._payloads: list[bytes] = []
+        self._dues = array("q")
+        self._is_delay = bytearray()
+        self._delays = 0
+        self._request_time_ms = 0
+        self._items: dict[int, Item] = {}
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._dues)
+
+    def has_room(self, payload_bytes: int) -> bool:
+        if not self._dues:
+            return True
+        return len(self._dues) < MAX_TASKS and self._bytes + payload_bytes + _TASK_BYTES <= MAX_BYTES
+
+    def add(self, payload: bytes, due: Due) -> int:
+        """The index of the task in the message."""
+        ms = due.ms
+        if due.is_delay:
+            ms += self._since_request_ms()
+            self._delays += 1
+        self._dues.append(ms)
+        self._is_delay.append(due.is_delay)
+        self._payloads.append(payload)
+        self._bytes += len(payload) + _TASK_BYTES
+        return len(self._dues) - 1
+
+    def add_item(self, payload: bytes, due: Due, item: Item) -> None:
+        """A task that differs from the template."""
+        self._items[self.add(payload, due)] = item
+
+    def _since_request_ms(self) -> int:
+        """Delays of one message count from one instant, so that a later call waits the longer by what lies between."""
+        now = now_ms()
+        if not self._request_time_ms:
+            self._request_time_ms = now
+        return max(0, now - self._request_time_ms)
+
+    def asked_ms(self) -> Sequence[int]:
+        if not self._delays:
+            return self._dues
+        return [due.ms + self._request_time_ms * due.is_delay for due in self._due_list()]
+
+    def write(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str) -> None:
+        request.namespace = namespace
+        request.request_id = request_id
+        request.template.CopyFrom(self._template)
+        if self._delays:
+            request.request_time.CopyFrom(timestamp_of_ms(self._request_time_ms))
+        if self._items or 0 < self._delays < len(self._dues):
+            self._write_items(request.items)
+        else:
+            self._write_columns(request.columns)
+
+    def _write_columns(self, columns: pb.TaskColumns) -> None:
+        (columns.delay_ms if self._delays else columns.fire_at_ms).extend(self._dues)
+        lengths = [len(payload) for payload in self._payloads]
+        same = lengths.count(lengths[0]) == len(lengths)
+        columns.payload_lengths.extend(lengths[:1] if same else lengths)
+        columns.payloads = b"".join(self._payloads)
+
+    def _write_items(self, items: pb.TaskItems) -> None:
+        for index, (payload, due) in enumerate(zip(self._payloads, self._due_list(), strict=True)):
+            written = items.items.add(payload=payload)
+            if due.is_delay:
+                written.delay.CopyFrom(duration_of_ms(due.ms))
+            else:
+                written.fire_time.CopyFrom(timestamp_of_ms(due.ms))
+            item = self._items.get(index)
+            if item is not None:
+                self._write_difference(written, item)
+
+    def _write_difference(self, written: pb.TaskItem, item: Item) -> None:
+        written.key = item.key
+        own = self.template.with_item(item)
+        if own != self.template:
+            written.template.CopyFrom(own.to_proto())
+
+    def _due_list(self) -> Iterator[Due]:
+        for ms, is_delay in zip(self._dues, self._is_delay, strict=True):
+            yield Due(ms, bool(is_delay))
+
+    def read(self, response: pb.ScheduleBatchResponse) -> Answered:
+        keys = {index: item.key for index, item in self._items.items() if item.key}
+        return read_answer(self.template.queue, response, self.asked_ms(), keys)
+
+
+def invalid_item(index: int, why: InvalidTask) -> InvalidTask:
+    return InvalidTask(f"Item {index}: {why}", reason=why.reason, field=why.field)

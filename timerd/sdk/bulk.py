@@ -1,0 +1,140 @@
+"""Many tasks at once: packed into messages, several under way, answers put back into the order of the items.
+
+The packing of the next messages overlaps with the server's work on those before it. A message that fails
+as a whole stops the feed: what is under way is waited for, and the error says what was stored. One bad task does not.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from timerd.sdk.answers import FailedTasks
+from timerd.sdk.batches import Batch, invalid_item
+from timerd.sdk.errors import InvalidTask, TimerdError
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.session import Answer, Session
+from timerd.sdk.templates import Template, payload_bytes
+from timerd.sdk.times import Due, Span, due_of, instant_ms, span_ms
+from timerd.sdk.values import Answered, Item, PartlyStored, Task
+
+BulkItem = tuple[bytes | str, datetime | Span] | Item
+Progress = Callable[[int], None]
+# Enough to keep a server busy while the next ones are packed; little enough to bound the memory.
+_MESSAGES_UNDER_WAY = 16
+
+
+def batches_of(items: Iterable[BulkItem], template: Template) -> Iterator[Batch]:
+    batch = Batch(template)
+    for index, item in enumerate(items):
+        try:
+            payload, due = _parts_of(item)
+        except InvalidTask as wrong:
+            raise invalid_item(index, wrong) from None
+        if not batch.has_room(len(payload)):
+            yield batch
+            batch = Batch(template)
+        if isinstance(item, Item) and _differs(item):
+            batch.add_item(payload, due, item)
+        else:
+            batch.add(payload, due)
+    if len(batch):
+        yield batch
+
+
+def _parts_of(item: BulkItem) -> tuple[bytes, Due]:
+    if isinstance(item, Item):
+        return payload_bytes(item.payload), due_of(item.at, item.delay)
+    try:
+        payload, wanted = item
+    except (TypeError, ValueError):
+        raise InvalidTask(f"must be (payload, at or delay) or an Item, not {item!r:.200}.", reason="INVALID") from None
+    if isinstance(wanted, datetime):
+        return payload_bytes(payload), Due(instant_ms(wanted), False)
+    return payload_bytes(payload), Due(span_ms(wanted), True)
+
+
+def _differs(item: Item) -> bool:
+    return bool(item.key) or any(
+        value is not None
+        for value in (
+            item.labels,
+            item.content_type,
+            item.priority,
+            item.retry,
+            item.expire_at,
+            item.soft_expire_at,
+            item.traceparent,
+        )
+    )
+
+
+class Bulk:
+    """One call of `schedule_many`."""
+
+    def __init__(self, session: Session, namespace: str, template: Template, progress: Progress | None) -> None:
+        self._session = session
+        self._namespace = namespace
+        self._template = template
+        self._progress = progress
+        self._slots = asyncio.Semaphore(_MESSAGES_UNDER_WAY)
+        self._under_way = 0
+        self._all_answered = asyncio.Event()
+        self._parts: list[list[Task]] = []
+        self._stored = 0
+        self._error: TimerdError | None = None
+        self._stopped = False
+
+    async def run(self, items: Iterable[BulkItem]) -> list[Task]:
+        try:
+            for batch in batches_of(items, self._template):
+                await self._slots.acquire()
+                if self._stopped:
+                    break
+                self._send(batch)
+                # The writer of the stream gets its turn between two packings.
+                await asyncio.sleep(0)
+        except InvalidTask as wrong:
+            self._error = self._error or wrong
+        while self._under_way:
+            self._all_answered.clear()
+            await self._all_answered.wait()
+        return self._outcome()
+
+    def _send(self, batch: Batch) -> None:
+        request = self._session.new_request()
+        batch.write(request.schedule, self._namespace, new_request_id())
+        part: list[Task] = []
+        self._parts.append(part)
+        self._under_way += 1
+        self._session.submit(request, lambda answer: self._on_answer(batch, part, answer))
+
+    def _on_answer(self, batch: Batch, part: list[Task], answer: Answer) -> None:
+        self._under_way -= 1
+        self._slots.release()
+        answered: Answered
+        if isinstance(answer, TimerdError):
+            self._stopped = True
+            answered = FailedTasks(self._template.queue, answer, batch.asked_ms())
+        else:
+            answered = batch.read(answer.schedule)
+        part.extend([Task(answered, index) for index in range(len(batch))])
+        self._note(part, all_stored=not isinstance(answer, TimerdError) and answer.schedule.HasField("placement"))
+        self._all_answered.set()
+
+    def _note(self, part: list[Task], all_stored: bool) -> None:
+        errors = [] if all_stored else [task.error for task in part if task.error is not None]
+        self._stored += len(part) - len(errors)
+        if errors and self._error is None:
+            self._error = errors[0]
+        if self._progress is not None:
+            self._progress(self._stored)
+
+    def _outcome(self) -> list[Task]:
+        tasks = [task for part in self._parts for task in part]
+        if self._error is None:
+            return tasks
+        if self._stored:
+            raise PartlyStored(tasks, self._error) from self._error
+        raise self._error

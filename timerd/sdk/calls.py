@@ -1,0 +1,76 @@
+"""Unary calls: reads and rare commands, repeated as the same bytes until the deadline.
+
+They go beside the session, because nobody makes ten thousand of them a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from timerd.sdk.backoff import Backoff
+from timerd.sdk.errors import TimerdError, error_of_rpc, is_retryable, timed_out
+
+Response = TypeVar("Response", bound=Message)
+Page = TypeVar("Page", bound="PageResponse")
+
+
+class PageRequest(Protocol):
+    """A request for one page."""
+
+    page_token: str
+
+
+class PageResponse(Protocol):
+    """A page and where the next one starts."""
+
+    next_page_token: str
+
+
+class Calls:
+    """The TimerService, one method by its name."""
+
+    def __init__(self, channel: grpc.aio.Channel, target: str, timeout_s: float) -> None:
+        self._channel = channel
+        self._target = target
+        self._timeout_s = timeout_s
+
+    async def __call__(self, method: str, request: Message, response_type: type[Response]) -> Response:
+        call: Any = self._channel.unary_unary(
+            f"/timerd.v1.TimerService/{method}",
+            request_serializer=None,
+            response_deserializer=response_type.FromString,
+        )
+        data = request.SerializeToString(deterministic=True)
+        loop, backoff, uncertain = asyncio.get_running_loop(), Backoff(), False
+        deadline_s = loop.time() + self._timeout_s
+        while True:
+            try:
+                return await call(data, timeout=max(0.001, deadline_s - loop.time()))  # type: ignore[no-any-return]
+            except grpc.aio.AioRpcError as failed:
+                error = error_of_rpc(failed)
+            if not is_retryable(error):
+                raise error
+            uncertain = uncertain or not error.reason
+            await self._rest(error, uncertain, backoff, deadline_s - loop.time())
+
+    async def _rest(self, error: TimerdError, uncertain: bool, backoff: Backoff, left_s: float) -> None:
+        wait_s = max(error.retry_after or 0.0, backoff.next_s())
+        if wait_s >= left_s:
+            raise timed_out(error, uncertain, self._timeout_s, self._target)
+        await asyncio.sleep(wait_s)
+
+
+async def pages(request: PageRequest, ask: Callable[[], Awaitable[Page]]) -> AsyncIterator[Page]:
+    """Pages until the token is empty; pages in between may be short or empty."""
+    while True:
+        page = await ask()
+        yield page
+        if not page.next_page_token:
+            return
+        request.page_token = page.next_page_token

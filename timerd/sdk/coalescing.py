@@ -1,0 +1,151 @@
+"""Calls made in one turn of the event loop that share a template (or are all cancels) travel as one message.
+
+Nobody lingers on an idle session: the message leaves at the end of the turn. On a busy one it waits for the next
+answer, so that under load messages grow instead of queues. The message has one request_id of its own; that is why a
+call with a key or a request_id of the caller's never joins.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Protocol, TypeVar
+
+from timerd.sdk.batches import MAX_TASKS, Batch
+from timerd.sdk.errors import TimerdError
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.session import Answer, Session
+from timerd.sdk.templates import Template
+from timerd.sdk.times import Due
+from timerd.sdk.values import CancelOutcome, Task
+from timerd.v1 import timer_service_pb2 as pb
+
+Value = TypeVar("Value")
+
+
+class Group(Protocol):
+    """Calls that wait for one answer."""
+
+    def has_room(self, payload_bytes: int) -> bool: ...
+    def write(self, request: pb.SessionRequest) -> None: ...
+    def finish(self, answer: Answer) -> None: ...
+
+
+AnyGroup = TypeVar("AnyGroup", bound=Group)
+
+
+class Coalescer:
+    """Groups that are still open, and when they leave."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._open: dict[Hashable, tuple[Group, float]] = {}
+        self._flush_is_due = False
+        session.on_room = self._flush_later
+
+    def group(self, key: Hashable, payload_bytes: int, make: Callable[[], AnyGroup]) -> AnyGroup:
+        """The open group of this key, with room for one more."""
+        found = self._open.get(key)
+        if found is not None and found[0].has_room(payload_bytes):
+            return found[0]  # type: ignore[return-value]
+        if found is not None:
+            self._send(key)
+        made = make()
+        self._open[key] = (made, asyncio.get_running_loop().time())
+        self._flush_later()
+        return made
+
+    def _flush_later(self) -> None:
+        if self._open and not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        for key in list(self._open):
+            if self._session.is_busy:
+                return
+            self._send(key)
+
+    def _send(self, key: Hashable) -> None:
+        group, opened_s = self._open.pop(key)
+        request = self._session.new_request()
+        group.write(request)
+        self._session.submit(request, group.finish, asyncio.get_running_loop().time() - opened_s)
+
+
+class ScheduleGroup:
+    """Single schedules with one template."""
+
+    def __init__(self, template: Template, namespace: str, request_id: str = "") -> None:
+        self.batch = Batch(template)
+        self._namespace = namespace
+        self._request_id = request_id or new_request_id()
+        self._waiting: list[asyncio.Future[Task]] = []
+
+    def has_room(self, payload_bytes: int) -> bool:
+        return self.batch.has_room(payload_bytes)
+
+    def add(self, payload: bytes, due: Due) -> asyncio.Future[Task]:
+        self.batch.add(payload, due)
+        return self.expect()
+
+    def expect(self) -> asyncio.Future[Task]:
+        task: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
+        self._waiting.append(task)
+        return task
+
+    def write(self, request: pb.SessionRequest) -> None:
+        self.batch.write(request.schedule, self._namespace, self._request_id)
+
+    def finish(self, answer: Answer) -> None:
+        if isinstance(answer, TimerdError):
+            _fail_all(self._waiting, answer)
+            return
+        answered = self.batch.read(answer.schedule)
+        for index, waiting in enumerate(self._waiting):
+            error = answered.error(index)
+            if waiting.done():
+                continue
+            if error is None:
+                waiting.set_result(Task(answered, index))
+            else:
+                waiting.set_exception(error)
+
+
+class CancelGroup:
+    """Single cancels by task_id."""
+
+    def __init__(self, namespace: str, request_id: str = "") -> None:
+        self._namespace = namespace
+        self._request_id = request_id or new_request_id()
+        self._task_ids: list[str] = []
+        self._waiting: list[asyncio.Future[CancelOutcome]] = []
+
+    def has_room(self, payload_bytes: int) -> bool:
+        return len(self._task_ids) < MAX_TASKS
+
+    def add(self, task_id: str) -> asyncio.Future[CancelOutcome]:
+        outcome: asyncio.Future[CancelOutcome] = asyncio.get_running_loop().create_future()
+        self._task_ids.append(task_id)
+        self._waiting.append(outcome)
+        return outcome
+
+    def write(self, request: pb.SessionRequest) -> None:
+        request.cancel.namespace = self._namespace
+        request.cancel.request_id = self._request_id
+        request.cancel.task_ids.extend(self._task_ids)
+
+    def finish(self, answer: Answer) -> None:
+        if isinstance(answer, TimerdError):
+            _fail_all(self._waiting, answer)
+            return
+        for waiting, outcome in zip(self._waiting, answer.cancel.outcomes, strict=True):
+            if not waiting.done():
+                waiting.set_result(CancelOutcome(outcome))
+
+
+def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_exception(error)

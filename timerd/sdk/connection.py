@@ -1,0 +1,62 @@
+"""Where the server is and how to speak to it: one gRPC channel, with or without TLS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from timerd.sdk.errors import InvalidTask
+
+DEFAULT_TARGET = "127.0.0.1:7400"
+_LOOPBACK = ("127.", "localhost", "[::1]", "unix:")
+_OPTIONS: tuple[tuple[str, int], ...] = (
+    # gRPC itself would wait up to two minutes before it looks whether a restarted server is back.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 2_000),
+    ("grpc.max_receive_message_length", 32 << 20),
+    ("grpc.max_send_message_length", 32 << 20),
+    # A connection of its own: a burst of deliveries in one client does not hold up the replies of another.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """Everything needed to open a channel; TLS where `tls` is set or any of its files is given."""
+
+    target: str = DEFAULT_TARGET
+    tls: bool = False
+    ca_file: str | Path | None = None
+    cert_file: str | Path | None = None
+    key_file: str | Path | None = None
+    tls_server_name: str = ""
+    channel_options: Sequence[tuple[str, str | int]] = ()
+
+    def open_channel(self) -> grpc.aio.Channel:
+        options = [*_OPTIONS, *self._local_options(), *self.channel_options]
+        if not (self.tls or self.ca_file or self.cert_file):
+            return grpc.aio.insecure_channel(self.target, options=options)
+        return grpc.aio.secure_channel(self.target, self._credentials(), options=options)
+
+    def _local_options(self) -> list[tuple[str, str | int]]:
+        options: list[tuple[str, str | int]] = []
+        if self.target.startswith(_LOOPBACK):
+            # An http_proxy in the environment is not meant for this machine itself.
+            options.append(("grpc.enable_http_proxy", 0))
+        if self.tls_server_name:
+            options.append(("grpc.ssl_target_name_override", self.tls_server_name))
+        return options
+
+    def _credentials(self) -> grpc.ChannelCredentials:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise InvalidTask("A client certificate needs both `cert_file` and `key_file`.", field="cert_file")
+        return grpc.ssl_channel_credentials(_read(self.ca_file), _read(self.key_file), _read(self.cert_file))
+
+
+def _read(path: str | Path | None) -> bytes | None:
+    return Path(path).read_bytes() if path is not None else None

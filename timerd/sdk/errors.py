@@ -1,0 +1,180 @@
+"""Errors of the SDK: what a caller may conclude from each.
+
+The server says two things with an error: which kind it is (the gRPC code) and, where nothing was stored, a reason. An
+error without a reason leaves the outcome unknown, and a repeat with the same request_id is safe after either (G2).
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import grpc
+
+from timerd.v1 import task_pb2
+
+# Codes that, without a reason, say only that the answer got lost.
+_LOST_ANSWER = frozenset({"UNKNOWN", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED"})
+# A new stream would be refused in the same way.
+_HOPELESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "NOT_FOUND"})
+_CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
+
+
+class TimerdError(Exception):
+    """Says in a sentence what was wrong, what is allowed and what to do."""
+
+    code: str = "UNKNOWN"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        reason: str = "",
+        retry_after: float | None = None,
+        field: str = "",
+    ) -> None:
+        super().__init__(message)
+        # Name of the gRPC status code.
+        self.code = code or type(self).code
+        # UPPER_SNAKE; empty = the outcome is unknown.
+        self.reason = reason
+        # Seconds, where the server advises a wait.
+        self.retry_after = retry_after
+        # The field of the request that was wrong.
+        self.field = field
+
+
+class InvalidTask(TimerdError, ValueError):
+    """The request breaks a rule; repeating it does not help."""
+
+    code = "INVALID_ARGUMENT"
+
+
+class NotFound(TimerdError, LookupError):
+    """There is no such task."""
+
+    code = "NOT_FOUND"
+
+
+class AlreadyExists(TimerdError):
+    """The key is in use and the policy is to reject."""
+
+    code = "ALREADY_EXISTS"
+
+
+class FailedPrecondition(TimerdError):
+    """The task has fired, ended or was cancelled."""
+
+    code = "FAILED_PRECONDITION"
+
+
+class Aborted(TimerdError):
+    """Another call won; trying again may succeed."""
+
+    code = "ABORTED"
+
+
+class Unavailable(TimerdError):
+    """The server cannot be reached, or cannot take anything in now."""
+
+    code = "UNAVAILABLE"
+
+
+class Overloaded(TimerdError):
+    """The server refused before storing anything because it has too much in hand."""
+
+    code = "RESOURCE_EXHAUSTED"
+
+
+class AccessDenied(TimerdError):
+    """The credentials are missing or do not allow it."""
+
+    code = "PERMISSION_DENIED"
+
+
+class OutcomeUnknown(TimerdError):
+    """It may or may not have happened. Repeating it with the same request_id is safe."""
+
+    code = "DEADLINE_EXCEEDED"
+
+
+_CLASS_OF_CODE: dict[str, type[TimerdError]] = {
+    "INVALID_ARGUMENT": InvalidTask,
+    "OUT_OF_RANGE": InvalidTask,
+    "NOT_FOUND": NotFound,
+    "ALREADY_EXISTS": AlreadyExists,
+    "FAILED_PRECONDITION": FailedPrecondition,
+    "ABORTED": Aborted,
+    "UNAVAILABLE": Unavailable,
+    "RESOURCE_EXHAUSTED": Overloaded,
+    "UNAUTHENTICATED": AccessDenied,
+    "PERMISSION_DENIED": AccessDenied,
+}
+
+
+class MetadataKey:
+    """Trailing metadata of a failed unary call: the parts of the status that need no further library."""
+
+    REASON: ClassVar[str] = "timerd-reason"
+    RETRY_AFTER_MS: ClassVar[str] = "timerd-retry-after-ms"
+    FIELD: ClassVar[str] = "timerd-field"
+
+
+def make_error(code: str, message: str, reason: str, retry_after_ms: int, field: str) -> TimerdError:
+    kind = _CLASS_OF_CODE.get(code, TimerdError)
+    retry_after = retry_after_ms / 1000 if retry_after_ms else None
+    return kind(message or code, code=code, reason=reason, retry_after=retry_after, field=field)
+
+
+def error_of_problem(problem: task_pb2.Problem) -> TimerdError:
+    code = _CODE_NAMES.get(problem.code, "UNKNOWN")
+    return make_error(code, problem.message, problem.reason, problem.retry_after_ms, problem.field)
+
+
+def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
+    trailing = {key.lower(): value for key, value in error.trailing_metadata() or ()}
+    retry_after_ms = _text(trailing.get(MetadataKey.RETRY_AFTER_MS))
+    return make_error(
+        error.code().name,
+        error.details() or "",
+        _text(trailing.get(MetadataKey.REASON)),
+        int(retry_after_ms) if retry_after_ms.isdigit() else 0,
+        _text(trailing.get(MetadataKey.FIELD)),
+    )
+
+
+def is_retryable(error: TimerdError) -> bool:
+    """Whether the same bytes may succeed a little later."""
+    if error.code == "UNAVAILABLE":
+        return True
+    if error.code == "RESOURCE_EXHAUSTED":
+        return error.retry_after is not None
+    return not error.reason and error.code in _LOST_ANSWER
+
+
+def is_hopeless(error: TimerdError) -> bool:
+    """Whether a stream that ended so would end so again."""
+    return error.code in _HOPELESS
+
+
+def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, target: str) -> TimerdError:
+    """The error that ends the repeats: says whether anything may have been stored."""
+    said = f" The last answer was: {last}" if last else ""
+    if uncertain:
+        return OutcomeUnknown(
+            f"timerd at {target} did not answer within {timeout_s:g} s: the outcome is unknown. "
+            f"Repeating the call with the same request_id (or the same key) is safe.{said}"
+        )
+    if last is not None and last.reason:
+        return last
+    return Unavailable(
+        f"timerd at {target} could not be reached within {timeout_s:g} s; nothing was sent. "
+        f"Check the address and that the server runs.{said}",
+        reason="NOT_SENT",
+    )
+
+
+def _text(value: str | bytes | None) -> str:
+    if value is None:
+        return ""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

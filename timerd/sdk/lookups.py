@@ -1,0 +1,134 @@
+"""Looking at tasks, and the rare commands over many of them: everything that goes as unary calls."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from timerd.sdk.calls import pages
+from timerd.sdk.filters import make_filter, set_range
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.link import Link, one_target, set_target
+from timerd.sdk.values import Count, DeadLetter, Purged, TaskInfo, TaskState
+from timerd.v1 import timer_service_pb2 as pb
+
+
+class Lookups(Link):
+    """The part of `Client` that reads, counts, purges and redrives."""
+
+    async def get(self, task_id: str | None = None, *, key: str | None = None) -> TaskInfo:
+        self._open()
+        one_target(task_id, key)
+        request = pb.GetRequest(namespace=self._namespace)
+        set_target(request, task_id, key)
+        return TaskInfo.of((await self._calls("Get", request, pb.GetResponse)).task)
+
+    async def count(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        queue: str = "",
+        states: Iterable[TaskState] = (),
+        labels: Mapping[str, str] | None = None,
+    ) -> Count:
+        """An int; without a range it comes from estimates and `estimated` is set."""
+        self._open()
+        request = pb.CountRequest(namespace=self._namespace, filter=make_filter(start, end, queue, states, labels))
+        total, estimated = 0, False
+        async for page in pages(request, lambda: self._calls("Count", request, pb.CountResponse)):
+            total += page.count
+            estimated = estimated or page.estimated
+        counted = Count(total)
+        counted.estimated = estimated
+        return counted
+
+    async def purge(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        queue: str = "",
+        states: Iterable[TaskState] = (),
+        labels: Mapping[str, str] | None = None,
+        force: bool = False,
+    ) -> Purged:
+        """Removes tasks that have not ended. Without `force` it only says how many that would be."""
+        self._open()
+        chosen = make_filter(start, end, queue, states, labels)
+        request = pb.PurgeRequest(namespace=self._namespace, filter=chosen, force=force)
+        total, dry_run = 0, not force
+
+        def ask() -> Coroutine[Any, Any, pb.PurgeResponse]:
+            request.request_id = new_request_id()
+            return self._calls("Purge", request, pb.PurgeResponse)
+
+        async for page in pages(request, ask):
+            total += page.purged
+            dry_run = page.dry_run
+        purged = Purged(total)
+        purged.dry_run = dry_run
+        return purged
+
+    async def redrive(
+        self,
+        task_ids: Iterable[str] = (),
+        *,
+        queue: str = "",
+        start: datetime | None = None,
+        end: datetime | None = None,
+        max_redriven: int = 0,
+    ) -> int:
+        """Gives dead letters a new life at once: those named, or those of a queue. Returns how many."""
+        self._open()
+        request = pb.RedriveRequest(
+            namespace=self._namespace,
+            request_id=new_request_id(),
+            task_ids=task_ids,
+            queue=queue,
+            max_redriven=max_redriven,
+        )
+        set_range(request, start, end)
+        return (await self._calls("Redrive", request, pb.RedriveResponse)).redriven
+
+    async def server_info(self) -> pb.GetServerInfoResponse:
+        self._open()
+        return await self._calls("GetServerInfo", pb.GetServerInfoRequest(), pb.GetServerInfoResponse)
+
+    async def dead_letters(
+        self,
+        queue: str = "",
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        page_size: int = 0,
+    ) -> AsyncIterator[DeadLetter]:
+        self._open()
+        request = pb.ListDeadLettersRequest(namespace=self._namespace, queue=queue, page_size=page_size)
+        set_range(request, start, end)
+        ask = self._calls
+        async for page in pages(request, lambda: ask("ListDeadLetters", request, pb.ListDeadLettersResponse)):
+            for letter in page.dead_letters:
+                yield DeadLetter.of(letter)
+
+    async def list(
+        self,
+        *,
+        start: datetime | None = None,
+        end: datetime | None = None,
+        queue: str = "",
+        states: Iterable[TaskState] = (),
+        labels: Mapping[str, str] | None = None,
+        include_payload: bool = False,
+        page_size: int = 0,
+    ) -> AsyncIterator[TaskInfo]:
+        """Tasks by fire time, oldest first: `async for task in client.list(...)`."""
+        self._open()
+        chosen = make_filter(start, end, queue, states, labels)
+        request = pb.ListRequest(
+            namespace=self._namespace, filter=chosen, include_payload=include_payload, page_size=page_size
+        )
+        async for page in pages(request, lambda: self._calls("List", request, pb.ListResponse)):
+            for task in page.tasks:
+                yield TaskInfo.of(task)

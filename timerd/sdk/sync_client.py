@@ -1,0 +1,78 @@
+"""`SyncClient`: the asyncio client's calls without await."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from timerd.sdk.async_client import Client
+from timerd.sdk.connection import DEFAULT_TARGET
+from timerd.sdk.errors import TimerdError
+from timerd.sdk.sync_twin import SHARED_LOOP, blocking, iterating
+from timerd.sdk.times import Span
+
+Result = TypeVar("Result")
+
+
+class SyncClient:
+    """`Client` without await, safe from many threads: `with SyncClient() as client:`. Takes the same arguments."""
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        namespace: str = "default",
+        timeout: Span = 30.0,
+        tls: bool = False,
+        ca_file: str | Path | None = None,
+        cert_file: str | Path | None = None,
+        key_file: str | Path | None = None,
+        tls_server_name: str = "",
+        channel_options: Sequence[tuple[str, str | int]] = (),
+    ) -> None:
+        self._client = Client(
+            target,
+            namespace=namespace,
+            timeout=timeout,
+            tls=tls,
+            ca_file=ca_file,
+            cert_file=cert_file,
+            key_file=key_file,
+            tls_server_name=tls_server_name,
+            channel_options=channel_options,
+        )
+        self._loop: asyncio.AbstractEventLoop | None = SHARED_LOOP.acquire()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._loop is not None:
+            self._run(self._client.close())
+            self._loop = None
+            SHARED_LOOP.release()
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        if self._loop is None:
+            work.close()
+            raise TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason="CLOSED")
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+    schedule = blocking(Client.schedule)
+    schedule_many = blocking(Client.schedule_many)
+    cancel = blocking(Client.cancel)
+    cancel_many = blocking(Client.cancel_many)
+    reschedule = blocking(Client.reschedule)
+    fire_now = blocking(Client.fire_now)
+    get = blocking(Client.get)
+    count = blocking(Client.count)
+    purge = blocking(Client.purge)
+    redrive = blocking(Client.redrive)
+    server_info = blocking(Client.server_info)
+    dead_letters = iterating(Client.dead_letters)
+    list = iterating(Client.list)

@@ -1,0 +1,106 @@
+"""The asyncio client for programs without asyncio: one background loop thread, shared by all of the process.
+
+Calls from many threads meet in that loop, so they are coalesced just like those of many coroutines. The twin's methods
+are made from the asyncio ones with their signatures, so the two cannot drift apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+P = ParamSpec("P")
+Result = TypeVar("Result")
+Client = TypeVar("Client")
+
+
+class BackgroundLoop:
+    """Started with its first user, stopped with its last."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+
+    def acquire(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            self._users += 1
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="timerd client", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def release(self) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._stop()
+
+    def _stop(self) -> None:
+        loop, thread = self._loop, self._thread
+        self._loop = self._thread = None
+        if loop is None or thread is None:
+            return
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+    def stop_at_exit(self) -> None:
+        """Clients that nobody closed do not keep the interpreter from leaving in order."""
+        with self._lock:
+            self._stop()
+
+
+SHARED_LOOP = BackgroundLoop()
+atexit.register(SHARED_LOOP.stop_at_exit)
+
+
+class Twin(Protocol):
+    """What a sync method needs of its object: the asyncio client and a way to run on its loop."""
+
+    _client: Any
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result: ...
+
+
+def blocking(
+    method: Callable[Concatenate[Client, P], Awaitable[Result]],
+) -> Callable[Concatenate[Any, P], Result]:
+    """The same method without await."""
+
+    @wraps(method)
+    def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+        async def work() -> Result:
+            return await method(self._client, *args, **kwargs)
+
+        return self._run(work())
+
+    return call
+
+
+def iterating(
+    method: Callable[Concatenate[Client, P], AsyncIterator[Result]],
+) -> Callable[Concatenate[Any, P], Iterator[Result]]:
+    """The same method as an ordinary iterator."""
+
+    @wraps(method)
+    def iterate(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> Iterator[Result]:
+        items = method(self._client, *args, **kwargs)
+
+        async def next_item() -> Result:
+            return await anext(items)
+
+        while True:
+            try:
+                item = self._run(next_item())
+            except StopAsyncIteration:
+                return
+            yield item
+
+    return iterate

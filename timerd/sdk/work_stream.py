@@ -1,0 +1,202 @@
+"""The Work stream of a worker: credit and settlements out, deliveries in, over as many connections as it takes.
+
+Rules that the server relies on: the first message is Open, with the tokens of everything in hand (also of what ended
+here without a confirmation), so that a broken stream costs no second delivery; unconfirmed settlements follow at once;
+the credit of a new stream is what the lanes have free, so credit is never counted twice. After GoAway nothing new is asked
+for; when what is in hand has ended, or the server leaves, the worker connects again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from timerd.sdk.backoff import Backoff
+from timerd.sdk.deliveries import DeliveredBatch
+from timerd.sdk.duplex import Duplex, StreamCall
+from timerd.sdk.errors import TimerdError, is_hopeless
+from timerd.sdk.lanes import Lane
+from timerd.sdk.leases import Hold, InHand
+from timerd.sdk.settling import Settler
+from timerd.sdk.verdicts import Verdict
+from timerd.v1 import work_service_pb2 as pb
+
+log = logging.getLogger("timerd.worker")
+_SETTLE_AGAIN_S = 0.5
+_CONFIRM_S = 10.0
+
+
+class WorkStream:
+    """The desk of all lanes."""
+
+    def __init__(
+        self, open_call: Callable[[], StreamCall], lanes: Mapping[str, Lane], namespace: str, name: str, lease_ms: int
+    ) -> None:
+        self.in_hand = InHand()
+        self._open_call = open_call
+        self._lanes = lanes
+        self._namespace = namespace
+        self._name = name
+        self._lease_ms = lease_ms
+        self._settler = Settler()
+        self._credits: Counter[str] = Counter()
+        self._stream: Duplex[pb.WorkResponse] | None = None
+        self._backoff = Backoff()
+        self._flush_is_due = False
+        self._takes_new = True
+        self._stopping = False
+        self._heard_s = 0.0
+        self._patience: asyncio.TimerHandle | None = None
+        self._patience_is_over = False
+        for lane in lanes.values():
+            lane.start(self)
+
+    async def run(self) -> None:
+        """Until `stop`; raises where the server refuses this worker for good."""
+        extender = asyncio.create_task(self._extend_forever())
+        try:
+            while not self._is_finished():
+                self._note_end(await self._run_stream())
+                if not self._is_finished():
+                    await asyncio.sleep(self._backoff.next_s())
+        finally:
+            extender.cancel()
+            if self._patience is not None:
+                self._patience.cancel()
+            if self._patience_is_over:
+                log.warning("The server did not confirm all settlements; those tasks will be delivered again.")
+            await asyncio.gather(extender, return_exceptions=True)
+
+    def stop(self) -> None:
+        """No new credit; `run` ends when all in hand has ended and is confirmed."""
+        self._stopping = True
+        self._takes_new = False
+        self._flush_later()
+
+    async def abort(self) -> None:
+        """Handlers that still run are cancelled; what they had is delivered again."""
+        await asyncio.gather(*(lane.abort() for lane in self._lanes.values()))
+
+    def settle(self, verdict: Verdict, tokens: bytes) -> None:
+        self._settler.add(verdict, tokens)
+        self._flush_later()
+
+    def end(self, hold: Hold) -> None:
+        self.in_hand.remove(hold)
+        self._credits[hold.batch.queue] += len(hold)
+        self._flush_later()
+
+    def _is_finished(self) -> bool:
+        return self._stopping and not self.in_hand and (self._settler.is_idle or self._patience_is_over)
+
+    async def _run_stream(self) -> TimerdError | None:
+        self._takes_new = not self._stopping
+        self._stream = Duplex(self._open_call(), self._on_response)
+        self._stream.send(self._open_message())
+        for message in self._settler.unconfirmed():
+            self._stream.send(message)
+        self._credits.clear()
+        self._flush_later()
+        try:
+            return await self._stream.run()
+        finally:
+            self._stream = None
+
+    def _open_message(self) -> bytes:
+        free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()} if self._takes_new else {}
+        opening = pb.Open(
+            namespace=self._namespace,
+            worker=self._name,
+            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items() if tasks > 0],
+            lease_ms=self._lease_ms,
+            resume=self.in_hand.tokens() + self._settler.tokens(),
+        )
+        return pb.WorkRequest(open=opening).SerializeToString()
+
+    def _note_end(self, ended: TimerdError | None) -> None:
+        if ended is None or self._is_finished():
+            return
+        if is_hopeless(ended):
+            raise ended
+        log.info("The work stream ended (%s); connecting again.", ended)
+
+    def _on_response(self, response: pb.WorkResponse) -> None:
+        self._heard_s = asyncio.get_running_loop().time()
+        kind = response.WhichOneof("response")
+        if kind == "deliver":
+            self._on_deliver(response.deliver)
+        elif kind == "confirmed":
+            self._on_confirmed(response.confirmed)
+        elif kind == "opened":
+            self._on_opened(response.opened)
+        elif kind == "extended":
+            self.in_hand.mark_lost(response.extended.lost, self._settler.token_bytes)
+        elif kind == "go_away":
+            log.info("The server is going away (%s); finishing what is in hand.", response.go_away.reason)
+            self._takes_new = False
+            self._flush_later()
+
+    def _on_opened(self, opened: pb.Opened) -> None:
+        self._backoff.reset()
+        self._lease_ms = opened.lease_ms or self._lease_ms
+        self._settler.token_bytes = opened.ack_token_bytes or self._settler.token_bytes
+        if opened.lost:
+            self.in_hand.mark_lost(opened.lost, self._settler.token_bytes)
+
+    def _on_deliver(self, message: pb.Deliver) -> None:
+        lane = self._lanes.get(message.queue)
+        if lane is None:
+            log.error("The server sent tasks of the queue %r, which this worker did not ask for.", message.queue)
+            return
+        lane.accept(DeliveredBatch(message, self.in_hand.lost))
+
+    def _on_confirmed(self, confirmed: pb.SettleConfirmed) -> None:
+        if self._settler.confirm(confirmed):
+            asyncio.get_running_loop().call_later(_SETTLE_AGAIN_S, self._flush_later)
+        elif not self._takes_new:
+            self._flush_later()
+
+    def _flush_later(self) -> None:
+        """Everything of one loop turn leaves together: settlements first, then the credit that they free."""
+        if not self._flush_is_due:
+            self._flush_is_due = True
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_is_due = False
+        self._watch_the_end()
+        if self._stream is None:
+            return
+        for message in self._settler.take_new():
+            self._stream.send(message)
+        if self._takes_new:
+            for queue, tasks in self._credits.items():
+                self._stream.send(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=tasks)).SerializeToString())
+            self._credits.clear()
+        elif not self.in_hand and self._settler.is_idle:
+            # Stopping, or the server is going away: nothing is left to say on this stream.
+            self._stream.close()
+
+    def _watch_the_end(self) -> None:
+        """All handlers have ended, only confirmations are missing: a server that is gone is not waited for."""
+        if self._stopping and not self.in_hand and self._patience is None:
+            self._patience = asyncio.get_running_loop().call_later(_CONFIRM_S, self._end_patience)
+
+    def _end_patience(self) -> None:
+        self._patience_is_over = True
+        if self._stream is not None:
+            self._stream.close()
+
+    async def _extend_forever(self) -> None:
+        while True:
+            await asyncio.sleep(self._lease_ms / 3000)
+            if self._stream is None:
+                continue
+            if tokens := self.in_hand.tokens():
+                self._stream.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)).SerializeToString())
+            silent_s = asyncio.get_running_loop().time() - self._heard_s
+            if not self._settler.is_idle and silent_s > self._lease_ms / 1000:
+                # A connection that swallows settlements is dead, though nobody said so.
+                self._stream.close()

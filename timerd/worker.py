@@ -1,0 +1,144 @@
+"""Receiving due tasks: handlers per queue, run by `Worker`.
+
+A handler that returns acknowledges its delivery; one that raises fails the attempt. Deliveries come at least once:
+`delivery_id` is the same over all repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from timerd.sdk.connection import DEFAULT_TARGET, Connection
+from timerd.sdk.deliveries import Delivery
+from timerd.sdk.errors import InvalidTask, TimerdError
+from timerd.sdk.lanes import BatchHandler, BatchLane, Handler, Lane, SingleLane
+from timerd.sdk.times import Span, span_ms
+from timerd.sdk.verdicts import Reject, Retry
+from timerd.sdk.work_stream import WorkStream
+from timerd.v1 import work_service_pb2 as pb
+
+AnyHandler = TypeVar("AnyHandler", bound=Handler)
+AnyBatchHandler = TypeVar("AnyBatchHandler", bound=BatchHandler)
+
+
+class Worker:
+    """One stream to the server for all queues that it has handlers for."""
+
+    def __init__(
+        self,
+        target: str = DEFAULT_TARGET,
+        *,
+        namespace: str = "default",
+        name: str | None = None,
+        lease: Span = 30.0,
+        tls: bool = False,
+        ca_file: str | Path | None = None,
+        cert_file: str | Path | None = None,
+        key_file: str | Path | None = None,
+        tls_server_name: str = "",
+        channel_options: Sequence[tuple[str, str | int]] = (),
+    ) -> None:
+        self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
+        self._namespace = namespace
+        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._lease_ms = span_ms(lease, "lease")
+        self._lanes: dict[str, Lane] = {}
+        self._stream: WorkStream | None = None
+        self._ended: asyncio.Event | None = None
+
+    def on(self, queue: str, *, concurrency: int = 16) -> Callable[[AnyHandler], AnyHandler]:
+        """`@worker.on("mails")` before a coroutine, or a plain function, which then runs in threads."""
+
+        def register(handler: AnyHandler) -> AnyHandler:
+            self._add(SingleLane(queue, handler, _at_least_one(concurrency, "concurrency")))
+            return handler
+
+        return register
+
+    def on_batch(
+        self, queue: str, *, max_size: int = 1000, concurrency: int = 1
+    ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
+        """The handler takes a list of deliveries. It returns None (all done) or one entry for each: an exception
+        (also Reject or Retry) where it failed, anything else where it is done."""
+
+        def register(handler: AnyBatchHandler) -> AnyBatchHandler:
+            _at_least_one(concurrency, "concurrency")
+            self._add(BatchLane(queue, handler, _at_least_one(max_size, "max_size"), concurrency))
+            return handler
+
+        return register
+
+    def _add(self, lane: Lane) -> None:
+        if self._stream is not None:
+            raise TimerdError("Handlers are registered before the worker runs.", code="FAILED_PRECONDITION")
+        if lane.queue in self._lanes:
+            raise InvalidTask(f"The queue {lane.queue!r} has a handler already; a worker takes one per queue.")
+        self._lanes[lane.queue] = lane
+
+    async def run(self) -> None:
+        """Until `stop`. Cancelling it ends at once: what is in hand is delivered again."""
+        if not self._lanes:
+            raise InvalidTask('This worker has no handlers. Register one with `@worker.on("queue")`.')
+        if self._stream is not None:
+            raise TimerdError("This worker runs already.", code="FAILED_PRECONDITION")
+        channel = self._connection.open_channel()
+        open_work: Any = channel.stream_stream(
+            "/timerd.v1.WorkService/Work",
+            request_serializer=None,
+            response_deserializer=pb.WorkResponse.FromString,
+        )
+        self._ended = asyncio.Event()
+        self._stream = WorkStream(open_work, self._lanes, self._namespace, self._name, self._lease_ms)
+        try:
+            await self._stream.run()
+        finally:
+            await self._stream.abort()
+            self._stream = None
+            self._ended.set()
+            await channel.close()
+
+    async def stop(self) -> None:
+        """Takes nothing new, finishes what is in hand, and returns when all of it is confirmed."""
+        if self._stream is not None and self._ended is not None:
+            self._stream.stop()
+            await self._ended.wait()
+
+    def run_forever(self) -> None:
+        """For programs without a loop: SIGTERM or SIGINT stops gracefully, a second one at once."""
+        asyncio.run(self._run_until_signalled())
+
+    async def _run_until_signalled(self) -> None:
+        loop, running = asyncio.get_running_loop(), asyncio.create_task(self.run())
+        stopping: list[asyncio.Task[None]] = []
+
+        def on_signal() -> None:
+            if stopping:
+                running.cancel()
+            else:
+                stopping.append(asyncio.create_task(self.stop()))
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, on_signal)
+        try:
+            await running
+        except asyncio.CancelledError:
+            if not stopping:
+                raise
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)
+
+
+def _at_least_one(value: int, field: str) -> int:
+    if value < 1:
+        raise InvalidTask(f"`{field}` is {value}; it must be 1 or more.", reason="INVALID", field=field)
+    return value
+
+
+__all__ = ["Delivery", "Reject", "Retry", "TimerdError", "Worker"]
