@@ -1,0 +1,1 @@
+"""Tests of the asyncio shells: the API, delivery, the engine."""

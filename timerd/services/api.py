@@ -1,0 +1,141 @@
+"""TimerService on grpc.aio: every verb passes the same gate (budget, errors, drain), whatever way it came.
+
+Mutations that have begun are carried through although their caller hangs up: the repeat with the same request_id then
+finds a settled state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from timerd.config import ServerConfig
+from timerd.model.errors import Invalid
+from timerd.services.decoding import Received, decoder
+from timerd.services.ingest import IngestBudget
+from timerd.services.mutations import Mutations
+from timerd.services.reads import DeliveryFacts, Reads
+from timerd.services.session import Session, SessionMessage
+from timerd.services.status import Context, abort, caught
+from timerd.services.verbs import Verbs
+from timerd.v1 import timer_service_pb2 as wire
+from timerd.v1.task_pb2 import Problem
+
+_SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
+Verb = Callable[[Any], Awaitable[Message]]
+
+
+class TimerApi:
+    """The servicer of timerd.v1.TimerService."""
+
+    def __init__(
+        self,
+        verbs: Verbs,
+        config: ServerConfig,
+        delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
+    ) -> None:
+        self.ingest = IngestBudget(config.ingest_budget_bytes)
+        self._change = Mutations(verbs, config)
+        self._look = Reads(verbs, config, delivery)
+        self._sessions: set[Session] = set()
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def verbs(self) -> dict[str, Verb]:
+        """Unary method of the service -> what answers it."""
+        change, look = self._change, self._look
+        return {
+            "Schedule": change.schedule,
+            "ScheduleBatch": change.schedule_batch,
+            "Cancel": change.cancel,
+            "CancelBatch": change.cancel_batch,
+            "Reschedule": change.reschedule,
+            "FireNow": change.fire_now,
+            "Get": look.get,
+            "List": look.list,
+            "Count": look.count,
+            "Purge": change.purge,
+            "ListDeadLetters": look.list_dead_letters,
+            "Redrive": change.redrive,
+            "GetServerInfo": look.get_server_info,
+        }
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For `grpc.aio.Server.add_generic_rpc_handlers`."""
+        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._unary(verb), _deserializer(name), lambda reply: reply.SerializeToString()
+            )
+            for name, verb in self.verbs().items()
+        }
+        methods["Session"] = grpc.stream_stream_rpc_method_handler(
+            self._session, _deserializer("Session"), lambda reply: reply.SerializeToString()
+        )
+        return grpc.method_handlers_generic_handler(_SERVICE.full_name, methods)
+
+    def drain(self) -> None:
+        """Sessions read no further and end when what they read is answered."""
+        for session in self._sessions:
+            session.stop()
+
+    async def finished(self) -> None:
+        """Until all that has begun is answered."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+    def _unary(self, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
+        async def handle(received: Received[Any], context: Context) -> Message:
+            outcome = await asyncio.shield(self._start(caught(self._gated(verb, received))))
+            if isinstance(outcome, Problem):
+                await abort(context, outcome)
+            reply: Message = outcome
+            return reply
+
+        return handle
+
+    async def _gated(self, verb: Verb, received: Received[Any]) -> Message:
+        with self.ingest.hold(received.size_bytes):
+            return await verb(received.message)
+
+    def _start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        task = asyncio.create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    async def _session(self, _requests: object, context: Context) -> None:
+        session = Session(context, self.answer, self._start)
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.discard(session)
+
+    async def answer(self, received: SessionMessage) -> wire.SessionResponse:
+        """One message of a Session; its errors are part of the answer."""
+        sequence = received.parsed.sequence if received.parsed else 0
+        reply = await caught(self._gated(self._answered, received))
+        if isinstance(reply, Problem):
+            return wire.SessionResponse(sequence=sequence, problem=reply)
+        assert isinstance(reply, wire.SessionResponse)
+        reply.sequence = sequence
+        return reply
+
+    async def _answered(self, request: wire.SessionRequest) -> wire.SessionResponse:
+        which = request.WhichOneof("request")
+        if which == "schedule":
+            return wire.SessionResponse(schedule=await self._change.schedule_batch(request.schedule))
+        if which == "cancel":
+            return wire.SessionResponse(cancel=await self._change.cancel_batch(request.cancel))
+        if which == "reschedule":
+            return wire.SessionResponse(reschedule=await self._change.reschedule(request.reschedule))
+        raise Invalid("The message asks for nothing: fill schedule, cancel or reschedule.", "request")
+
+
+def _deserializer(method: str) -> Callable[[bytes], Received[Message]]:
+    return decoder(GetMessageClass(_SERVICE.methods_by_name[method].input_type))

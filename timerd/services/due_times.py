@@ -1,0 +1,138 @@
+"""When a task is due: both forms of the wire (fire_time, delay) become milliseconds since the epoch.
+
+A fraction of a millisecond is rounded up for what must not happen early (fire_time) and down for what must not happen
+late (expire_time).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from timerd.model.errors import Invalid
+from timerd.model.task import HORIZON_MS
+
+MAX_CLOCK_DIFFERENCE_MS = 60_000
+_LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z, the end of Timestamp's range
+_LAST_DURATION_SECOND = 315_576_000_000
+_NANOS = 1_000_000_000
+
+
+class HasDue(Protocol):
+    """A message with `oneof due {fire_time, delay}`."""
+
+    @property
+    def fire_time(self) -> Timestamp: ...
+
+    @property
+    def delay(self) -> Duration: ...
+
+
+def shown(at_ms: int) -> str:
+    """An instant as sentences show it."""
+    if not 0 <= at_ms <= _LAST_SECOND * 1000:
+        return f"{at_ms} ms since 1970"
+    text = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    return f"{text}.{at_ms % 1000:03d}Z"
+
+
+def ms_from(stamp: Timestamp, field: str, *, up: bool = True) -> int:
+    seconds, nanos = stamp.seconds, stamp.nanos
+    if not (-62_135_596_800 <= seconds <= _LAST_SECOND and 0 <= nanos < _NANOS):
+        raise Invalid(
+            f"{field} is not a valid Timestamp: seconds must lie in the years 1 to 9999 and nanos in 0 to 999,999,999.",
+            field,
+        )
+    return seconds * 1000 + ((nanos + 999_999) // 1_000_000 if up else nanos // 1_000_000)
+
+
+def duration_ms(duration: Duration, field: str) -> int:
+    """Rounded up, and away from zero where negative."""
+    seconds, nanos = duration.seconds, duration.nanos
+    if abs(seconds) > _LAST_DURATION_SECOND or abs(nanos) >= _NANOS or seconds * nanos < 0:
+        raise Invalid(
+            f"{field} is not a valid Duration: seconds and nanos must have the same sign, nanos less than a second.",
+            field,
+        )
+    total = seconds * _NANOS + nanos
+    return -(-total // 1_000_000) if total >= 0 else total // 1_000_000
+
+
+def check_delay(delay_ms: int, field: str) -> None:
+    if delay_ms < 0:
+        raise Invalid(
+            f"The delay of {delay_ms} ms is negative: give 0 or more, or a fire_time in the past to fire at once.",
+            field,
+        )
+    if delay_ms > HORIZON_MS:
+        raise Invalid("The delay is longer than 100 years: give a shorter one.", field)
+
+
+def check_fire_at(fire_at_ms: int, now_ms: int, field: str) -> None:
+    """The past is allowed: such a task fires at once and is marked late."""
+    if fire_at_ms < 0:
+        raise Invalid("The fire_time lies before 1970: give a later one; any in the past fires at once.", field)
+    if fire_at_ms - now_ms > HORIZON_MS:
+        raise Invalid(
+            f"The fire_time {shown(fire_at_ms)} is more than 100 years ahead of now ({shown(now_ms)}): give an earlier "
+            "one.",
+            field,
+        )
+
+
+@dataclass(slots=True)
+class DueClock:
+    """What the due times of one message count from. `request_time` None: not given."""
+
+    now_ms: int
+    request_time: Timestamp | None = None
+
+    def base_ms(self) -> int:
+        """What a delay counts from."""
+        if self.request_time is None:
+            return self.now_ms
+        asked_ms = ms_from(self.request_time, "request_time")
+        if abs(asked_ms - self.now_ms) > MAX_CLOCK_DIFFERENCE_MS:
+            raise Invalid(
+                f"The request_time {shown(asked_ms)} (the caller's clock) and {shown(self.now_ms)} (the server's "
+                "clock) are more than 60 s apart, so a delay would be wrong: set the caller's clock right, or give a "
+                "fire_time instead of a delay.",
+                "request_time",
+                "CLOCKS_DIFFER",
+            )
+        return asked_ms
+
+    def fire_at_ms(self, message: HasDue, which: str | None, at: str = "") -> int:
+        """`which` field of the oneof is set; `at` is the path of the message in the request."""
+        if which == "fire_time":
+            field = at + "fire_time"
+            fire_at_ms = ms_from(message.fire_time, field)
+        elif which == "delay":
+            field = at + "delay"
+            delay_ms = duration_ms(message.delay, field)
+            check_delay(delay_ms, field)
+            fire_at_ms = self.base_ms() + delay_ms
+        else:
+            raise Invalid(
+                "Neither fire_time nor delay is set: give one of them, so that it is known when to fire.",
+                at + "fire_time",
+            )
+        check_fire_at(fire_at_ms, self.now_ms, field)
+        return fire_at_ms
+
+
+def clock_of(request: HasRequestTime, now_ms: int) -> DueClock:
+    return DueClock(now_ms, request.request_time if request.HasField("request_time") else None)
+
+
+class HasRequestTime(Protocol):
+    """A message with a `request_time`."""
+
+    @property
+    def request_time(self) -> Timestamp: ...
+
+    def HasField(self, name: str) -> bool: ...

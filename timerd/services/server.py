@@ -1,0 +1,103 @@
+"""The gRPC server: TimerService, WorkService, health and reflection on one port; its limits, TLS and graceful end."""
+
+from __future__ import annotations
+
+import grpc
+import grpc.aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection, reflection_pb2
+
+from timerd.config import ServerConfig
+from timerd.model.errors import StartupError
+from timerd.services.api import TimerApi
+from timerd.services.decoding import MAX_WIRE_BYTES
+from timerd.services.listen import Address, Tls, check_listen, read_tls
+from timerd.services.streams import StreamLimit
+from timerd.v1 import timer_service_pb2, work_service_pb2, work_service_pb2_grpc
+
+TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].full_name
+WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
+HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
+SERVED = ("", TIMER_SERVICE, WORK_SERVICE)
+# Calls of one connection beyond the streams: the rest waits in the client.
+_UNARY_CALLS_PER_CONNECTION = 1_000
+
+
+class ApiServer:
+    """Listens from `start` to `stop`. `work` is a WorkServiceServicer."""
+
+    def __init__(self, config: ServerConfig, api: TimerApi, work: object) -> None:
+        self._config = config
+        self._api = api
+        self._health = health.aio.HealthServicer()
+        self._streams = StreamLimit(config.max_streams)
+        self._server = grpc.aio.server(interceptors=[self._streams], options=_options(config))
+        self._server.add_generic_rpc_handlers((api.handler(),))
+        work_service_pb2_grpc.add_WorkServiceServicer_to_server(work, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        _add_reflection(self._server)
+
+    async def start(self) -> Address:
+        """Bound and answering; NOT_SERVING until `set_serving`. Raises StartupError."""
+        await self.set_serving(serving=False)
+        address = check_listen(self._config)
+        port = self._bind(address, read_tls(self._config))
+        await self._server.start()
+        return address._replace(port=port)
+
+    def _bind(self, address: Address, tls: Tls | None) -> int:
+        try:
+            if tls is None:
+                return self._server.add_insecure_port(str(address))
+            credentials = grpc.ssl_server_credentials([(tls.key, tls.certificate)])
+            return self._server.add_secure_port(str(address), credentials)
+        except (RuntimeError, ValueError) as error:
+            hint = "check that the TLS certificate and key belong together, and " if tls else ""
+            raise StartupError(
+                f"Cannot listen on {address}: {hint}see whether another program (perhaps another timerd) has the port "
+                "already and whether the address is one of this machine; then choose another one."
+            ) from error
+
+    async def set_serving(self, *, serving: bool) -> None:
+        """What health checks see."""
+        status = health_pb2.HealthCheckResponse
+        for name in SERVED:
+            await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)
+
+    async def stop(self, grace_ms: int) -> None:
+        """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
+        await self._health.enter_graceful_shutdown()
+        self._api.drain()
+        await self._server.stop(grace_ms / 1000)
+        await self._api.finished()
+
+
+def _options(config: ServerConfig) -> list[tuple[str, int]]:
+    return [
+        ("grpc.max_receive_message_length", MAX_WIRE_BYTES),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", config.max_streams + _UNARY_CALLS_PER_CONNECTION),
+        # Two servers on one port would share the calls between two data directories.
+        ("grpc.so_reuseport", 0),
+        # A peer that vanished is noticed within 30 s, so that its deliveries go elsewhere.
+        ("grpc.keepalive_time_ms", 20_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.max_pings_without_data", 0),
+    ]
+
+
+def _add_reflection(server: grpc.aio.Server) -> None:
+    """Under both names of the protocol: v1 has the same messages as v1alpha, and newer tools ask for it first."""
+    names = (TIMER_SERVICE, WORK_SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME)
+    reflection.enable_server_reflection(names, server)
+    servicer = reflection.aio.ReflectionServicer(names)
+    handler = grpc.stream_stream_rpc_method_handler(
+        servicer.ServerReflectionInfo,
+        reflection_pb2.ServerReflectionRequest.FromString,
+        reflection_pb2.ServerReflectionResponse.SerializeToString,
+    )
+    methods = {"ServerReflectionInfo": handler}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(REFLECTION_V1, methods),))
