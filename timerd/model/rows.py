@@ -10,11 +10,12 @@ import json
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from timerd.model.columns import Columns, pack_columns, starts, unpack_columns
 from timerd.model.identity import PREFIX_BYTES, RowKey
 from timerd.model.task import NO_EXTRA, Extra, Template, dump_json
 
@@ -39,7 +40,6 @@ ROW = np.dtype(
 )
 PREFIX = np.dtype(f"V{PREFIX_BYTES}")
 _HEAD = struct.Struct("<III")
-Columns = npt.NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -93,46 +93,81 @@ class RowGroup:
         """A copy that holds only what its rows use: their payloads in row order, their prefixes, templates, extras."""
         columns = self.columns.copy()
         payloads = gather(self.payloads, columns["offset"], columns["length"])
-        columns["offset"] = _starts(columns["length"])
-        used, columns["prefix"] = np.unique(columns["prefix"], return_inverse=True)
-        kinds, columns["template"] = np.unique(columns["template"], return_inverse=True)
-        extras = [self.extras[at - 1] for at in columns["extra"].tolist() if at]
-        columns["extra"] = np.where(columns["extra"] > 0, np.cumsum(columns["extra"] > 0), 0)
-        templates = [self.templates[k] for k in kinds.tolist()]
-        return RowGroup(columns, self.prefixes[used], templates, payloads, extras)
+        columns["offset"] = starts(columns["length"])
+        prefixes, templates, extras = self.prefixes, self.templates, self.extras
+        if len(prefixes) > 1:
+            used, columns["prefix"] = _in_order_of_use(columns["prefix"])
+            prefixes = prefixes[used]
+        if len(templates) > 1:
+            kinds, columns["template"] = _in_order_of_use(columns["template"])
+            templates = [templates[kind] for kind in kinds.tolist()]
+        if extras:
+            extras = [extras[at - 1] for at in columns["extra"].tolist() if at]
+            columns["extra"] = np.where(columns["extra"] > 0, np.cumsum(columns["extra"] > 0), 0)
+        return RowGroup(columns, prefixes, list(templates), payloads, extras)
 
     def pack_keys(self) -> bytes:
         """Everything but the payloads."""
-        notes = dump_json([[t.to_json() for t in self.templates], [e.to_json() for e in self.extras]])
+        extras = b",".join([dump_json(extra.to_json()) for extra in self.extras])
+        notes = b"[[%b],[%b]]" % (b",".join(map(_template_text, self.templates)), extras)
         head = _HEAD.pack(len(self.columns), len(self.prefixes), len(notes))
-        return b"".join((head, notes, self.prefixes.tobytes(), self.columns.tobytes()))
+        return b"".join((head, notes, self.prefixes.tobytes(), pack_columns(self.columns)))
 
     @classmethod
     def unpack(cls, keys: bytes, payloads: bytes | memoryview) -> RowGroup:
         """The inverse of `pack_keys`; `payloads` may be empty where only keys were read."""
         count, prefix_count, notes_bytes = _HEAD.unpack_from(keys)
-        at = _HEAD.size
-        templates, extras = json.loads(keys[at : at + notes_bytes])
-        at += notes_bytes
+        at = _HEAD.size + notes_bytes
+        notes = bytes(keys[_HEAD.size : at])
+        templates, extras = _known_notes(notes) if notes_bytes <= _SHORT_NOTES_BYTES else _parse_notes(notes)
         prefixes = np.frombuffer(keys, PREFIX, prefix_count, at)
-        columns = np.frombuffer(keys, ROW, count, at + prefixes.nbytes)
-        made = [Template.from_json(t) for t in templates]
-        return cls(columns, prefixes, made, payloads, [Extra.from_json(e) for e in extras])
+        columns = np.zeros(count, ROW)
+        unpack_columns(keys, at + prefixes.nbytes, columns)
+        return cls(columns, prefixes, list(templates), payloads, list(extras))
 
 
-def _starts(lengths: Columns) -> Columns:
-    ends = np.cumsum(lengths, dtype=np.int64)
-    return ends - lengths
+# Notes of groups of few templates and no extras repeat; those of many rows with extras do not.
+_SHORT_NOTES_BYTES = 1024
+
+
+def _parse_notes(notes: bytes) -> tuple[list[Template], list[Extra]]:
+    templates, extras = json.loads(notes)
+    return [Template.from_json(t) for t in templates], [Extra.from_json(e) for e in extras]
+
+
+_known_notes = lru_cache(maxsize=1024)(_parse_notes)
+
+
+@lru_cache(maxsize=1024)
+def _template_text(template: Template) -> bytes:
+    return dump_json(template.to_json())
+
+
+def _in_order_of_use(indexes: Columns) -> tuple[Columns, Columns]:
+    """The distinct indexes by their first use, and for each row its place among them."""
+    if len(indexes) == 1:
+        return indexes, np.zeros(1, np.uint32)
+    used, first, places = np.unique(indexes, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    renamed = np.empty(len(order), np.uint32)
+    renamed[order] = np.arange(len(order), dtype=np.uint32)
+    return used[order], renamed[places]
 
 
 def gather(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> bytes:
     """The named pieces of an arena, joined in order; one slice where they already lie so."""
-    starts = offsets.astype(np.int64)
+    if not len(lengths) or not len(arena):
+        return b""
+    begin = offsets.astype(np.int64)
     total = int(lengths.sum(dtype=np.int64))
-    if len(starts) and np.array_equal(starts - starts[0], _starts(lengths)):
-        return bytes(arena[int(starts[0]) : int(starts[0]) + total])
+    if np.array_equal(begin - begin[0], starts(lengths)):
+        return bytes(arena[int(begin[0]) : int(begin[0]) + total])
+    length = int(lengths[0])
+    if length and bool((lengths == length).all()):
+        pieces = np.ndarray((len(arena) - length + 1,), f"V{length}", arena, strides=(1,))
+        return pieces[begin].tobytes()
     view = memoryview(arena)
-    return b"".join([view[s : s + n] for s, n in zip(starts.tolist(), lengths.tolist(), strict=True)])
+    return b"".join([view[s : s + n] for s, n in zip(begin.tolist(), lengths.tolist(), strict=True)])
 
 
 def empty_group() -> RowGroup:
@@ -140,35 +175,51 @@ def empty_group() -> RowGroup:
 
 
 def concat(groups: Sequence[RowGroup]) -> RowGroup:
-    """One group with its own tables and arena. Equal templates and prefixes are not merged: a group is small or homogeneous."""
+    """One group with its own tables and an arena of just what its rows use, in row order. Equal templates are merged;
+    of groups that share their tables (the parts of one message), tables and arena are taken once."""
     if len(groups) == 1:
         return groups[0]
     if not groups:
         return empty_group()
     columns = np.concatenate([g.columns for g in groups])
-    at = prefixes = arena = extras = 0
+    payloads: list[bytes] = []
+    prefixes: list[Columns] = []
+    extras: list[Extra] = []
     templates: dict[Template, int] = {}
+    at = prefix_count = 0
+    for tables, count in _families(groups):
+        part = columns[at : at + count]
+        payloads.append(gather(tables.payloads, part["offset"], part["length"]))
+        part["prefix"] += prefix_count
+        if tables.extras:
+            part["extra"] += np.where(part["extra"] > 0, np.uint32(len(extras)), np.uint32(0))
+        renamed = [templates.setdefault(t, len(templates)) for t in tables.templates]
+        part["template"] = renamed[0] if len(renamed) == 1 else np.array(renamed, np.uint32)[part["template"]]
+        at += count
+        prefix_count += len(tables.prefixes)
+        prefixes.append(tables.prefixes)
+        extras += tables.extras
+    columns["offset"] = starts(columns["length"])
+    return RowGroup(columns, np.concatenate(prefixes), list(templates), b"".join(payloads), extras)
+
+
+def _families(groups: Sequence[RowGroup]) -> list[tuple[RowGroup, int]]:
+    """Neighbours that share tables and arena, as (one of them, rows of all)."""
+    out: list[tuple[RowGroup, int]] = []
+    last: RowGroup | None = None
     for g in groups:
-        part = columns[at : at + len(g)]
-        part["prefix"] += prefixes
-        part["offset"] += arena
-        if g.extras:
-            part["extra"] += np.where(part["extra"] > 0, np.uint32(extras), np.uint32(0))
-        renamed = np.array([templates.setdefault(t, len(templates)) for t in g.templates], dtype=np.uint32)
-        part["template"] = renamed[part["template"]]
-        at, prefixes, arena, extras = (
-            at + len(g),
-            prefixes + len(g.prefixes),
-            arena + len(g.payloads),
-            extras + len(g.extras),
-        )
-    return RowGroup(
-        columns,
-        np.concatenate([g.prefixes for g in groups]),
-        list(templates),
-        b"".join([g.payloads for g in groups]),
-        [e for g in groups for e in g.extras],
-    )
+        if (
+            last is not None
+            and g.payloads is last.payloads
+            and g.prefixes is last.prefixes
+            and g.templates is last.templates
+            and g.extras is last.extras
+        ):
+            out[-1] = last, out[-1][1] + len(g)
+        else:
+            out.append((g, len(g)))
+            last = g
+    return out
 
 
 def single_row(key: RowKey, fire_at_ms: int, template: Template, payload: bytes, extra: Extra, flags: int) -> RowGroup:

@@ -1,0 +1,131 @@
+"""Columns of a row group in few bytes: most are constant or grow evenly, so 45 bytes a row become 2 to 20.
+
+Each column is written by itself: a byte that says how, its least (or first) value, and what each row adds to it in the
+narrowest width that holds all of them. All arithmetic wraps at 64 bits, so that every value comes back as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Columns = npt.NDArray[Any]
+U64 = npt.NDArray[np.uint64]
+
+# The kind byte: bits 0-2 width of the base, bits 3-5 width of a row, then these.
+_STEPS = 0x40  # rows hold the distance to the row before, less the least such distance (4 bytes after the base)
+_DERIVED = 0x80  # not written: it follows from another column
+_BYTES = (0, 1, 2, 4, 8)
+_TYPES = ("", "<u1", "<u2", "<u4", "<u8")
+_STEP_BYTES = 4
+# Columns in the order of writing. `fire_at_ms` is written as its distance to `position_ms`.
+_NAMES = ("position_ms", "fire_at_ms", "prefix", "index", "version", "template", "extra", "length", "offset", "flags")
+_PLACES = {name: at for at, name in enumerate(_NAMES)}
+_MASK = (1 << 64) - 1
+
+
+def starts(lengths: Columns) -> Columns:
+    """Where each piece of an arena begins when they lie in order."""
+    ends = np.cumsum(lengths, dtype=np.int64)
+    return ends - lengths
+
+
+def pack_columns(columns: Columns) -> bytes:
+    if len(columns) == 1:
+        return _pack_one(columns)
+    position = columns["position_ms"].astype(np.uint64)
+    out: list[bytes] = []
+    for name in _NAMES:
+        if name == "offset" and np.array_equal(columns["offset"], starts(columns["length"])):
+            out.append(bytes((_DERIVED,)))
+            continue
+        values = columns[name].astype(np.uint64)
+        out.append(_pack_column(values - position if name == "fire_at_ms" else values))
+    return b"".join(out)
+
+
+def _pack_one(columns: Columns) -> bytes:
+    """The common case of singles, without numpy."""
+    row = dict(zip(columns.dtype.names or (), columns[0].item(), strict=True))
+    row["fire_at_ms"] -= row["position_ms"]
+    out: list[bytes] = []
+    for name in _NAMES:
+        code, base = _base(int(row[name]))
+        out.append(bytes((code,)) + base)
+    return b"".join(out)
+
+
+def _pack_column(values: U64) -> bytes:
+    signed = values.view(np.int64)
+    low, high = int(signed.min()) if len(values) else 0, int(signed.max()) if len(values) else 0
+    if low == high:
+        code, base = _base(low)
+        return bytes((code,)) + base
+    plain = _width((high - low) & _MASK)
+    if bool((signed[1:] >= signed[:-1]).all()):
+        steps = values[1:] - values[:-1]
+        least = int(steps.min())
+        narrow = _width(int(steps.max()) - least)
+        if narrow < plain and least >> 8 * _STEP_BYTES == 0:
+            code, base = _base(int(signed[0]))
+            body = (steps - np.uint64(least)).astype(_TYPES[narrow]).tobytes() if narrow else b""
+            return bytes((code | narrow << 3 | _STEPS,)) + base + least.to_bytes(_STEP_BYTES, "little") + body
+    code, base = _base(low)
+    return bytes((code | plain << 3,)) + base + (values - np.uint64(low & _MASK)).astype(_TYPES[plain]).tobytes()
+
+
+def _width(most: int) -> int:
+    """Index into `_BYTES` of the narrowest width for 0..most."""
+    return next(code for code, size in enumerate(_BYTES) if most >> 8 * size == 0)
+
+
+def _base(value: int) -> tuple[int, bytes]:
+    """Width code and bytes of a signed value; nothing for 0."""
+    if value == 0:
+        return 0, b""
+    value = (value + (1 << 63)) % (1 << 64) - (1 << 63)
+    bits = (value if value >= 0 else ~value).bit_length() + 1
+    code = next(code for code, size in enumerate(_BYTES) if bits <= 8 * size)
+    return code, value.to_bytes(_BYTES[code], "little", signed=True)
+
+
+def unpack_columns(raw: bytes | memoryview, at: int, columns: Columns) -> None:
+    """Fills `columns`, which hold zeros, from what stands in `raw` at `at`."""
+    count = len(columns)
+    for name in _NAMES:
+        kind = raw[at]
+        at += 1
+        if kind == _DERIVED:
+            columns[name] = starts(columns["length"])
+            continue
+        size = _BYTES[kind & 7]
+        base = int.from_bytes(raw[at : at + size], "little", signed=True)
+        at += size
+        if kind <= 7:
+            if base:
+                columns[name] = base
+        else:
+            values, at = _unpack_rows(raw, at, kind, base, count)
+            columns[name] = values.view(np.int64)
+        if name == "fire_at_ms":
+            columns[name] += columns["position_ms"]
+
+
+def _unpack_rows(raw: bytes | memoryview, at: int, kind: int, base: int, count: int) -> tuple[U64, int]:
+    width = kind >> 3 & 7
+    first = np.uint64(base & _MASK)
+    if not kind & _STEPS:
+        body = np.frombuffer(raw, _TYPES[width], count, at)
+        return body.astype(np.uint64) + first, at + body.nbytes
+    least = np.uint64(int.from_bytes(raw[at : at + _STEP_BYTES], "little"))
+    at += _STEP_BYTES
+    values = np.empty(count, np.uint64)
+    values[0] = first
+    values[1:] = least
+    if width:
+        body = np.frombuffer(raw, _TYPES[width], count - 1, at)
+        values[1:] += body
+        at += body.nbytes
+    return np.cumsum(values, dtype=np.uint64), at
