@@ -10,6 +10,7 @@ import asyncio
 import os
 import signal
 import socket
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -123,7 +124,10 @@ class Worker:
             else:
                 stopping.append(asyncio.create_task(self.stop()))
 
-        for number in (signal.SIGTERM, signal.SIGINT):
+        # Only the main thread may listen to signals; elsewhere the program stops the worker by `stop`.
+        is_main = threading.current_thread() is threading.main_thread()
+        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
+        for number in numbers:
             loop.add_signal_handler(number, on_signal)
         try:
             await running
@@ -131,7 +135,7 @@ class Worker:
             if not stopping:
                 raise
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in numbers:
                 loop.remove_signal_handler(number)
 
 

@@ -8,18 +8,20 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
 from timerd.v1 import timer_service_pb2 as pb
-from timerd.v1 import work_service_pb2 as work
+from timerd.v1 import work_service_pb2 as wk
 
 BUCKET_MS = 300_000
 SCOPE = 0xA1B2C3D4E5F60718
 TOKEN_BYTES = 64
+Context = grpc.aio.ServicerContext[Any, Any]
+Handle = Callable[[bytes, Context], Awaitable[bytes]]
 
 
 class FakeTimers:
@@ -46,7 +48,7 @@ class FakeTimers:
     def requests(self) -> list[pb.SessionRequest]:
         return [pb.SessionRequest.FromString(data) for data in self.received]
 
-    async def session(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[pb.SessionResponse]:
+    async def session(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[pb.SessionResponse]:
         self.sessions += 1
         yield pb.SessionResponse(window=self.window)
         async for data in requests:
@@ -115,7 +117,7 @@ class FakeTimers:
             results.append(result)
         return pb.ScheduleBatchResponse(stored=len(results) - len(special), results=results)
 
-    async def answer_unary(self, method: str, data: bytes, context: Any) -> bytes:
+    async def answer_unary(self, method: str, data: bytes, context: Context) -> bytes:
         self.unary.append((method, data))
         answer = self.unary_answers[method].popleft()
         if isinstance(answer, tuple):
@@ -129,12 +131,12 @@ class FakeWork:
     """The Work stream: delivers within credit, notes what comes back."""
 
     def __init__(self) -> None:
-        self.opens: list[work.Open] = []
-        self.settles: list[work.Settle] = []
-        self.extends: list[work.Extend] = []
-        self.credits: list[work.Credit] = []
+        self.opens: list[wk.Open] = []
+        self.settles: list[wk.Settle] = []
+        self.extends: list[wk.Extend] = []
+        self.credits: list[wk.Credit] = []
         self.credit: Counter[str] = Counter()
-        self.waiting: dict[str, deque[work.Deliver]] = defaultdict(deque)
+        self.waiting: dict[str, deque[wk.Deliver]] = defaultdict(deque)
         self.confirms = True
         self.lost = b""
         self.lost_on_extend = b""
@@ -143,11 +145,11 @@ class FakeWork:
         self._streams: list[asyncio.Queue[Any]] = []
         self._changed = asyncio.Condition()
 
-    def put(self, deliver: work.Deliver) -> None:
+    def put(self, deliver: wk.Deliver) -> None:
         self.waiting[deliver.queue].append(deliver)
         self._deliver()
 
-    def say(self, response: work.WorkResponse) -> None:
+    def say(self, response: wk.WorkResponse) -> None:
         for stream in self._streams:
             stream.put_nowait(response)
 
@@ -156,15 +158,15 @@ class FakeWork:
         for stream in self._streams:
             stream.put_nowait(grpc.StatusCode.UNAVAILABLE)
 
-    async def until(self, condition: Any) -> None:
+    async def until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
             await asyncio.wait_for(self._changed.wait_for(condition), 20)
 
-    def tokens(self, action: Any = None) -> list[bytes]:
+    def tokens(self, action: int | None = None) -> list[bytes]:
         chosen = [settle for settle in self.settles if action is None or settle.action == action]
         return [token for settle in chosen for token in split(settle.ack_tokens)]
 
-    async def work(self, requests: AsyncIterator[work.WorkRequest], context: Any) -> AsyncIterator[work.WorkResponse]:
+    async def work(self, requests: AsyncIterator[wk.WorkRequest], context: Context) -> AsyncIterator[wk.WorkResponse]:
         out: asyncio.Queue[Any] = asyncio.Queue()
         self._streams.append(out)
         reader = asyncio.create_task(self._read(requests, out))
@@ -177,7 +179,7 @@ class FakeWork:
             reader.cancel()
             self._streams.remove(out)
 
-    async def _read(self, requests: AsyncIterator[work.WorkRequest], out: asyncio.Queue[Any]) -> None:
+    async def _read(self, requests: AsyncIterator[wk.WorkRequest], out: asyncio.Queue[Any]) -> None:
         async for request in requests:
             getattr(self, f"_on_{request.WhichOneof('request')}")(request, out)
             async with self._changed:
@@ -185,41 +187,41 @@ class FakeWork:
         self.half_closed += 1
         out.put_nowait(None)
 
-    def _on_open(self, request: work.WorkRequest, out: asyncio.Queue[Any]) -> None:
+    def _on_open(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
         self.opens.append(request.open)
         self.credit.clear()
-        opened = work.Opened(server="fake", lease_ms=request.open.lease_ms, ack_token_bytes=TOKEN_BYTES, lost=self.lost)
-        out.put_nowait(work.WorkResponse(opened=opened))
+        opened = wk.Opened(server="fake", lease_ms=request.open.lease_ms, ack_token_bytes=TOKEN_BYTES, lost=self.lost)
+        out.put_nowait(wk.WorkResponse(opened=opened))
         for credit in request.open.credits:
             self.credit[credit.queue] += credit.tasks
         self._deliver()
 
-    def _on_credit(self, request: work.WorkRequest, out: asyncio.Queue[Any]) -> None:
+    def _on_credit(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
         self.credits.append(request.credit)
         self.credit[request.credit.queue] += request.credit.tasks
         self._deliver()
 
-    def _on_settle(self, request: work.WorkRequest, out: asyncio.Queue[Any]) -> None:
+    def _on_settle(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
         self.settles.append(request.settle)
         if not self.confirms:
             return
-        confirmed = work.SettleConfirmed(sequence=request.settle.sequence)
+        confirmed = wk.SettleConfirmed(sequence=request.settle.sequence)
         if self.settle_problem is not None:
             confirmed.problem.CopyFrom(self.settle_problem)
             self.settle_problem = None
-        out.put_nowait(work.WorkResponse(confirmed=confirmed))
+        out.put_nowait(wk.WorkResponse(confirmed=confirmed))
 
-    def _on_extend(self, request: work.WorkRequest, out: asyncio.Queue[Any]) -> None:
+    def _on_extend(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
         self.extends.append(request.extend)
         if self.lost_on_extend:
-            out.put_nowait(work.WorkResponse(extended=work.Extended(lost=self.lost_on_extend)))
+            out.put_nowait(wk.WorkResponse(extended=wk.Extended(lost=self.lost_on_extend)))
 
     def _deliver(self) -> None:
         """A message goes out when there is credit for all of it."""
         for queue, waiting in self.waiting.items():
             while waiting and self._streams and self.credit[queue] >= len(waiting[0].fire_at_ms):
                 self.credit[queue] -= len(waiting[0].fire_at_ms)
-                self._streams[-1].put_nowait(work.WorkResponse(deliver=waiting.popleft()))
+                self._streams[-1].put_nowait(wk.WorkResponse(deliver=waiting.popleft()))
 
 
 class FakeServer:
@@ -242,7 +244,7 @@ class FakeServer:
         await self._server.stop(None)
 
     def _timer_handlers(self) -> grpc.GenericRpcHandler:
-        handlers = {
+        handlers: dict[str, Any] = {
             "Session": grpc.stream_stream_rpc_method_handler(
                 self.timers.session, None, pb.SessionResponse.SerializeToString
             )
@@ -252,15 +254,15 @@ class FakeServer:
             handlers[name] = grpc.unary_unary_rpc_method_handler(self._unary(name), None, None)
         return grpc.method_handlers_generic_handler("timerd.v1.TimerService", handlers)
 
-    def _unary(self, name: str) -> Any:
-        async def handle(data: bytes, context: Any) -> bytes:
+    def _unary(self, name: str) -> Handle:
+        async def handle(data: bytes, context: Context) -> bytes:
             return await self.timers.answer_unary(name, data, context)
 
         return handle
 
     def _work_handlers(self) -> grpc.GenericRpcHandler:
         handler = grpc.stream_stream_rpc_method_handler(
-            self.work.work, work.WorkRequest.FromString, work.WorkResponse.SerializeToString
+            self.work.work, wk.WorkRequest.FromString, wk.WorkResponse.SerializeToString
         )
         return grpc.method_handlers_generic_handler("timerd.v1.WorkService", {"Work": handler})
 
@@ -300,13 +302,13 @@ def split(tokens: bytes) -> list[bytes]:
     return [tokens[at : at + TOKEN_BYTES] for at in range(0, len(tokens), TOKEN_BYTES)]
 
 
-def deliver_of(queue: str, payloads: list[bytes], first: int = 0, fire_at_ms: int = 1_700_000_000_000) -> work.Deliver:
+def deliver_of(queue: str, payloads: list[bytes], first: int = 0, fire_at_ms: int = 1_700_000_000_000) -> wk.Deliver:
     """Tasks `first`, `first` + 1, ... of a queue."""
     numbers = range(first, first + len(payloads))
-    return work.Deliver(
+    return wk.Deliver(
         queue=queue,
         templates=[
-            work.DeliveryTemplate(labels={"a": "b"}, content_type="text/plain", fencing_scope="s", fencing_token=7)
+            wk.DeliveryTemplate(labels={"a": "b"}, content_type="text/plain", fencing_scope="s", fencing_token=7)
         ],
         task_ids=b"".join(number.to_bytes(44, "big") for number in numbers),
         delivery_ids=b"".join(number.to_bytes(20, "big") for number in numbers),

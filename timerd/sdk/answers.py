@@ -20,10 +20,11 @@ _GOOD = frozenset({ItemOutcome.STORED, ItemOutcome.KEPT})
 class PlacedTasks:
     """All of the message were stored."""
 
-    def __init__(self, queue: str, composer: Composer, fire_at_ms: Sequence[int]) -> None:
+    def __init__(self, queue: str, composer: Composer, fire_at_ms: Sequence[int], keys: Mapping[int, str]) -> None:
         self.queue = queue
         self._composer = composer
         self._fire_at_ms = fire_at_ms
+        self._keys = keys
 
     def task_id(self, index: int) -> str:
         return self._composer.task_id(index)
@@ -32,7 +33,7 @@ class PlacedTasks:
         return self._fire_at_ms[index]
 
     def key(self, index: int) -> str:
-        return ""
+        return self._keys.get(index, "")
 
     def outcome(self, index: int) -> ItemOutcome:
         return ItemOutcome.STORED
@@ -111,4 +112,4 @@ def read_answer(
     if not response.HasField("placement"):
         return ListedTasks(queue, response.results, asked_ms, keys)
     fire_at_ms = array("q", response.fire_at_ms) if response.fire_at_ms else asked_ms
-    return PlacedTasks(queue, Composer(response.placement, fire_at_ms), fire_at_ms)
+    return PlacedTasks(queue, Composer(response.placement, fire_at_ms), fire_at_ms, keys)

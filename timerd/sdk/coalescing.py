@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable
+from copy import copy
 from typing import Protocol, TypeVar
 
 from timerd.sdk.batches import MAX_TASKS, Batch
@@ -21,6 +22,8 @@ from timerd.sdk.values import CancelOutcome, Task
 from timerd.v1 import timer_service_pb2 as pb
 
 Value = TypeVar("Value")
+# So many messages under way keep a server busy: later calls had better wait a moment and share a message.
+_BUSY_MESSAGES = 4
 
 
 class Group(Protocol):
@@ -40,8 +43,8 @@ class Coalescer:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._open: dict[Hashable, tuple[Group, float]] = {}
+        self._under_way = 0
         self._flush_is_due = False
-        session.on_room = self._flush_later
 
     def group(self, key: Hashable, payload_bytes: int, make: Callable[[], AnyGroup]) -> AnyGroup:
         """The open group of this key, with room for one more."""
@@ -63,7 +66,7 @@ class Coalescer:
     def _flush(self) -> None:
         self._flush_is_due = False
         for key in list(self._open):
-            if self._session.is_busy:
+            if self._under_way >= _BUSY_MESSAGES:
                 return
             self._send(key)
 
@@ -71,7 +74,14 @@ class Coalescer:
         group, opened_s = self._open.pop(key)
         request = self._session.new_request()
         group.write(request)
-        self._session.submit(request, group.finish, asyncio.get_running_loop().time() - opened_s)
+        self._under_way += 1
+
+        def on_answer(answer: Answer) -> None:
+            self._under_way -= 1
+            self._flush_later()
+            group.finish(answer)
+
+        self._session.submit(request, on_answer, asyncio.get_running_loop().time() - opened_s)
 
 
 class ScheduleGroup:
@@ -140,7 +150,12 @@ class CancelGroup:
         if isinstance(answer, TimerdError):
             _fail_all(self._waiting, answer)
             return
-        for waiting, outcome in zip(self._waiting, answer.cancel.outcomes, strict=True):
+        outcomes = answer.cancel.outcomes
+        if len(outcomes) != len(self._waiting):
+            said = f"The server answered {len(self._waiting)} cancels with {len(outcomes)} outcomes."
+            _fail_all(self._waiting, TimerdError(said, code="INTERNAL"))
+            return
+        for waiting, outcome in zip(self._waiting, outcomes, strict=True):
             if not waiting.done():
                 waiting.set_result(CancelOutcome(outcome))
 
@@ -148,4 +163,5 @@ class CancelGroup:
 def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:
     for future in waiting:
         if not future.done():
-            future.set_exception(error)
+            # A copy for each: an exception collects the trace of whoever raises it.
+            future.set_exception(copy(error))

@@ -7,6 +7,7 @@ are sent as ready-made bytes, because a repeat must be the very same bytes.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar, cast
@@ -18,6 +19,7 @@ from timerd.sdk.errors import TimerdError, Unavailable, error_of_rpc
 
 Response = TypeVar("Response")
 _CLOSE_S = 1.0
+log = logging.getLogger("timerd.client")
 
 
 class StreamCall(Protocol):
@@ -67,10 +69,17 @@ class Duplex(Generic[Response]):
     async def _read(self) -> TimerdError:
         try:
             while (response := await self._call.read()) is not grpc.aio.EOF:
-                self._on_response(cast(Response, response))
+                self._handle(cast(Response, response))
         except grpc.aio.AioRpcError as ended:
             return error_of_rpc(ended)
         return Unavailable("The server ended the stream.")
+
+    def _handle(self, response: Response) -> None:
+        try:
+            self._on_response(response)
+        except Exception:
+            # One message that cannot be understood does not end the stream for all others.
+            log.exception("A message of the server could not be handled.")
 
     async def _write(self) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,13 @@ from typing import Any, Protocol
 
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
 from timerd.sdk.leases import Hold, InHand
-from timerd.sdk.verdicts import ACK, Verdict, clip, verdict_of
+from timerd.sdk.verdicts import ACK, Reject, Retry, Verdict, clip, verdict_of
 from timerd.v1 import work_service_pb2 as pb
 
 Handler = Callable[[Delivery], Any]
 BatchResults = Sequence[object] | None
 BatchHandler = Callable[[list[Delivery]], BatchResults | Awaitable[BatchResults]]
+log = logging.getLogger("timerd.worker")
 Invoke = Callable[[Any], Awaitable[Any]]
 
 
@@ -68,7 +70,9 @@ class _Running:
     async def _in_thread(self, argument: object) -> object:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="timerd handler")
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, argument)
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, argument)
+        # A plain function may hand back a coroutine (a lambda around one): its end is the handler's end.
+        return await result if inspect.isawaitable(result) else result
 
     async def abort(self) -> None:
         self.is_aborting = True
@@ -107,7 +111,7 @@ class SingleLane:
         except (Exception, asyncio.CancelledError) as raised:
             if self._running.is_aborting:
                 raise
-            self._desk.settle(verdict_of(raised), hold.tokens)
+            self._desk.settle(_note(self.queue, raised), hold.tokens)
         else:
             self._desk.settle(ACK, hold.tokens)
         finally:
@@ -170,7 +174,7 @@ class BatchLane:
         except (Exception, asyncio.CancelledError) as raised:
             if self._running.is_aborting:
                 raise
-            verdict = verdict_of(raised)
+            verdict = _note(self.queue, raised)
             for hold in holds:
                 self._desk.settle(verdict, hold.tokens)
         finally:
@@ -194,6 +198,12 @@ class BatchLane:
     async def abort(self) -> None:
         self._waiting.clear()
         await self._running.abort()
+
+
+def _note(queue: str, raised: BaseException) -> Verdict:
+    if not isinstance(raised, Reject | Retry):
+        log.warning("A handler of the queue %r failed.", queue, exc_info=raised)
+    return verdict_of(raised)
 
 
 def _verdicts(results: Sequence[object], count: int) -> list[Verdict]:

@@ -21,8 +21,6 @@ from timerd.v1 import timer_service_pb2 as pb
 
 Answer = pb.SessionResponse | TimerdError
 OnAnswer = Callable[[Answer], None]
-# So many messages under way keep a server busy: later calls had better wait a moment and share a message.
-BUSY_MESSAGES = 4
 
 
 @dataclass(slots=True, eq=False)
@@ -60,11 +58,6 @@ class Session:
         self._runner: asyncio.Task[None] | None = None
         self._backoff = Backoff()
         self._heard_s = 0.0
-        self.on_room: Callable[[], None] = lambda: None
-
-    @property
-    def is_busy(self) -> bool:
-        return len(self._open) >= BUSY_MESSAGES
 
     def new_request(self) -> pb.SessionRequest:
         self._sequence += 1
@@ -206,7 +199,6 @@ class Session:
         message.timer.cancel()
         del self._open[message.sequence]
         message.on_answer(answer)
-        self.on_room()
 
 
 def _refusal_of(response: pb.SessionResponse) -> TimerdError | None:

@@ -61,7 +61,20 @@ class SyncClient:
         if self._loop is None:
             work.close()
             raise TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason="CLOSED")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        if asyncio._get_running_loop() is self._loop:
+            work.close()
+            raise TimerdError(
+                "This call would wait for itself: do not use the client inside its own progress callback.",
+                code="FAILED_PRECONDITION",
+                reason="WOULD_DEADLOCK",
+            )
+        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return waiting.result()
+        except BaseException:
+            # An interrupted caller waits no more; a call that has ended is not touched by it.
+            waiting.cancel()
+            raise
 
     schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)

@@ -12,6 +12,8 @@ from timerd.sdk.times import Span, span_ms
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
+# What the field holds: 49 days.
+_MAX_DELAY_MS = (1 << 32) - 1
 
 
 class Reject(Exception):
@@ -23,7 +25,7 @@ class Retry(Exception):
 
     def __init__(self, delay: Span | None = None, why: str = "") -> None:
         super().__init__(why or "the handler asked for another attempt")
-        self.delay_ms = None if delay is None else span_ms(delay)
+        self.delay_ms = None if delay is None else min(span_ms(delay), _MAX_DELAY_MS)
 
 
 class Verdict(NamedTuple):

@@ -2,8 +2,8 @@
 
 Rules that the server relies on: the first message is Open, with the tokens of everything in hand (also of what ended
 here without a confirmation), so that a broken stream costs no second delivery; unconfirmed settlements follow at once;
-the credit of a new stream is what the lanes have free, so credit is never counted twice. After GoAway nothing new is asked
-for; when what is in hand has ended, or the server leaves, the worker connects again.
+the credit of a new stream is what the lanes have free, so credit is never counted twice. After GoAway nothing new is
+asked for; when what is in hand has ended, or the server leaves, the worker connects again.
 """
 
 from __future__ import annotations
