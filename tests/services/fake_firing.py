@@ -1,0 +1,130 @@
+"""An engine in memory that keeps what delivery asks of it, and a clock that the test turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from tests.unit.deliveries import NOW_MS, SECRET
+from timerd.core.flights import part_of
+from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.model.ack_token import AckToken
+from timerd.model.identity import generation_of
+from timerd.model.storage import DeadLetter
+
+
+class FakeFiring:
+    """`hold`: while it is not set, nothing becomes durable."""
+
+    secret = SECRET
+
+    def __init__(self) -> None:
+        self.now_ms: int | None = NOW_MS
+        self.waiting: dict[QueueKey, list[Taken]] = {}
+        self.rows: dict[tuple[bytes, int], tuple[Taken, QueueKey]] = {}
+        self.ended: list[Ended] = []
+        self.failed: list[Again] = []
+        self.letters: list[DeadLetter] = []
+        self.late: list[AckToken] = []
+        self.leases: dict[bytes, int] = {}
+        self.presence: list[tuple[str, bool]] = []
+        self.ends = 0
+        self.error: Exception | None = None
+        self.durable = asyncio.Event()
+        self.durable.set()
+        self._wake: Callable[[], None] = lambda: None
+
+    def put(self, taken: Taken) -> None:
+        template = taken.rows.template_of(0)
+        queue = QueueKey(template.namespace, template.queue)
+        self.waiting.setdefault(queue, []).append(taken)
+        for row, digest in enumerate(taken.digests):
+            generation = generation_of(int(taken.rows.columns["version"][row]))
+            self.rows[digest, generation] = (part_of(taken, slice(row, row + 1)), queue)
+        self._wake()
+
+    def turn_clock(self, by_ms: int) -> None:
+        assert self.now_ms is not None
+        self.now_ms += by_ms
+        self._wake()
+
+    def firing_ms(self) -> int | None:
+        return self.now_ms
+
+    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+        out: list[Taken] = []
+        rest: list[Taken] = []
+        for taken in self.waiting.pop(queue, []):
+            due = int(taken.rows.columns["position_ms"][0]) <= now_ms
+            count = min(len(taken), limit) if due else 0
+            limit -= count
+            if count:
+                out.append(part_of(taken, slice(0, count)))
+            if count < len(taken):
+                rest.append(part_of(taken, slice(count, len(taken))))
+        if rest:
+            self.waiting[queue] = rest
+        return out
+
+    def next_due_ms(self, queue: QueueKey) -> int | None:
+        return min((int(t.rows.columns["position_ms"][0]) for t in self.waiting.get(queue, [])), default=None)
+
+    def on_due(self, wake: Callable[[], None]) -> None:
+        self._wake = wake
+
+    def worked(self, queue: QueueKey, *, present: bool) -> None:
+        self.presence.append((queue.queue, present))
+
+    def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
+        self.ended += ended
+        self.ends += 1
+        return self._durable()
+
+    def again(self, failed: Sequence[Again]) -> Awaitable[None]:
+        self.failed += failed
+        for each in failed:
+            taken, _ = self.rows[each.key.digest, generation_of(each.key.version)]
+            columns = taken.rows.columns.copy()
+            columns["position_ms"], columns["version"] = each.position_ms, each.key.version + 1
+            next_attempt = part_of(taken, slice(0, 1))
+            next_attempt.rows.columns = columns
+            self.put(next_attempt)
+        return self._durable()
+
+    def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+        self.letters += letters
+        self.ended += ended
+        return self._durable()
+
+    async def end_late(self, token: AckToken) -> bool:
+        self.late.append(token)
+        await self._durable()
+        return True
+
+    def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
+        self.leases |= lease_until
+
+    async def _durable(self) -> None:
+        await self.durable.wait()
+        if self.error:
+            raise self.error
+
+
+class FakeAlarm:
+    """Rings when the test says so."""
+
+    def __init__(self) -> None:
+        self.at_ms: float | None = None
+        self._ring: Callable[[], None] = lambda: None
+
+    def listen(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+
+    def set(self, at_ms: float) -> None:
+        self.at_ms = at_ms
+
+    def close(self) -> None:
+        self.at_ms = None
+
+    def ring(self) -> None:
+        self._ring()

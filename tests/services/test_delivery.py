@@ -1,0 +1,353 @@
+"""Delivery over real gRPC on loopback, with raw stubs and an engine in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import grpc.aio
+import pytest
+import pytest_asyncio
+
+from tests.services.fake_firing import FakeAlarm, FakeFiring
+from tests.unit.deliveries import NOW_MS, ids_of, taken_of, tokens_of
+from timerd.model.errors import StoreUnavailable
+from timerd.model.rows import FLAG_LATE
+from timerd.model.task import RetryPolicy, Template
+from timerd.services.delivery import FIRST_SLICE_TASKS, Delivery
+from timerd.services.work_service import WorkService
+from timerd.services.work_stream import MAX_QUEUED_BYTES
+from timerd.v1 import work_service_pb2 as pb
+from timerd.v1.work_service_pb2_grpc import WorkServiceStub, add_WorkServiceServicer_to_server
+
+GRACE_MS = 300
+ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
+FLAT = Template("default", "mail", retry=RetryPolicy(jitter=0.0))
+
+
+class Rig:
+    def __init__(self, firing: FakeFiring, alarm: FakeAlarm, delivery: Delivery, channel: grpc.aio.Channel) -> None:
+        self.firing, self.alarm, self.delivery = firing, alarm, delivery
+        self.stub = WorkServiceStub(channel)
+
+    async def worker(self, *credits: tuple[str, int], resume: bytes = b"", lease_ms: int = 0) -> RawWorker:
+        worker = RawWorker(self.stub.Work())
+        asked = [pb.Credit(queue=q, tasks=n) for q, n in credits]
+        await worker.open(pb.Open(credits=asked, resume=resume, lease_ms=lease_ms, worker="test"))
+        return worker
+
+    async def settle_down(self) -> None:
+        """Until everything that is under way in this process has been seen to."""
+        for _ in range(20):
+            await asyncio.sleep(0.002)
+
+    async def advance(self, by_ms: int) -> None:
+        self.firing.turn_clock(by_ms)
+        await self.settle_down()
+
+
+class RawWorker:
+    opened: pb.Opened
+
+    def __init__(self, call: grpc.aio.StreamStreamCall[pb.WorkRequest, pb.WorkResponse]) -> None:
+        self.call = call
+
+    async def open(self, asked: pb.Open) -> None:
+        await self.call.write(pb.WorkRequest(open=asked))
+        self.opened = (await self.next()).opened
+
+    async def credit(self, queue: str, tasks: int) -> None:
+        await self.call.write(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=tasks)))
+
+    async def extend(self, tokens: bytes) -> None:
+        await self.call.write(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)))
+
+    async def next(self) -> pb.WorkResponse:
+        response = await asyncio.wait_for(self.call.read(), 10)
+        assert isinstance(response, pb.WorkResponse), f"the stream ended: {response}"
+        return response
+
+    async def deliver(self) -> pb.Deliver:
+        response = await self.next()
+        assert response.WhichOneof("response") == "deliver", response
+        return response.deliver
+
+    async def settle(
+        self, action: pb.SettleAction, tokens: bytes, delay_ms: int | None = None, error: str = "", sequence: int = 5
+    ) -> None:
+        asked = pb.Settle(sequence=sequence, action=action, ack_tokens=tokens, delay_ms=delay_ms, error=error)
+        await self.call.write(pb.WorkRequest(settle=asked))
+
+    async def confirmed(self) -> pb.SettleConfirmed:
+        response = await self.next()
+        assert response.WhichOneof("response") == "confirmed", response
+        return response.confirmed
+
+    async def has_nothing(self) -> bool:
+        """Nothing comes before the answer to a settle of nothing does."""
+        await self.settle(ACK, b"", sequence=999)
+        return (await self.next()).confirmed.sequence == 999
+
+
+@pytest_asyncio.fixture
+async def rig() -> AsyncIterator[Rig]:
+    firing, alarm = FakeFiring(), FakeAlarm()
+    delivery = Delivery(firing, alarm, resume_grace_ms=GRACE_MS, server="here")
+    server = grpc.aio.server()
+    add_WorkServiceServicer_to_server(WorkService(delivery), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Rig(firing, alarm, delivery, channel)
+    await server.stop(0)
+
+
+async def test_credit_is_respected(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(10)))
+    worker = await rig.worker(("mail", 3))
+    assert worker.opened == pb.Opened(server="here", lease_ms=30_000, ack_token_bytes=64)
+    assert len((await worker.deliver()).fire_at_ms) == 3
+    assert await worker.has_nothing()
+    await worker.credit("mail", 2)
+    assert len((await worker.deliver()).fire_at_ms) == 2
+    assert await worker.has_nothing()
+    assert rig.delivery.in_flight == 5
+
+
+async def test_a_deliver_names_everything(rig: Rig) -> None:
+    template = Template("default", "mail", 3, (("a", "b"),), "text/plain", soft_expire_at_ms=NOW_MS)
+    taken = taken_of([4, 9], template, version=(2 << 16) + 1, payload=b"hello")
+    rig.firing.put(taken)
+    deliver = await (await rig.worker(("mail", 5))).deliver()
+    assert deliver.delivery_ids == b"".join(ids_of(taken))
+    assert (deliver.queue, list(deliver.attempts), list(deliver.late)) == ("mail", [2, 2], [0, 1])
+    assert (list(deliver.payload_lengths), deliver.payloads) == ([5], b"hellohello")
+    [common] = deliver.templates
+    assert (dict(common.labels), common.content_type, common.priority) == ({"a": "b"}, "text/plain", 3)
+    assert (common.fencing_token, deliver.attempt_timeout_ms) == (7, 3_600_000)
+    assert rig.delivery.lateness.counts[0] == 2
+
+
+async def test_nothing_is_sent_before_its_time(rig: Rig) -> None:
+    rig.firing.put(taken_of([1], position_ms=NOW_MS + 5))
+    worker = await rig.worker(("mail", 3))
+    assert await worker.has_nothing()
+    assert rig.alarm.at_ms == NOW_MS + 5
+    rig.firing.now_ms = NOW_MS + 4
+    rig.alarm.ring()
+    assert await worker.has_nothing()
+    rig.firing.now_ms = NOW_MS + 5
+    rig.alarm.ring()
+    assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+async def test_nothing_fires_while_the_clock_is_not_trusted(rig: Rig) -> None:
+    rig.firing.now_ms = None
+    rig.firing.put(taken_of([1]))
+    worker = await rig.worker(("mail", 3))
+    assert await worker.has_nothing()
+    rig.firing.now_ms = NOW_MS
+    rig.firing._wake()
+    assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+async def test_an_ack_is_confirmed_when_it_is_durable(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 2))
+    tokens = (await worker.deliver()).ack_tokens
+    rig.firing.durable.clear()
+    await worker.settle(ACK, tokens)
+    await worker.credit("mail", 1)
+    rig.firing.put(taken_of([7]))
+    await worker.deliver()
+    assert len(rig.firing.ended) == 2
+    rig.firing.durable.set()
+    assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
+
+
+async def test_a_settle_that_could_not_be_stored_says_so(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 2))
+    rig.firing.error = StoreUnavailable("The disk is full: free some space.", "STORE_UNAVAILABLE")
+    await worker.settle(ACK, (await worker.deliver()).ack_tokens)
+    confirmed = await worker.confirmed()
+    assert (list(confirmed.refused), confirmed.problem.reason) == ([0, 1], "STORE_UNAVAILABLE")
+
+
+async def test_a_nack_is_delivered_again(rig: Rig) -> None:
+    rig.firing.put(taken_of([1], FLAT))
+    worker = await rig.worker(("mail", 2))
+    first = await worker.deliver()
+    await worker.settle(NACK, first.ack_tokens, delay_ms=50, error="not now")
+    assert (await worker.confirmed()).sequence == 5
+    assert [a.last_error for a in rig.firing.failed] == ["not now"]
+    await rig.advance(50)
+    second = await worker.deliver()
+    assert (second.delivery_ids, list(second.attempts)) == (first.delivery_ids, [2])
+    # The same as the task's own: it lives where it did.
+    assert second.ack_tokens != first.ack_tokens
+
+
+async def test_a_reject_is_buried(rig: Rig) -> None:
+    rig.firing.put(taken_of([1]))
+    worker = await rig.worker(("mail", 2))
+    deliver = await worker.deliver()
+    await worker.settle(REJECT, deliver.ack_tokens, error="bad input")
+    await worker.confirmed()
+    assert [(x.task_id, x.last_error) for x in rig.firing.letters] == [(deliver.task_ids, "bad input")]
+
+
+async def test_a_wrong_settle_is_answered_and_the_stream_lives(rig: Rig) -> None:
+    worker = await rig.worker(("mail", 2))
+    await worker.settle(ACK, b"short")
+    assert "64 bytes each" in (await worker.confirmed()).problem.message
+    await worker.settle(pb.SETTLE_ACTION_UNSPECIFIED, tokens_of(taken_of([1])))
+    assert "ACK, NACK or REJECT" in (await worker.confirmed()).problem.message
+    await worker.settle(ACK, bytes(64))
+    assert "not made by this service" in (await worker.confirmed()).problem.message
+    await worker.settle(ACK, tokens_of(taken_of([1])))
+    assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
+    assert [t.key.position_ms for t in rig.firing.late] == [NOW_MS]
+
+
+@pytest.mark.parametrize(
+    ("request_", "sentence"),
+    [
+        (pb.WorkRequest(credit=pb.Credit(queue="q")), "must be `open`"),
+        (pb.WorkRequest(open=pb.Open(lease_ms=5)), "use 1000 to 3600000"),
+        (pb.WorkRequest(open=pb.Open(namespace="no/slash")), "namespace"),
+        (pb.WorkRequest(open=pb.Open(credits=[pb.Credit()])), "queue is missing"),
+        (pb.WorkRequest(open=pb.Open(resume=b"x")), "64 bytes each"),
+        (pb.WorkRequest(open=pb.Open(worker="w" * 200)), "at most 128"),
+    ],
+)
+async def test_a_wrong_opening_is_refused_with_a_sentence(rig: Rig, request_: pb.WorkRequest, sentence: str) -> None:
+    call = rig.stub.Work()
+    await call.write(request_)
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await asyncio.wait_for(call.read(), 10)
+    assert refusal.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert sentence in str(refusal.value.details())
+
+
+async def test_a_lease_that_ends_is_a_failed_attempt(rig: Rig) -> None:
+    rig.firing.put(taken_of([1], FLAT))
+    worker = await rig.worker(("mail", 2), lease_ms=1_000)
+    first = await worker.deliver()
+    await rig.advance(900)
+    await worker.extend(first.ack_tokens)
+    await rig.settle_down()
+    await rig.advance(900)
+    assert rig.firing.failed == []
+    assert rig.alarm.at_ms is not None
+    await rig.advance(200)
+    assert ["lease ended" in a.last_error for a in rig.firing.failed] == [True]
+    await worker.extend(first.ack_tokens)
+    assert (await worker.next()).extended.lost == first.ack_tokens
+    await rig.advance(1_000)
+    assert list((await worker.deliver()).attempts) == [2]
+
+
+async def test_a_worker_that_comes_back_keeps_what_it_holds(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(3), FLAT))
+    first = await rig.worker(("mail", 3))
+    tokens = (await first.deliver()).ack_tokens
+    first.call.cancel()
+    await rig.settle_down()
+    second = await rig.worker(("mail", 5), resume=tokens)
+    assert second.opened.lost == b""
+    await rig.advance(GRACE_MS + 100)
+    assert await second.has_nothing()
+    assert rig.firing.failed == []
+    await second.settle(ACK, tokens)
+    assert (await second.confirmed()).sequence == 5
+    assert (len(rig.firing.ended), rig.delivery.in_flight) == (3, 0)
+    assert rig.firing.presence == [("mail", True)]
+
+
+async def test_what_a_dead_worker_held_goes_to_another_after_the_grace(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(3), FLAT))
+    first = await rig.worker(("mail", 3))
+    lost = await first.deliver()
+    second = await rig.worker(("mail", 5))
+    first.call.cancel()
+    await rig.settle_down()
+    assert await second.has_nothing()
+    await rig.advance(GRACE_MS)
+    again = [await second.deliver() for _ in range(3)]
+    assert b"".join(d.delivery_ids for d in again) == lost.delivery_ids
+    assert [list(d.attempts) for d in again] == [[2], [2], [2]]
+
+
+async def test_the_last_worker_that_goes_is_told(rig: Rig) -> None:
+    worker = await rig.worker(("mail", 3), ("other", 0))
+    await worker.call.done_writing()
+    assert await worker.call.read() is grpc.aio.EOF
+    await rig.settle_down()
+    await rig.advance(GRACE_MS)
+    assert sorted(rig.firing.presence) == [("mail", False), ("mail", True), ("other", False), ("other", True)]
+
+
+async def test_tokens_from_before_a_restart_are_held(rig: Rig) -> None:
+    taken = taken_of([1])
+    worker = await rig.worker(("mail", 3), resume=tokens_of(taken))
+    assert worker.opened.lost == b""
+    assert rig.firing.leases == {ids_of(taken)[0]: NOW_MS + 30_000}
+    await worker.settle(NACK, tokens_of(taken))
+    await worker.confirmed()
+    assert rig.firing.leases == {ids_of(taken)[0]: NOW_MS}
+
+
+async def test_a_full_queue_does_not_delay_another(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(100_000), payload=b"x"))
+    rig.firing.put(taken_of(range(5), Template("default", "small"), prefix=b"another-one."))
+    worker = await rig.worker(("mail", 100_000), ("small", 10))
+    seen = 0
+    while (deliver := await worker.deliver()).queue != "small":
+        seen += len(deliver.fire_at_ms)
+    assert seen <= 3_000
+
+
+async def test_a_slow_reader_delays_nobody_and_costs_bounded_memory(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(400), payload=bytes(100_000)))
+    slow = await rig.worker(("mail", 400))
+    rig.firing.put(taken_of(range(5), Template("default", "small"), prefix=b"another-one."))
+    quick = await rig.worker(("small", 5))
+    assert len((await quick.deliver()).fire_at_ms) == 5
+    await rig.settle_down()
+    # The bound, one slice beyond it, and what gRPC itself has taken.
+    assert rig.delivery.in_flight * 100_000 < 3 * MAX_QUEUED_BYTES + FIRST_SLICE_TASKS * 100_000
+    got = 0
+    while got < 400:
+        got += len((await slow.deliver()).fire_at_ms)
+    assert rig.delivery.in_flight == 405
+
+
+async def test_a_drain_says_go_away_and_waits_for_what_is_in_hand(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 10))
+    tokens = (await worker.deliver()).ack_tokens
+    draining = asyncio.create_task(rig.delivery.drain(10_000))
+    assert (await worker.next()).WhichOneof("response") == "go_away"
+    rig.firing.put(taken_of([9]))
+    await worker.settle(ACK, tokens[:64])
+    assert (await worker.confirmed()).sequence == 5
+    assert not draining.done()
+    assert [d.lease_until_ms for d in rig.delivery.open_deliveries()] == [NOW_MS + 30_000]
+    call = rig.stub.Work()
+    await call.write(pb.WorkRequest(open=pb.Open()))
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await asyncio.wait_for(call.read(), 10)
+    assert refusal.value.code() == grpc.StatusCode.UNAVAILABLE
+    await worker.settle(ACK, tokens[64:])
+    await asyncio.wait_for(draining, 10)
+    assert rig.delivery.in_flight == 0
+
+
+async def test_late_flags_and_uneven_payloads(rig: Rig) -> None:
+    taken = taken_of(range(3), payload=b"abcdef")
+    taken.rows.columns["flags"][1] = FLAG_LATE
+    taken.rows.columns["length"] = [6, 2, 0]
+    rig.firing.put(taken)
+    deliver = await (await rig.worker(("mail", 5))).deliver()
+    assert (list(deliver.late), list(deliver.payload_lengths), deliver.payloads) == ([1], [6, 2, 0], b"abcdefab")

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.settlement import Action
+from timerd.core.taken import Taken
+from timerd.model.identity import encode_id, is_genuine, parse_task_id
+from timerd.model.settle import Outcome
+from timerd.model.task import RetryPolicy, Template
+
+LEASE_MS = 5_000
+GRACE_MS = 1_000
+FEW = Template("default", "mail", retry=RetryPolicy(max_attempts=2, jitter=0.0, attempt_timeout_ms=8_000))
+
+
+@pytest.fixture
+def machine() -> DeliveryMachine:
+    machine = DeliveryMachine(SECRET, GRACE_MS)
+    for worker in (1, 2):
+        machine.join(worker, "default", LEASE_MS)
+    return machine
+
+
+def send(machine: DeliveryMachine, taken: Taken, worker: int = 1, now_ms: int = NOW_MS) -> bytes:
+    """Everything to one worker; returns the ack tokens."""
+    machine.credit(worker, "mail", len(taken))
+    assert [a.worker for a in machine.assign(QUEUE, [taken], now_ms)] == [worker]
+    machine.check()
+    return tokens_of(taken)
+
+
+def test_presence_is_told_once(machine: DeliveryMachine) -> None:
+    assert machine.credit(1, "mail", 0) == QUEUE
+    assert machine.credit(1, "mail", 5) is None
+    assert machine.credit(2, "mail", 5) is None
+    machine.broken(1, NOW_MS)
+    machine.broken(2, NOW_MS)
+    assert machine.tick(NOW_MS + GRACE_MS - 1)[1] == []
+    assert machine.tick(NOW_MS + GRACE_MS)[1] == [QUEUE]
+    machine.check()
+
+
+def test_shares_are_cut_from_several_partitions_in_order(machine: DeliveryMachine) -> None:
+    machine.credit(1, "mail", 6)
+    machine.credit(2, "mail", 4)
+    batches = [taken_of(range(4)), taken_of(range(4, 10), position_ms=NOW_MS + 300_000)]
+    assignments = machine.assign(QUEUE, batches, NOW_MS)
+    sent = [(a.worker, a.taken.rows.columns["index"].tolist()) for a in assignments]
+    assert sent == [(1, [0, 1, 2, 3]), (1, [4, 5]), (2, [6, 7, 8, 9])]
+    assert (machine.in_flight, machine.wanted(QUEUE)) == (10, 0)
+
+
+def test_attempt_timeouts_part_what_is_sent(machine: DeliveryMachine) -> None:
+    mixed = taken_of(range(4))
+    mixed.rows.templates.append(FEW)
+    mixed.rows.columns["template"] = [0, 1, 1, 0]
+    machine.credit(1, "mail", 4)
+    sent = machine.assign(QUEUE, [mixed], NOW_MS)
+    assert [(a.attempt_timeout_ms, a.taken.rows.columns["index"].tolist()) for a in sent] == [
+        (3_600_000, [0, 3]),
+        (8_000, [1, 2]),
+    ]
+
+
+def test_an_ack_ends_and_a_repeated_one_is_late(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(3))
+    tokens = send(machine, taken)
+    done = machine.settle(Action.ACK, tokens, NOW_MS, None, "")
+    assert [(e.partition, e.key, e.outcome) for e in done.ended] == [
+        (taken.partition, key, Outcome.ACKED) for key in keys_of(taken)
+    ]
+    again = machine.settle(Action.ACK, tokens, NOW_MS, None, "")
+    assert (again.ended, [t.key for t in again.late], again.refused) == ([], keys_of(taken), {})
+    assert machine.in_flight == 0
+
+
+def test_a_forged_token_is_refused(machine: DeliveryMachine) -> None:
+    tokens = bytearray(tokens_of(taken_of(range(2))))
+    tokens[-1] ^= 1
+    for action in Action:
+        settled = machine.settle(action, bytes(tokens), NOW_MS, None, "")
+        assert 1 in settled.refused
+        assert not settled.ended
+
+
+def test_a_nack_goes_on_by_the_policy_or_by_the_worker(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(2), FEW))
+    own = machine.settle(Action.NACK, tokens[:64], NOW_MS + 10, None, "no")
+    assert [(a.position_ms, a.failed_at_ms, a.last_error) for a in own.again] == [(NOW_MS + 1_010, NOW_MS + 10, "no")]
+    asked = machine.settle(Action.NACK, tokens[64:], NOW_MS + 10, 77, "no")
+    assert [a.position_ms for a in asked.again] == [NOW_MS + 87]
+
+
+def test_the_last_attempt_makes_a_dead_letter(machine: DeliveryMachine) -> None:
+    taken = taken_of([3], FEW, version=1)
+    settled = machine.settle(Action.NACK, send(machine, taken), NOW_MS + 10, 0, "hopeless")
+    [letter], [end] = settled.letters, settled.dead
+    assert (letter.attempts, letter.last_error, letter.payload, letter.died_at_ms) == (
+        2,
+        "hopeless",
+        b"payload",
+        NOW_MS + 10,
+    )
+    assert (end.key, end.outcome) == (keys_of(taken)[0], Outcome.DEAD)
+    task = parse_task_id(encode_id(letter.task_id))
+    assert task is not None
+    assert is_genuine(task, SECRET, "default")
+    assert task.digest == taken.digests[0]
+
+
+def test_a_reject_is_a_dead_letter_at_once(machine: DeliveryMachine) -> None:
+    settled = machine.settle(Action.REJECT, send(machine, taken_of([1])), NOW_MS, None, "bad input")
+    assert [letter.last_error for letter in settled.letters] == ["bad input"]
+    assert machine.in_flight == 0
+
+
+def test_an_older_attempt_may_end_the_task_but_not_fail_it(machine: DeliveryMachine) -> None:
+    old = tokens_of(taken_of([1]))
+    newer = taken_of([1], version=1, position_ms=NOW_MS + 5)
+    send(machine, newer, worker=2, now_ms=NOW_MS + 5)
+    for action in (Action.NACK, Action.REJECT):
+        assert not machine.settle(action, old, NOW_MS + 6, None, "late")
+    assert [e.key for e in machine.settle(Action.ACK, old, NOW_MS + 6, None, "").ended] == keys_of(newer)
+
+
+def test_a_silent_worker_loses_its_lease(machine: DeliveryMachine) -> None:
+    send(machine, taken_of(range(2), FEW))
+    assert not machine.tick(NOW_MS + LEASE_MS - 1)[0]
+    wake_ms = machine.next_wake_ms()
+    assert wake_ms is not None
+    assert NOW_MS + LEASE_MS <= wake_ms < NOW_MS + LEASE_MS + 100
+    settled, _ = machine.tick(wake_ms)
+    assert [a.last_error.split(":")[0] for a in settled.again] == ["lease ended"] * 2
+    assert (machine.in_flight, machine.next_wake_ms()) == (0, None)
+
+
+def test_a_lease_is_extended_up_to_the_attempt_timeout(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(2), FEW))
+    assert machine.extend(1, tokens[:64], NOW_MS + 4_000).lost == []
+    settled, _ = machine.tick(NOW_MS + 5_100)
+    assert len(settled.again) == 1
+    machine.extend(1, tokens[:64], NOW_MS + 7_000)
+    assert not machine.tick(NOW_MS + 7_999)[0]
+    settled, _ = machine.tick(NOW_MS + 8_100)
+    assert [a.last_error.split(":")[0] for a in settled.again] == ["attempt timed out"]
+    assert machine.extend(1, tokens, NOW_MS + 8_200).lost == [tokens[:64], tokens[64:]]
+
+
+def test_a_broken_stream_comes_back_with_what_it_holds(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(3), FEW)
+    tokens = send(machine, taken)
+    machine.broken(1, NOW_MS)
+    machine.join(3, "default", LEASE_MS)
+    assert machine.resume(3, tokens[64:], NOW_MS + 500).lost == []
+    machine.check()
+    settled, _ = machine.tick(NOW_MS + GRACE_MS)
+    # Its worker went away during the first attempt, so it goes on at once.
+    assert [(a.key, a.position_ms) for a in settled.again] == [(keys_of(taken)[0], NOW_MS + GRACE_MS)]
+    assert len(machine.settle(Action.ACK, tokens[64:], NOW_MS + 1_200, None, "").ended) == 2
+    machine.check()
+
+
+def test_a_second_loss_waits_for_the_backoff(machine: DeliveryMachine) -> None:
+    send(machine, taken_of([1], Template("default", "mail", retry=RetryPolicy(jitter=0.0)), version=1))
+    machine.broken(1, NOW_MS)
+    [again] = machine.tick(NOW_MS + GRACE_MS)[0].again
+    assert again.position_ms == NOW_MS + GRACE_MS + 1_000
+
+
+def test_resume_takes_over_from_a_stream_that_seems_alive(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(2)))
+    machine.resume(2, tokens, NOW_MS + 10)
+    machine.broken(1, NOW_MS + 20)
+    assert not machine.tick(NOW_MS + 20 + GRACE_MS)[0]
+    assert machine.in_flight == 2
+    machine.check()
+
+
+def test_resume_loses_what_another_worker_has(machine: DeliveryMachine) -> None:
+    old = tokens_of(taken_of([1]))
+    send(machine, taken_of([1], version=1), worker=2)
+    assert machine.resume(1, old, NOW_MS).lost == [old]
+
+
+def test_deliveries_from_before_a_restart_are_held(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(2))
+    tokens = tokens_of(taken)
+    held = machine.resume(1, tokens, NOW_MS)
+    assert (held.lost, held.until) == ([], dict.fromkeys(ids_of(taken), NOW_MS + LEASE_MS))
+    assert machine.extend(1, tokens, NOW_MS + 100).until == dict.fromkeys(ids_of(taken), NOW_MS + 100 + LEASE_MS)
+    released = machine.settle(Action.NACK, tokens[:64], NOW_MS + 200, None, "no")
+    assert released.released == ids_of(taken)[:1]
+    late = machine.settle(Action.ACK, tokens[64:], NOW_MS + 200, None, "")
+    assert [t.key for t in late.late] == keys_of(taken)[1:]
+    assert machine.extend(1, tokens, NOW_MS + 300).lost == [tokens[:64], tokens[64:]]
+
+
+def test_a_drain_assigns_nothing_and_keeps_leases(machine: DeliveryMachine) -> None:
+    taken = taken_of(range(2))
+    send(machine, taken)
+    machine.credit(1, "mail", 5)
+    machine.drain()
+    assert (machine.turn(), machine.wanted(QUEUE)) == ([], 0)
+    machine.broken(1, NOW_MS)
+    assert not machine.tick(NOW_MS + GRACE_MS)[0]
+    assert [(d.key, d.lease_until_ms) for d in machine.open_deliveries()] == [
+        (key, NOW_MS + LEASE_MS) for key in keys_of(taken)
+    ]
+
+
+def test_what_outlives_its_first_lease_lets_go_of_the_shared_arena(machine: DeliveryMachine) -> None:
+    machine.credit(1, "mail", 100)
+    machine.assign(QUEUE, [taken_of(range(100), payload=bytes(5_000))], NOW_MS)
+    tokens = tokens_of(taken_of(range(100), payload=bytes(5_000)))
+    machine.settle(Action.ACK, tokens[64:], NOW_MS, None, "")
+    machine.extend(1, tokens[:64], NOW_MS + 4_000)
+    machine.tick(NOW_MS + LEASE_MS + 100)
+    [batch] = machine._flights.all()
+    assert len(batch.taken.rows.payloads) == 5_000
+    [letter] = machine.settle(Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").letters
+    assert letter.payload == bytes(5_000)
+    assert letter.template == PLAIN

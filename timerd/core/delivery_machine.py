@@ -1,0 +1,332 @@
+"""Who has which task, and until when: credit, leases, settling, broken streams (protocol section 6).
+
+Pure: facts and `now_ms` in, batches out. The shell asks `turn` and `wanted`, takes so many due rows, hands them to
+`assign` and sends what comes back, all in one step. An ack of any attempt of the generation ends the task; a nack of an
+older attempt is ignored. A stream that breaks leaves its worker the grace to come back with the tokens it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from timerd.core.fair_share import FairShare
+from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
+from timerd.core.settlement import Action, Failure, Settlement, attempt_timeouts, fail
+from timerd.core.taken import QueueKey, Taken
+from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
+from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
+
+MAX_DELIVER_TASKS = 1_000
+# Deliveries from before a restart have no known start: their leases are extended for so long after they were named.
+HELD_MS = 3_600_000
+MAX_HELD = 100_000
+FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
+NOT_HELD = (
+    "This delivery is not open here any more, so it cannot be rejected; if its task lives, it is delivered again."
+)
+
+
+class Assignment(NamedTuple):
+    """To be sent to the worker now."""
+
+    worker: int
+    taken: Taken
+    attempt_timeout_ms: int
+
+
+class OpenDelivery(NamedTuple):
+    partition: Partition
+    key: RowKey
+    lease_until_ms: int
+
+
+@dataclass(slots=True)
+class Held:
+    """`lost`: tokens of what the worker no longer has. `until`: lease ends of what is from before a restart."""
+
+    lost: list[bytes] = field(default_factory=list)
+    until: dict[bytes, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Worker:
+    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives."""
+
+    namespace: str
+    lease_ms: int
+    queues: set[QueueKey]
+    gone_at_ms: int | None = None
+
+
+class DeliveryMachine:
+    def __init__(self, secret: bytes, resume_grace_ms: int) -> None:
+        self._secret = secret
+        self._grace_ms = resume_grace_ms
+        self._share = FairShare()
+        self._flights = Flights()
+        self._workers: dict[int, Worker] = {}
+        self._leaving: dict[int, int] = {}
+        self._present: dict[QueueKey, int] = {}
+        # Deliveries that workers brought from before a restart: id -> first named at.
+        self._held: dict[bytes, int] = {}
+        self._draining = False
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._flights)
+
+    @property
+    def workers(self) -> int:
+        """Streams that live."""
+        return len(self._workers) - len(self._leaving)
+
+    def join(self, worker: int, namespace: str, lease_ms: int) -> None:
+        self._workers[worker] = Worker(namespace, lease_ms, set())
+
+    def credit(self, worker: int, queue: str, tasks: int) -> QueueKey | None:
+        """More credit; returns the queue if this is its first worker."""
+        state = self._workers[worker]
+        key = QueueKey(state.namespace, queue)
+        self._share.add(worker, key, tasks)
+        if key in state.queues:
+            return None
+        state.queues.add(key)
+        self._present[key] = self._present.get(key, 0) + 1
+        return key if self._present[key] == 1 else None
+
+    def queues(self, worker: int) -> set[QueueKey]:
+        return self._workers[worker].queues
+
+    def block(self, worker: int) -> None:
+        self._share.block(worker)
+
+    def unblock(self, worker: int) -> None:
+        self._share.unblock(worker)
+
+    def broken(self, worker: int, now_ms: int) -> None:
+        """The stream is gone, and its credit; what it holds may come back within the grace. When this service itself
+        goes away, the leases decide."""
+        state = self._workers[worker]
+        self._share.drop(worker)
+        state.gone_at_ms = now_ms + self._grace_ms
+        self._leaving[worker] = state.gone_at_ms
+
+    def drain(self) -> None:
+        """Nothing is assigned any more; leases are kept."""
+        self._draining = True
+
+    def turn(self) -> list[QueueKey]:
+        """Queues whose workers have credit, next in turn first."""
+        return [] if self._draining else self._share.turn()
+
+    def wanted(self, queue: QueueKey) -> int:
+        return 0 if self._draining else self._share.wanted(queue)
+
+    def assign(self, queue: QueueKey, taken: Sequence[Taken], now_ms: int) -> list[Assignment]:
+        """Shares out due rows, `wanted` at most; they are in flight from here on."""
+        shares = self._share.split(queue, sum(map(len, taken)))
+        out: list[Assignment] = []
+        for worker, part in _cut(taken, shares):
+            lease_ms = now_ms + self._workers[worker].lease_ms
+            for timeout_ms, rows in attempt_timeouts(part):
+                piece = part if len(rows) == len(part) else part_of(part, np.array(rows, dtype=np.intp))
+                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms)
+                out.append(Assignment(worker, piece, timeout_ms))
+        return out
+
+    def settle(self, action: Action, tokens: bytes, now_ms: int, delay_ms: int | None, error: str) -> Settlement:
+        """Of any worker: a token speaks for itself. `tokens` is a multiple of 64 bytes."""
+        if action == Action.ACK:
+            return self._ack(tokens)
+        failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
+        out = Settlement()
+        for at, (delivery_id, version) in enumerate(_named(tokens)):
+            found = self._flights.find(delivery_id)
+            if found is None:
+                self._settle_unknown(out, action, at, delivery_id, _token(tokens, at))
+            elif version >= found[0].versions[found[1]]:
+                self._flights.pop(delivery_id)
+                fail(out, *found, failure, self._secret)
+        return out
+
+    def extend(self, worker: int, tokens: bytes, now_ms: int) -> Held:
+        """The worker is alive and has these in hand."""
+        out = Held()
+        until_ms = now_ms + self._workers[worker].lease_ms
+        strays: list[int] = []
+        for at, (delivery_id, version) in enumerate(_named(tokens)):
+            found = self._flights.find(delivery_id)
+            if found is None or found[0].worker in self._leaving:
+                strays.append(at)
+            elif found[0].versions[found[1]] > version:
+                out.lost.append(_token(tokens, at))
+            else:
+                batch, row = found
+                batch.lease_until_ms[row] = max(batch.lease_until_ms[row], min(until_ms, batch.deadline_ms))
+        if strays:
+            self._bring(worker, tokens, strays, now_ms, out, known_only=True)
+        return out
+
+    def resume(self, worker: int, tokens: bytes, now_ms: int) -> Held:
+        """The worker came back on this stream with these in hand: they are not sent again."""
+        out = Held()
+        self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=False)
+        return out
+
+    def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
+        """What failed because nobody spoke for it, and the queues that have lost their last worker."""
+        out = Settlement()
+        for batch, rows in self._flights.expired(now_ms):
+            over = [r for r in rows if batch.deadline_ms <= now_ms]
+            self._fail_all(
+                out, batch, over, Failure(now_ms, "attempt timed out: it was not settled in its attempt_timeout")
+            )
+            silent = [r for r in rows if batch.deadline_ms > now_ms]
+            self._fail_all(out, batch, silent, Failure(now_ms, "lease ended: the worker did not extend it in time"))
+        gone: list[QueueKey] = []
+        for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
+            gone += self._remove(worker, now_ms, out)
+        if self._held:
+            self._held = {i: ms for i, ms in self._held.items() if ms + 2 * HELD_MS > now_ms}
+        return out, gone
+
+    def next_wake_ms(self) -> int | None:
+        """When to call `tick`."""
+        times = [*self._leaving.values()]
+        if (look_ms := self._flights.next_look_ms()) is not None:
+            times.append(look_ms)
+        return min(times, default=None)
+
+    def open_deliveries(self) -> list[OpenDelivery]:
+        """For the hand-over: what is with workers, and until when."""
+        return [
+            OpenDelivery(batch.taken.partition, batch.key(row), batch.lease_until_ms[row])
+            for batch in self._flights.all()
+            for row in self._flights.open_rows(batch)
+        ]
+
+    def check(self) -> None:
+        """Invariants, for tests."""
+        self._share.check()
+        self._flights.check()
+        assert {b.worker for b in self._flights.all() if not self._draining} <= self._workers.keys()
+        present: dict[QueueKey, int] = {}
+        for state in self._workers.values():
+            for queue in state.queues:
+                present[queue] = present.get(queue, 0) + 1
+        assert present == self._present
+        assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
+
+    def _ack(self, tokens: bytes) -> Settlement:
+        ids = _ids(tokens)
+        ended, unknown = self._flights.end(ids, Outcome.ACKED)
+        out = Settlement(ended)
+        for at in unknown:
+            self._settle_unknown(out, Action.ACK, at, ids[at], _token(tokens, at))
+        return out
+
+    def _settle_unknown(self, out: Settlement, action: Action, at: int, delivery_id: bytes, token: bytes) -> None:
+        """Nothing is open here for it: it ended, waits for its next attempt, or was sent before a restart."""
+        if not is_genuine_token(token, self._secret):
+            out.refused[at] = FORGED
+            return
+        held = self._held.pop(delivery_id, None) is not None
+        if action == Action.ACK:
+            out.late.append(parse_token(token))
+        elif action == Action.REJECT:
+            out.refused[at] = NOT_HELD
+        if held and action != Action.ACK:
+            out.released.append(delivery_id)
+
+    def _bring(
+        self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
+    ) -> None:
+        """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
+        named = _named(tokens)
+        until_ms = now_ms + self._workers[worker].lease_ms
+        moving: dict[int, tuple[Batch, list[int]]] = {}
+        for at in which:
+            delivery_id, version = named[at]
+            found = self._flights.find(delivery_id)
+            if found is None:
+                self._hold(delivery_id, _token(tokens, at), now_ms, until_ms, out, known_only)
+            elif found[0].versions[found[1]] > version:
+                out.lost.append(_token(tokens, at))
+            else:
+                moving.setdefault(found[0].number, (found[0], []))[1].append(found[1])
+        for batch, rows in moving.values():
+            self._flights.adopt(worker, batch, sorted(set(rows)), until_ms)
+
+    def _hold(self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: Held, known_only: bool) -> None:
+        first_ms = self._held.get(delivery_id)
+        if first_ms is None:
+            if known_only or len(self._held) >= MAX_HELD or not is_genuine_token(token, self._secret):
+                out.lost.append(token)
+                return
+            first_ms = self._held[delivery_id] = now_ms
+        if now_ms < first_ms + HELD_MS:
+            out.until[delivery_id] = min(until_ms, first_ms + HELD_MS)
+        else:
+            out.lost.append(token)
+
+    def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
+        """The grace is over."""
+        state = self._workers.pop(worker)
+        del self._leaving[worker]
+        if not self._draining:
+            failure = Failure(now_ms, "lease ended: the worker's stream broke and did not come back in time", lost=True)
+            for batch in self._flights.of(worker):
+                self._fail_all(out, batch, self._flights.open_rows(batch), failure)
+        gone = []
+        for queue in state.queues:
+            self._present[queue] -= 1
+            if not self._present[queue]:
+                del self._present[queue]
+                gone.append(queue)
+        return gone
+
+    def _fail_all(self, out: Settlement, batch: Batch, rows: Iterable[int], failure: Failure) -> None:
+        for row in rows:
+            self._flights.pop(batch.ids[row])
+            fail(out, batch, row, failure, self._secret)
+
+
+def _cut(taken: Sequence[Taken], shares: list[tuple[int, int]]) -> Iterable[tuple[int, Taken]]:
+    """Hands each worker its number of rows, MAX_DELIVER_TASKS at a time, without mixing partitions."""
+    assert MAX_DELIVER_TASKS <= MAX_BATCH_ROWS
+    workers = iter(shares)
+    worker = left = 0
+    for batch in taken:
+        at = 0
+        while at < len(batch):
+            if not left:
+                worker, left = next(workers)
+            count = min(left, len(batch) - at, MAX_DELIVER_TASKS)
+            yield worker, batch if count == len(batch) else part_of(batch, slice(at, at + count))
+            at, left = at + count, left - count
+
+
+def _token(tokens: bytes, at: int) -> bytes:
+    return bytes(tokens[at * ACK_TOKEN_BYTES : (at + 1) * ACK_TOKEN_BYTES])
+
+
+def _ids(tokens: bytes) -> list[bytes]:
+    """The delivery id in each token."""
+    columns = np.frombuffer(tokens, TOKEN)
+    out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
+    out["digest"] = columns["digest"]
+    out["generation"] = columns["version"] >> ATTEMPT_BITS
+    raw = out.tobytes()
+    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+
+
+def _named(tokens: bytes) -> list[tuple[bytes, int]]:
+    """(delivery id, version) in each token."""
+    versions = np.frombuffer(tokens, TOKEN)["version"].tolist()
+    return list(zip(_ids(tokens), versions, strict=True))

@@ -1,0 +1,217 @@
+"""Deliveries in flight: which worker has what, and until when it may keep silent.
+
+What is known of one delivery is a small integer (number of its batch, row in the batch) in one dict; everything else is
+shared by the batch, so that a hundred thousand deliveries are no burden for the garbage collector. Leases are looked at
+on a coarse grid: a lease is a sign of life, not an appointment.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.taken import Ended, Taken
+from timerd.model.identity import ATTEMPT_BITS, RowKey
+from timerd.model.rows import PREFIX
+from timerd.model.settle import Outcome
+
+# A slot is number * MAX_BATCH_ROWS + row.
+MAX_BATCH_ROWS = 1024
+LEASE_GRID_MS = 100
+# An arena that holds no more than so much for nothing is left as it is.
+SLACK_BYTES = 65_536
+_DELIVERY_ID = np.dtype([("prefix", PREFIX), ("item", ">u4"), ("generation", ">u4")])
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one worker was sent in one go; lists have one entry a row. `open` counts the rows still in flight."""
+
+    number: int
+    worker: int
+    taken: Taken
+    deadline_ms: int
+    ids: list[bytes]
+    positions: list[int]
+    versions: list[int]
+    lease_until_ms: list[int]
+    open: int
+
+    def key(self, row: int) -> RowKey:
+        return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
+
+
+def delivery_ids(taken: Taken) -> bytes:
+    """20 bytes for each row, joined: digest and generation."""
+    rows = taken.rows
+    out = np.empty(len(rows), _DELIVERY_ID)
+    out["prefix"] = rows.prefixes[rows.columns["prefix"]]
+    out["item"] = rows.columns["index"]
+    out["generation"] = rows.columns["version"] >> ATTEMPT_BITS
+    return out.tobytes()
+
+
+def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:
+    """Some rows of it."""
+    if isinstance(rows, slice):
+        return Taken(taken.partition, taken.token, taken.rows.select(rows), taken.digests[rows])
+    return Taken(taken.partition, taken.token, taken.rows.select(rows), [taken.digests[r] for r in rows.tolist()])
+
+
+class Flights:
+    """The registry. A delivery is in it from being sent until it ended, failed or was sent anew."""
+
+    def __init__(self) -> None:
+        # delivery id -> slot
+        self._slots: dict[bytes, int] = {}
+        self._batches: dict[int, Batch] = {}
+        self._held: dict[int, dict[int, None]] = {}
+        self._next = 1
+        # When to look at which batches again; a batch that is done is skipped.
+        self._wheel: dict[int, list[int]] = {}
+        self._times: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def register(self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int) -> Batch:
+        """The rows are with the worker from now on. An older flight of the same delivery is over."""
+        raw = delivery_ids(taken)
+        ids = [raw[at : at + 20] for at in range(0, len(raw), 20)]
+        columns = taken.rows.columns
+        until_ms = min(lease_until_ms, deadline_ms)
+        count = len(ids)
+        positions, versions = columns["position_ms"].tolist(), columns["version"].tolist()
+        number = self._next
+        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, [until_ms] * count, count)
+        if not self._slots.keys().isdisjoint(ids):
+            self.remove([i for i in ids if i in self._slots])
+        self._next += 1
+        self._batches[number] = batch
+        self._held.setdefault(worker, {})[number] = None
+        first = number * MAX_BATCH_ROWS
+        self._slots.update(zip(ids, range(first, first + count), strict=True))
+        self._look_at(number, until_ms)
+        return batch
+
+    def find(self, delivery_id: bytes) -> tuple[Batch, int] | None:
+        slot = self._slots.get(delivery_id)
+        return None if slot is None else (self._batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS)
+
+    def pop(self, delivery_id: bytes) -> tuple[Batch, int] | None:
+        """Takes the delivery out; the batch's tables stay usable."""
+        slot = self._slots.pop(delivery_id, None)
+        if slot is None:
+            return None
+        batch = self._batches[slot // MAX_BATCH_ROWS]
+        batch.open -= 1
+        if not batch.open:
+            self._forget(batch)
+        return batch, slot % MAX_BATCH_ROWS
+
+    def end(self, ids: list[bytes], outcome: Outcome) -> tuple[list[Ended], list[int]]:
+        """`pop` for many, in one loop because every ack passes here; the second list names those that are not open."""
+        ended: list[Ended] = []
+        unknown: list[int] = []
+        pop, batches, append = self._slots.pop, self._batches, ended.append
+        for at, delivery_id in enumerate(ids):
+            slot = pop(delivery_id, None)
+            if slot is None:
+                unknown.append(at)
+                continue
+            batch, row = batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS
+            batch.open -= 1
+            if not batch.open:
+                self._forget(batch)
+            taken = batch.taken
+            key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
+            append(Ended(taken.partition, key, outcome))
+        return ended, unknown
+
+    def remove(self, ids: Iterable[bytes]) -> None:
+        for delivery_id in ids:
+            self.pop(delivery_id)
+
+    def adopt(self, worker: int, batch: Batch, rows: Sequence[int], lease_until_ms: int) -> Batch:
+        """Open rows of a batch go over to another worker; the attempt's deadline stays."""
+        self.remove([batch.ids[r] for r in rows])
+        part = part_of(batch.taken, np.array(rows, dtype=np.intp))
+        return self.register(worker, part, lease_until_ms, batch.deadline_ms)
+
+    def open_rows(self, batch: Batch) -> list[int]:
+        first = batch.number * MAX_BATCH_ROWS
+        get = self._slots.get
+        return [r for r, i in enumerate(batch.ids) if get(i) == first + r]
+
+    def of(self, worker: int) -> list[Batch]:
+        return [self._batches[n] for n in self._held.get(worker, ())]
+
+    def all(self) -> list[Batch]:
+        return list(self._batches.values())
+
+    def next_look_ms(self) -> int | None:
+        return self._times[0] if self._times else None
+
+    def expired(self, now_ms: int) -> list[tuple[Batch, list[int]]]:
+        """Batches with open rows whose lease is over by `now_ms`, as of the last step of the grid."""
+        found = []
+        while self._times and self._times[0] <= now_ms:
+            for number in self._wheel.pop(heapq.heappop(self._times)):
+                batch = self._batches.get(number)
+                if batch is not None and (rows := self._silent(batch, now_ms)):
+                    found.append((batch, rows))
+        return found
+
+    def check(self) -> None:
+        """Invariants, for tests."""
+        by_batch = {n: len(self.open_rows(b)) for n, b in self._batches.items()}
+        assert all(b.open == by_batch[n] > 0 for n, b in self._batches.items())
+        assert sum(by_batch.values()) == len(self._slots)
+        assert {n for held in self._held.values() for n in held} == self._batches.keys()
+        assert all(n in self._held[b.worker] for n, b in self._batches.items())
+        assert all(max(b.lease_until_ms) <= b.deadline_ms for b in self._batches.values())
+        assert sorted(self._times) == sorted(self._wheel)
+        looked_at = {n for numbers in self._wheel.values() for n in numbers}
+        assert self._batches.keys() <= looked_at
+
+    def _silent(self, batch: Batch, now_ms: int) -> list[int]:
+        """Rows whose lease is over. The others are looked at again, without keeping the whole batch in memory."""
+        alive = self.open_rows(batch)
+        silent = [r for r in alive if batch.lease_until_ms[r] <= now_ms]
+        rest = [batch.lease_until_ms[r] for r in alive if batch.lease_until_ms[r] > now_ms]
+        if rest:
+            self._look_at(batch.number, min(rest))
+            _slim(batch, alive)
+        return silent
+
+    def _look_at(self, number: int, at_ms: int) -> None:
+        step_ms = -(-at_ms // LEASE_GRID_MS) * LEASE_GRID_MS
+        numbers = self._wheel.get(step_ms)
+        if numbers is None:
+            self._wheel[step_ms] = numbers = []
+            heapq.heappush(self._times, step_ms)
+        numbers.append(number)
+
+    def _forget(self, batch: Batch) -> None:
+        del self._batches[batch.number]
+        held = self._held[batch.worker]
+        del held[batch.number]
+        if not held:
+            del self._held[batch.worker]
+
+
+def _slim(batch: Batch, alive: list[int]) -> None:
+    """Copies the payloads of the open rows out of the arena that they share with many others. Row numbers stay."""
+    rows = batch.taken.rows
+    lengths = np.zeros(len(rows), rows.columns["length"].dtype)
+    lengths[alive] = rows.columns["length"][alive]
+    if len(rows.payloads) <= 2 * int(lengths.sum(dtype=np.int64)) + SLACK_BYTES:
+        return
+    columns = rows.columns.copy()
+    columns["length"] = lengths
+    slim = replace(rows, columns=columns).compact()
+    batch.taken = Taken(batch.taken.partition, batch.taken.token, slim, batch.taken.digests)

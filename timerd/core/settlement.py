@@ -1,0 +1,121 @@
+"""What became of deliveries: ended, on to the next attempt, or dead. In batches, for the partition machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from timerd.core.flights import Batch
+from timerd.core.retry import backoff_ms, is_exhausted, next_position_ms
+from timerd.core.taken import Again, Ended, Taken
+from timerd.model.ack_token import AckToken
+from timerd.model.identity import TaskId, attempt_of, mac_of
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.settle import Outcome
+from timerd.model.storage import DeadLetter
+from timerd.model.task import Extra
+
+
+class Action(IntEnum):
+    """As SettleAction in the proto."""
+
+    ACK = 1
+    NACK = 2
+    REJECT = 3
+
+
+@dataclass(slots=True)
+class Settlement:
+    """`dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of what is not open here. `refused`:
+    index -> sentence. `released`: delivery ids whose lease is over although their rows are not open here."""
+
+    ended: list[Ended] = field(default_factory=list)
+    again: list[Again] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    dead: list[Ended] = field(default_factory=list)
+    late: list[AckToken] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    released: list[bytes] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.again or self.letters or self.late or self.released)
+
+    def add(self, other: Settlement) -> None:
+        """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
+        self.ended += other.ended
+        self.again += other.again
+        self.letters += other.letters
+        self.dead += other.dead
+        self.late += other.late
+        self.released += other.released
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why attempts failed, and when they go on: `delay_ms` where the worker said so, else by the retry policy.
+    `lost`: the worker went away, which is seldom the task's fault: after its first attempt it goes on at once."""
+
+    at_ms: int
+    error: str
+    delay_ms: int | None = None
+    lost: bool = False
+    hopeless: bool = False
+
+
+def fail(settlement: Settlement, batch: Batch, row: int, failure: Failure, secret: bytes) -> None:
+    """One failed attempt: the next one by the policy, or a dead letter."""
+    taken, key = batch.taken, batch.key(row)
+    policy = taken.rows.template_of(row).retry
+    if failure.hopeless or is_exhausted(policy, key.version):
+        settlement.letters.append(letter_of(batch, row, failure, secret))
+        settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
+        return
+    wait_ms = failure.delay_ms
+    if wait_ms is None:
+        attempt = attempt_of(key.version) - failure.lost
+        wait_ms = backoff_ms(policy, attempt, key.digest) if attempt else 0
+    position_ms = next_position_ms(key.position_ms, failure.at_ms, wait_ms)
+    settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
+
+
+def letter_of(batch: Batch, row: int, failure: Failure, secret: bytes) -> DeadLetter:
+    taken, key = batch.taken, batch.key(row)
+    rows = taken.rows
+    extra = rows.extra_of(row)
+    return DeadLetter(
+        task_id=task_id_of(taken, row, key.position_ms, extra, secret).to_bytes(),
+        key=key,
+        partition=taken.partition,
+        template=rows.template_of(row),
+        fire_at_ms=int(rows.columns["fire_at_ms"][row]),
+        died_at_ms=failure.at_ms,
+        attempts=attempt_of(key.version),
+        last_error=failure.error,
+        payload=rows.payload(row),
+        row_key=extra.key,
+    )
+
+
+def task_id_of(taken: Taken, row: int, position_ms: int, extra: Extra, secret: bytes) -> TaskId:
+    """The id that its caller knows: it names the home, wherever the row lives now."""
+    template = taken.rows.template_of(row)
+    shard = taken.partition.shard
+    if extra.home_position_ms >= 0:
+        position_ms, shard = extra.home_position_ms, extra.home_shard
+    digest = taken.digests[row]
+    home = Partition(TIME_SCOPE, bucket_of(position_ms), shard)
+    mac = mac_of(secret, template.namespace, digest[:12], home, template.scope, template.priority)
+    item = int.from_bytes(digest[12:], "big")
+    return TaskId(position_ms, shard, template.scope, template.priority, digest[:12], item, mac)
+
+
+def attempt_timeouts(taken: Taken) -> list[tuple[int, Sequence[int]]]:
+    """(attempt_timeout_ms, rows) for each time-out among the rows; nearly always one for all."""
+    templates, column = taken.rows.templates, taken.rows.columns["template"]
+    if len(templates) == 1:
+        return [(templates[0].retry.attempt_timeout_ms, range(len(taken)))]
+    parts: dict[int, list[int]] = {}
+    for row, kind in enumerate(column.tolist()):
+        parts.setdefault(templates[kind].retry.attempt_timeout_ms, []).append(row)
+    return list(parts.items())

@@ -1,0 +1,194 @@
+"""Due rows as Deliver messages: numpy columns in, packed bytes out, no Python object per task where that can be had.
+
+A message stays below 1 MiB (or holds one task): larger ones cost more to copy than they save.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.delivery_machine import Assignment
+from timerd.core.flights import delivery_ids, part_of
+from timerd.core.taken import Taken
+from timerd.model.ack_token import TOKEN, batch_mac
+from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES, mac_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
+from timerd.model.task import Template
+from timerd.v1 import work_service_pb2 as pb
+
+MESSAGE_BYTES = 1 << 20
+# Ids, token, time, index and length of one task on the wire.
+TASK_OVERHEAD_BYTES = 160
+Columns = npt.NDArray[Any]
+# As identity.TaskId.to_bytes and ack_token.TOKEN, for many at once.
+TASK_ID = np.dtype(
+    [
+        ("format", "u1"),
+        ("position_ms", ">i8"),
+        ("shard", ">u2"),
+        ("scope", ">u8"),
+        ("priority", "u1"),
+        ("prefix", PREFIX),
+        ("item", ">u4"),
+        ("mac", f"V{MAC_BYTES}"),
+    ]
+)
+DIGEST = np.dtype([("prefix", PREFIX), ("item", ">u4")])
+cached_mac = lru_cache(maxsize=10_000)(mac_of)
+cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
+
+
+def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iterator[tuple[pb.WorkResponse, int]]:
+    """The rows in order, cut into messages; with each about how many bytes it takes."""
+    taken = assignment.taken
+    lengths = taken.rows.columns["length"]
+    size_bytes = len(taken) * TASK_OVERHEAD_BYTES + int(lengths.sum(dtype=np.int64))
+    if size_bytes <= MESSAGE_BYTES:
+        yield _message(taken, assignment.attempt_timeout_ms, secret, now_ms), size_bytes
+        return
+    ends = np.cumsum(lengths.astype(np.int64) + TASK_OVERHEAD_BYTES)
+    at = 0
+    while at < len(taken):
+        sent = int(ends[at - 1]) if at else 0
+        stop = max(at + 1, int(np.searchsorted(ends, sent + MESSAGE_BYTES, side="right")))
+        part = part_of(taken, slice(at, stop))
+        yield _message(part, assignment.attempt_timeout_ms, secret, now_ms), int(ends[stop - 1]) - sent
+        at = stop
+
+
+def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
+    response = pb.WorkResponse()
+    out = response.deliver
+    rows, columns = taken.rows, taken.rows.columns
+    out.queue = rows.template_of(0).queue
+    out.attempt_timeout_ms = attempt_timeout_ms
+    used = _templates(out, taken)
+    out.task_ids = _task_ids(taken, secret)
+    out.delivery_ids = delivery_ids(taken)
+    out.ack_tokens = _ack_tokens(taken, secret)
+    out.fire_at_ms.extend(columns["fire_at_ms"].tolist())
+    attempts = (columns["version"] & ATTEMPT_MASK) + 1
+    if (attempts != 1).any():
+        out.attempts.extend(attempts.tolist())
+    lengths = columns["length"]
+    out.payload_lengths.extend(lengths[:1].tolist() if (lengths == lengths[0]).all() else lengths.tolist())
+    out.payloads = gather(rows.payloads, columns["offset"], lengths)
+    _mark_late(out, rows, used, now_ms)
+    _notes(out, rows, used)
+    return response
+
+
+def _templates(out: pb.Deliver, taken: Taken) -> list[Template]:
+    """Adds what the tasks have in common; returns the rows' templates, without the others of the table."""
+    rows = taken.rows
+    kinds = [0] if len(rows.templates) == 1 else np.unique(rows.columns["template"]).tolist()
+    used = [rows.templates[k] for k in kinds]
+    places: dict[tuple[object, ...], int] = {}
+    place_of: dict[int, int] = {}
+    for kind, template in zip(kinds, used, strict=True):
+        common = (template.labels, template.content_type, template.priority)
+        if common not in places:
+            _add_template(out, template, taken)
+        place_of[kind] = places.setdefault(common, len(places))
+    if len(places) > 1:
+        out.template_index.extend([place_of[k] for k in rows.columns["template"].tolist()])
+    return used
+
+
+def _add_template(out: pb.Deliver, template: Template, taken: Taken) -> None:
+    partition = taken.partition
+    out.templates.add(
+        labels=dict(template.labels),
+        content_type=template.content_type,
+        priority=template.priority,
+        fencing_scope=f"{partition.scope}.{partition.bucket_ms}.{partition.shard}",
+        fencing_token=taken.token,
+    )
+
+
+def _task_ids(taken: Taken, secret: bytes) -> bytes:
+    """44 bytes each. The id names the home, which a row that moved or was retried carries with it."""
+    rows, columns = taken.rows, taken.rows.columns
+    out = np.zeros(len(rows), TASK_ID)
+    assert TASK_ID.itemsize == TASK_ID_BYTES
+    first = rows.template_of(0)
+    out["format"] = FORMAT
+    out["position_ms"] = columns["position_ms"]
+    out["shard"] = taken.partition.shard
+    for row in np.flatnonzero(columns["extra"]).tolist() if rows.extras else ():
+        extra = rows.extra_of(row)
+        if extra.home_position_ms >= 0:
+            out["position_ms"][row], out["shard"][row] = extra.home_position_ms, extra.home_shard
+    out["scope"] = first.scope
+    out["priority"] = _priorities(rows)
+    out["prefix"] = rows.prefixes[columns["prefix"]]
+    out["item"] = columns["index"]
+    _put_macs(out, columns["prefix"], first, secret)
+    return out.tobytes()
+
+
+def _priorities(rows: RowGroup) -> int | Columns:
+    first = rows.template_of(0)
+    if len(rows.templates) == 1:
+        return first.priority
+    kinds, which = np.unique(rows.columns["template"], return_inverse=True)
+    return np.array([rows.templates[k].priority for k in kinds.tolist()], dtype="u1")[which]
+
+
+def _put_macs(out: Columns, prefix_numbers: Columns, template: Template, secret: bytes) -> None:
+    """One MAC for each message, home and priority; rows of one kind lie together."""
+    buckets = out["position_ms"] // BUCKET_MS
+    same = np.zeros(len(out), bool)
+    same[1:] = (
+        (prefix_numbers[1:] == prefix_numbers[:-1])
+        & (buckets[1:] == buckets[:-1])
+        & (out["shard"][1:] == out["shard"][:-1])
+        & (out["priority"][1:] == out["priority"][:-1])
+    )
+    starts = np.flatnonzero(~same)
+    kinds = out[starts]
+    homes = (buckets[starts] * BUCKET_MS).tolist()
+    prefixes, shards, priorities = kinds["prefix"].tolist(), kinds["shard"].tolist(), kinds["priority"].tolist()
+    macs = [
+        cached_mac(secret, template.namespace, bytes(p), Partition(TIME_SCOPE, bucket_ms, shard), template.scope, level)
+        for p, bucket_ms, shard, level in zip(prefixes, homes, shards, priorities, strict=True)
+    ]
+    out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[np.cumsum(~same) - 1]
+
+
+def _ack_tokens(taken: Taken, secret: bytes) -> bytes:
+    rows, columns = taken.rows, taken.rows.columns
+    out = np.empty(len(rows), TOKEN)
+    out["scope"], out["bucket_ms"], out["shard"] = taken.partition
+    out["position_ms"] = columns["position_ms"]
+    out["version"] = columns["version"]
+    digests = np.empty(len(rows), DIGEST)
+    digests["prefix"] = rows.prefixes[columns["prefix"]]
+    digests["item"] = columns["index"]
+    out["digest"] = digests.view("V16")
+    out["fencing_token"] = taken.token
+    out["mac"] = np.void(cached_batch_mac(secret, taken.partition, taken.token))
+    return out.tobytes()
+
+
+def _mark_late(out: pb.Deliver, rows: RowGroup, used: list[Template], now_ms: int) -> None:
+    late = (rows.columns["flags"] & FLAG_LATE) != 0
+    if any(t.soft_expire_at_ms for t in used):
+        ends = {k: t.soft_expire_at_ms for k, t in enumerate(rows.templates) if t.soft_expire_at_ms}
+        late |= np.array([ends.get(k, now_ms + 1) <= now_ms for k in rows.columns["template"].tolist()])
+    if late.any():
+        out.late.extend(np.flatnonzero(late).tolist())
+
+
+def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
+    """What few tasks have: a trace, a key."""
+    if any(t.traceparent for t in used):
+        out.traceparents.extend([rows.templates[k].traceparent for k in rows.columns["template"].tolist()])
+    if rows.extras and any(keys := [rows.extra_of(r).key for r in range(len(rows))]):
+        out.keys.extend(keys)

@@ -1,0 +1,277 @@
+"""Due tasks to workers: asks the engine for what is due, the delivery machine for whom, and writes it to their streams.
+
+Driven by wake-ups only (credit came, something became due, the alarm): an idle server does nothing. One round of the
+pump takes a bounded number of tasks, then the loop serves everybody else. Taking and sending are one step, so what has
+not left yet can still be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine, OpenDelivery
+from timerd.core.settlement import Action
+from timerd.core.taken import QueueKey
+from timerd.model.errors import Unavailable
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.deliver_wire import deliver_messages
+from timerd.services.lateness import Lateness
+from timerd.services.settling import Settling
+from timerd.services.verbs import Firing
+from timerd.services.work_stream import WorkStream
+from timerd.v1 import work_service_pb2 as pb
+
+# One round: 2 to 4 ms of work. A message costs as much as so many tasks, and so many bytes as one.
+ROUND_TASKS = 2_000
+MESSAGE_TASKS = 25
+TASK_BYTES = 1_024
+# What a queue gets in one go: bounded by tasks, and by bytes as soon as it is known how large its tasks are.
+MIN_SLICE_TASKS = 32
+FIRST_SLICE_TASKS = 64
+SLICE_BYTES = 2 << 20
+# Beyond so many tasks in one millisecond (5,000/s) new wake-ups wait for the next one.
+EXACT_TASKS_PER_MS = 5
+AFTER_ERROR_MS = 100
+_LOG = logging.getLogger("timerd.delivery")
+
+
+class Alarm(Protocol):
+    """Rings once at an instant of engine time, to a fraction of a millisecond, never before it."""
+
+    def listen(self, ring: Callable[[], None]) -> None: ...
+
+    def set(self, at_ms: float) -> None:
+        """Replaces what was set before; an instant that has passed rings at once."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Delivery:
+    """`lateness` counts what was sent. `server` is the name that workers are shown."""
+
+    def __init__(self, firing: Firing, alarm: Alarm, *, resume_grace_ms: int = 1_000, server: str = "timerd") -> None:
+        self.server = server
+        self.lateness = Lateness()
+        self._firing = firing
+        self._alarm = alarm
+        self._machine = DeliveryMachine(firing.secret, resume_grace_ms)
+        self._settling = Settling(firing, self._settled)
+        self._streams: dict[int, WorkStream] = {}
+        self._next_stream = 1
+        self._now_ms = 0
+        # (ms, tasks sent in it); about how many bytes a task of the queue takes.
+        self._sent_at: tuple[int, int] = (0, 0)
+        self._task_bytes: dict[QueueKey, int] = {}
+        self._awake = self._resting = self._draining = False
+        self._quiet = asyncio.Event()
+        alarm.listen(self.wake)
+        firing.on_due(self._due)
+
+    @property
+    def in_flight(self) -> int:
+        return self._machine.in_flight
+
+    @property
+    def workers(self) -> int:
+        return self._machine.workers
+
+    def open_deliveries(self) -> list[OpenDelivery]:
+        """What is with workers now, and until when."""
+        return self._machine.open_deliveries()
+
+    async def drain(self, timeout_ms: float) -> None:
+        """Sends nothing more and tells the workers; waits for what they have in hand. Their leases are kept."""
+        self._draining = True
+        self._machine.drain()
+        away = pb.GoAway(reason="The server is going away: finish what is in hand, then connect again.")
+        for stream in self._streams.values():
+            stream.push(pb.WorkResponse(go_away=away))
+        try:
+            await asyncio.wait_for(self._until_quiet(), timeout_ms / 1000)
+        except TimeoutError:
+            _LOG.info("%d deliveries are still with workers: they keep their leases", self._machine.in_flight)
+
+    def close(self) -> None:
+        self._alarm.close()
+
+    # What the service asks, one call for each kind of request.
+
+    def join(self, stream: WorkStream, namespace: str, lease_ms: int) -> None:
+        if self._draining:
+            raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
+        self._streams[stream.number] = stream
+        self._machine.join(stream.number, namespace, lease_ms)
+
+    def next_stream(self) -> int:
+        self._next_stream += 1
+        return self._next_stream
+
+    def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
+        key = self._machine.credit(stream.number, queue, tasks)
+        if key is not None:
+            self._firing.worked(key, present=True)
+        self.wake()
+
+    def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
+        """Whether the worker's queues stay within `most` with this one."""
+        queues = self._machine.queues(stream.number)
+        return len(queues) < most or any(q.queue == queue for q in queues)
+
+    def settle(
+        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+    ) -> None:
+        """Counts at once, is confirmed when durable."""
+        now_ms = self._clock_ms()
+        settlement = self._machine.settle(action, tokens, now_ms, delay_ms, error)
+        if settlement.released:
+            self._settling.release(self._machine.queues(stream.number), settlement.released, now_ms)
+        self._settling.confirm(stream, sequence, len(tokens) // ACK_TOKEN_BYTES, settlement)
+
+    def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
+        held = self._machine.extend(stream.number, tokens, self._clock_ms())
+        self._keep(stream, held.until)
+        return held.lost
+
+    def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
+        held = self._machine.resume(stream.number, tokens, self._clock_ms())
+        self._keep(stream, held.until)
+        return held.lost
+
+    def left(self, stream: WorkStream) -> None:
+        """The stream is over, well or not."""
+        if self._streams.pop(stream.number, None) is not None:
+            self._machine.broken(stream.number, self._clock_ms())
+            self.wake()
+
+    def room(self, number: int) -> None:
+        """A slow reader has caught up."""
+        if number in self._streams:
+            self._machine.unblock(number)
+            self.wake()
+
+    def wake(self) -> None:
+        """The pump runs once in the next turn of the loop, however often it is woken."""
+        if not self._awake:
+            self._awake = True
+            asyncio.get_running_loop().call_soon(self._round)
+
+    def _due(self) -> None:
+        """Something is due earlier than thought. Exact while little is due, on a grid of 1 ms above that."""
+        if self._resting or self._awake:
+            return
+        at_ms, tasks = self._sent_at
+        if tasks > EXACT_TASKS_PER_MS and self._firing.firing_ms() == at_ms:
+            self._resting = True
+            asyncio.get_running_loop().call_later(0.001, self._rested)
+        else:
+            self.wake()
+
+    def _rested(self) -> None:
+        self._resting = False
+        self.wake()
+
+    def _round(self) -> None:
+        """One round of the pump. An error of the engine costs a pause, never the pump."""
+        self._awake = False
+        now_ms = self._firing.firing_ms()
+        if now_ms is None:
+            return
+        self._now_ms = now_ms
+        try:
+            self._expire(now_ms)
+            progress = self._send_due(now_ms)
+            self._set_alarm(now_ms, progress)
+        except Exception:  # noqa: BLE001 - logged, and tried again
+            _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
+            asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
+
+    def _expire(self, now_ms: int) -> None:
+        wake_ms = self._machine.next_wake_ms()
+        if wake_ms is None or wake_ms > now_ms:
+            return
+        settlement, gone = self._machine.tick(now_ms)
+        self._settling.add(settlement)
+        for queue in gone:
+            self._firing.worked(queue, present=False)
+            self._task_bytes.pop(queue, None)
+
+    def _send_due(self, now_ms: int) -> bool:
+        """Visits the queues in turn, a slice each, until the round is used up. True: something was sent."""
+        queues = self._machine.turn()
+        left = ROUND_TASKS
+        slice_tasks = max(MIN_SLICE_TASKS, min(MAX_DELIVER_TASKS, ROUND_TASKS // max(1, len(queues))))
+        for queue in queues:
+            due_ms = self._firing.next_due_ms(queue)
+            if due_ms is not None and due_ms <= now_ms:
+                left -= self._send_slice(queue, slice_tasks, now_ms)
+                if left <= 0:
+                    break
+        return left < ROUND_TASKS
+
+    def _send_slice(self, queue: QueueKey, slice_tasks: int, now_ms: int) -> int:
+        """Returns what it cost, in tasks."""
+        known_bytes = self._task_bytes.get(queue)
+        fitting = FIRST_SLICE_TASKS if known_bytes is None else max(1, SLICE_BYTES // known_bytes)
+        limit = min(slice_tasks, fitting, self._machine.wanted(queue))
+        taken = self._firing.take(queue, limit, now_ms)
+        tasks = sum(map(len, taken))
+        if not tasks:
+            return 0
+        messages = sent_bytes = 0
+        for assignment in self._machine.assign(queue, taken, now_ms):
+            for size_bytes in self._send(assignment, now_ms):
+                messages += 1
+                sent_bytes += size_bytes
+        self._task_bytes[queue] = max(sent_bytes // tasks + 1, self._task_bytes.get(queue, 0) // 2)
+        before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
+        self._sent_at = (now_ms, before + tasks)
+        return tasks + messages * MESSAGE_TASKS + sent_bytes // TASK_BYTES
+
+    def _send(self, assignment: Assignment, now_ms: int) -> list[int]:
+        """Returns the size of each message."""
+        stream = self._streams[assignment.worker]
+        sizes = []
+        for message, size_bytes in deliver_messages(assignment, self._firing.secret, now_ms):
+            stream.push(message, size_bytes)
+            sizes.append(size_bytes)
+        if stream.block_if_full():
+            self._machine.block(stream.number)
+        self.lateness.sent(now_ms, assignment.taken.rows.columns["position_ms"])
+        return sizes
+
+    def _set_alarm(self, now_ms: int, progress: bool) -> None:
+        """For what comes next; what is due already and could not be taken is tried again a millisecond later."""
+        times = [ms for q in self._machine.turn() if (ms := self._firing.next_due_ms(q)) is not None]
+        next_ms = min(times, default=None)
+        if next_ms is not None and next_ms <= now_ms:
+            if progress:
+                self.wake()
+                return
+            next_ms = now_ms + 1
+        wake_ms = self._machine.next_wake_ms()
+        known = [ms for ms in (next_ms, wake_ms) if ms is not None]
+        if known:
+            self._alarm.set(min(known))
+
+    def _keep(self, stream: WorkStream, until_ms: dict[bytes, int]) -> None:
+        for queue in self._machine.queues(stream.number) if until_ms else ():
+            self._firing.leased(queue, until_ms)
+
+    def _clock_ms(self) -> int:
+        """Leases go by the last known time while the clock is not trusted."""
+        now_ms = self._firing.firing_ms()
+        if now_ms is not None:
+            self._now_ms = now_ms
+        return self._now_ms
+
+    def _settled(self) -> None:
+        self._quiet.set()
+
+    async def _until_quiet(self) -> None:
+        while self._machine.in_flight or self._settling.busy:
+            self._quiet.clear()
+            await self._quiet.wait()

@@ -1,0 +1,84 @@
+"""What waits to be written to one worker.
+
+Credit bounds the tasks, this bounds the bytes: a worker that reads slowly costs a few megabytes and delays nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import grpc.aio
+
+from timerd.v1 import work_service_pb2 as pb
+
+# Beyond it nothing more is assigned to the worker, and nothing more is read from it.
+MAX_QUEUED_BYTES = 4 << 20
+# A confirmation that is owed counts as so much, so that a worker cannot settle without reading the answers.
+_OWED_BYTES = 256
+
+
+class WorkStream:
+    """`on_room` is called when a full stream has room again."""
+
+    def __init__(
+        self, context: grpc.aio.ServicerContext[Any, Any], number: int, on_room: Callable[[int], None]
+    ) -> None:
+        self.number = number
+        self._context = context
+        self._on_room = on_room
+        self._waiting: deque[tuple[pb.WorkResponse, int]] = deque()
+        self._queued_bytes = 0
+        self._owed = 0
+        self._blocked = False
+        self._changed = asyncio.Event()
+        self._room = asyncio.Event()
+        self._closing = False
+
+    def push(self, response: pb.WorkResponse, size_bytes: int = _OWED_BYTES) -> None:
+        self._waiting.append((response, size_bytes))
+        self._queued_bytes += size_bytes
+        self._changed.set()
+
+    def block_if_full(self) -> bool:
+        """True once when the bound is passed; `on_room` follows."""
+        if self._blocked or self._queued_bytes < MAX_QUEUED_BYTES:
+            return False
+        self._blocked = True
+        return True
+
+    def owe(self) -> None:
+        """A settle was read: its confirmation will come."""
+        self._owed += 1
+
+    def confirm(self, confirmed: pb.SettleConfirmed) -> None:
+        self._owed -= 1
+        self.push(pb.WorkResponse(confirmed=confirmed), _OWED_BYTES + 8 * len(confirmed.refused))
+
+    async def room(self) -> None:
+        """Until there is room for what the next request may bring."""
+        while self._queued_bytes + self._owed * _OWED_BYTES >= MAX_QUEUED_BYTES:
+            self._room.clear()
+            await self._room.wait()
+
+    def close(self) -> None:
+        """The worker sends no more: `write_all` ends when everything owed is written."""
+        self._closing = True
+        self._changed.set()
+
+    async def write_all(self) -> None:
+        """The one writer: a stream takes one write at a time."""
+        while self._waiting or self._owed or not self._closing:
+            if not self._waiting:
+                self._changed.clear()
+                await self._changed.wait()
+                continue
+            response, size_bytes = self._waiting.popleft()
+            await self._context.write(response)
+            self._queued_bytes -= size_bytes
+            self._room.set()
+            if self._blocked and self._queued_bytes < MAX_QUEUED_BYTES // 2:
+                self._blocked = False
+                self._on_room(self.number)
