@@ -1,7 +1,16 @@
-"""timerd: a durable timer service. At this instant, do this."""
+"""timerd: a durable timer service. At this instant, do this.
 
-from timerd.client import CancelOutcome, Client, SyncClient, Task, TimerdError
-from timerd.worker import Delivery, Reject, Retry, Worker
+The names are loaded when first used, so that the command line and the core do not pay for gRPC.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from timerd.client import CancelOutcome, Client, SyncClient, Task, TimerdError
+    from timerd.worker import Delivery, Reject, Retry, Worker
 
 __version__ = "0.1.0"
 __all__ = [
@@ -16,3 +25,10 @@ __all__ = [
     "Worker",
     "__version__",
 ]
+_WORKER = frozenset({"Delivery", "Reject", "Retry", "Worker"})
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module 'timerd' has no attribute {name!r}")
+    return getattr(import_module("timerd.worker" if name in _WORKER else "timerd.client"), name)

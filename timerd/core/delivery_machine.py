@@ -18,7 +18,7 @@ from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
-from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
+from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 
@@ -210,6 +210,11 @@ class DeliveryMachine:
             for batch in self._flights.all()
             for row in self._flights.open_rows(batch)
         ]
+
+    def lease_of(self, key: RowKey) -> int | None:
+        """Lease end of the delivery of any attempt of the row's generation."""
+        found = self._flights.find(delivery_id_of(key.digest, key.version))
+        return found[0].lease_until_ms[found[1]] if found is not None else None
 
     def check(self) -> None:
         """Invariants, for tests."""

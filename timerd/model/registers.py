@@ -50,6 +50,8 @@ class Control:
     closing_ms: int
     verified_ms: int
     finished: bool = False
+    # Distinct rows, counted at the finish.
+    inserted: int = 0
     # Outcome -> how many, of all rows below `verified_ms`; the ledger's part of the mark.
     counts: tuple[tuple[int, int], ...] = ()
 
@@ -102,6 +104,8 @@ class Move:
     latest_ms: int
     # Milliseconds since the epoch of the new fire_time.
     fire_at_ms: int
+    # When the register may be forgotten: `latest_ms` plus the retention; 0 = never. Rewritten whole at each change.
+    expires_at_ms: int = 0
 
     @property
     def place(self) -> Place:
@@ -125,13 +129,10 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A caller-chosen key: reserved by the task with this digest, then naming it."""
+    """A caller-chosen key. PENDING while `active` is False: reserved by a writer whose row may or may not be there."""
 
-    digest: str
-    # Empty while PENDING.
-    task_id: str = ""
-    position_ms: int = 0
-    shard: int = 0
+    task_id: str
+    active: bool = False
 
     def to_bytes(self) -> bytes:
         return dump_json(asdict(self))

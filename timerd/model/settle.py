@@ -7,6 +7,7 @@ where it went, so that a new holder can write it again when the row itself did n
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
@@ -31,15 +32,16 @@ class Outcome(IntEnum):
     CANCELLED = 6
     PURGED = 7
     FORWARDED = 8  # it was written again at a later position before its OK
+    PARKED = 9  # carried to its queue's backlog: the place is a function of the id, so no Carry is written
 
 
 class CarryReason(IntEnum):
     RETRY = 1
     GUARD = 2  # still in flight at the lag limit
-    BACKLOG = 3  # nobody took it
-    HAND_OVER = 4  # open at a graceful stop
+    HAND_OVER = 3  # open at a graceful stop
 
 
+_ENTRY = struct.Struct("<q16sIB")
 ENTRY = np.dtype([("position_ms", "<i8"), ("digest", "V16"), ("version", "<u4"), ("outcome", "u1")])
 
 
@@ -97,7 +99,6 @@ class SettleRecord:
 
 def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
     """(n,) of ENTRY."""
-    out = np.empty(len(ended), ENTRY)
-    for at, (key, outcome) in enumerate(ended):
-        out[at] = (key.position_ms, np.void(key.digest), key.version, outcome)
-    return out
+    pack = _ENTRY.pack
+    packed = b"".join([pack(key[0], key[1], key[2], outcome) for key, outcome in ended])
+    return np.frombuffer(packed, ENTRY)

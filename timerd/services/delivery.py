@@ -16,7 +16,7 @@ from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, Delivery
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
-from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
 from timerd.services.deliver_wire import deliver_messages
 from timerd.services.lateness import Lateness
 from timerd.services.settling import Settling
@@ -82,6 +82,10 @@ class Delivery:
     def open_deliveries(self) -> list[OpenDelivery]:
         """What is with workers now, and until when."""
         return self._machine.open_deliveries()
+
+    def lease_of(self, key: RowKey) -> int | None:
+        """Until when a worker has a delivery of this row's task; None: none has."""
+        return self._machine.lease_of(key)
 
     async def drain(self, timeout_ms: float) -> None:
         """Sends nothing more and tells the workers; waits for what they have in hand. Their leases are kept."""

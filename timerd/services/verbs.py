@@ -10,20 +10,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from timerd.core.keys import Conflict as Conflict
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
-
-
-class Conflict(IntEnum):
-    """As ConflictPolicy in the proto."""
-
-    KEEP = 1
-    REPLACE = 2
-    REJECT = 3
 
 
 @dataclass(slots=True)

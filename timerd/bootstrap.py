@@ -1,0 +1,156 @@
+"""Wires a server: the only module that names concrete adapters.
+
+config -> store, clock, alarm -> scheduler (partition machines) -> firing -> delivery -> API -> gRPC server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from timerd.adapters.alarm import make_alarm
+from timerd.adapters.clocks import SystemClock
+from timerd.adapters.sqlite.store import SqliteStore
+from timerd.config import ServerConfig
+from timerd.core.holding import Settings
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.lease_trust import LeaseTrust
+from timerd.core.memory import Memory
+from timerd.model.errors import StartupError
+from timerd.model.partition import BUCKET_MS
+from timerd.model.registers import RegisterKey, Table
+from timerd.model.storage import Cas, CasStatus
+from timerd.model.task import dump_json
+from timerd.ports import Clock, Store
+from timerd.services.api import TimerApi
+from timerd.services.delivery import Alarm, Delivery
+from timerd.services.engine import Engine
+from timerd.services.engine_time import EngineTime
+from timerd.services.firing import Firing
+from timerd.services.reads import DeliveryFacts
+from timerd.services.scheduler import Scheduler
+from timerd.services.server import ApiServer
+from timerd.services.throttle import Throttle
+from timerd.services.work_service import WorkService
+
+log = logging.getLogger(__name__)
+CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
+# The collector looks at young objects this often: columns make little garbage, and a look holds up firing.
+GC_THRESHOLD = 50_000
+DROP_EVERY_S = 60.0
+
+
+@dataclass(slots=True)
+class Node:
+    """One running instance: everything below the CLI."""
+
+    config: ServerConfig
+    store: Store
+    time: EngineTime
+    scheduler: Scheduler
+    engine: Engine
+    delivery: Delivery
+    server: ApiServer
+    address: str = ""
+    _loops: tuple[asyncio.Task[None], ...] = ()
+
+    async def start(self) -> str:
+        """Listening and serving; returns HOST:PORT. Raises StartupError."""
+        self.address = str(await self.server.start())
+        self._loops = (asyncio.create_task(self.scheduler.run()), asyncio.create_task(self._drop_expired()))
+        await self.server.set_serving(serving=True)
+        return self.address
+
+    async def stop(self, drain_ms: int) -> None:
+        """Takes nothing new, lets workers finish, carries what they still have, settles, closes."""
+        await self.server.set_serving(serving=False)
+        self.engine.drain()
+        await self.delivery.drain(drain_ms)
+        for loop in self._loops:
+            loop.cancel()
+        await self.scheduler.leave(int(self.time.exact_ms()))
+        await self.server.stop(500)
+        self.delivery.close()
+        await self.store.close()
+
+    async def _drop_expired(self) -> None:
+        while True:
+            await self.scheduler.drop_expired(int(self.time.exact_ms()))
+            await asyncio.sleep(DROP_EVERY_S)
+
+
+async def assemble(
+    config: ServerConfig, store: Store, clock: Clock, make: Callable[[Callable[[], float]], Alarm], name: str
+) -> Node:
+    """A node on the given engine and clock."""
+    secret = await cluster_secret(store)
+    time = EngineTime(clock, LeaseTrust.always())
+    settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
+    scheduler = Scheduler(
+        store,
+        time,
+        settings,
+        InstanceMachine(config.look_ahead_ms),
+        Memory(config.memory_budget_bytes),
+        config.history_retention_ms,
+    )
+    scheduler.throttle = Throttle(config.catch_up_rows_per_s).wait
+    engine = Engine(store, scheduler, time, secret, config)
+    firing = Firing(scheduler, time, store, secret)
+    delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
+    scheduler.lease_of = delivery.lease_of
+    engine.shows(delivery.lateness.bounds_ms, delivery.lateness.counts)
+    api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
+    server = ApiServer(config, api, WorkService(delivery))
+    return Node(config, store, time, scheduler, engine, delivery, server)
+
+
+async def cluster_secret(store: Store) -> bytes:
+    """Made once for the lifetime of the data: it signs ids. Raises StartupError where the data were made with other buckets."""
+    made = dump_json({"bucket_ms": BUCKET_MS, "secret": os.urandom(32).hex()})
+    result = (await store.cas([Cas(CLUSTER, None, made)]))[0]
+    stored = made if result.status is CasStatus.APPLIED else (await store.read([CLUSTER]))[0]
+    settings = json.loads(stored or made)
+    if settings["bucket_ms"] != BUCKET_MS:
+        raise StartupError(
+            f"The data were written with buckets of {settings['bucket_ms']} ms, this program uses {BUCKET_MS} ms: "
+            "start the version that wrote them, or another data directory."
+        )
+    return bytes.fromhex(settings["secret"])
+
+
+async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
+    """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
+    clock = SystemClock()
+    store = SqliteStore.open(config.data, synchronous=config.synchronous, now_ms=lambda: int(clock.wall_ms()))
+    try:
+        node = await assemble(config, store, clock, make_alarm, f"timerd-{os.getpid()}")
+        address = await node.start()
+    except BaseException:
+        await store.close()
+        raise
+    _tune()
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    ready(address)
+    await stopped.wait()
+    with contextlib.suppress(asyncio.CancelledError):
+        await node.stop(config.drain_ms)
+
+
+def _tune() -> None:
+    """What was made at the start is never collected; a thread gives the interpreter up soon."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD)
+    sys.setswitchinterval(0.0005)

@@ -1,0 +1,72 @@
+"""Cancel (protocol section 5): write the mark, *then* look again where the task is, *then* ask the holder of that place.
+
+CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that the
+task fired: then whoever takes the partition reads the mark before it sends anything.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from timerd.core.holding import Asked
+from timerd.core.lookup import Located, locate
+from timerd.core.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, SetMarks
+from timerd.model.identity import TaskId
+from timerd.model.settle import Outcome
+from timerd.model.storage import Mark, MarkKind
+
+KINDS = {Outcome.CANCELLED: MarkKind.CANCELLED, Outcome.PURGED: MarkKind.PURGED, Outcome.ACKED: MarkKind.ACKED}
+ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
+
+
+class Cancelled(Enum):
+    """The answers, as the wire says them."""
+
+    CANCELLED = "cancelled"
+    ALREADY_CANCELLED = "already cancelled"
+    ALREADY_FIRED = "already fired"
+    IN_FLIGHT = "in flight"
+    NOT_FOUND = "not found"
+
+
+def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancelled]:
+    """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
+    answered as the first time."""
+    here = yield from locate(task)
+    while True:
+        if here.rows is None:
+            return Cancelled.NOT_FOUND
+        if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
+            return _ended(here, here.ending.outcome, request)
+        yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[outcome], request)])
+        again = yield from locate(task)
+        if again.place != here.place:
+            here = again
+            continue
+        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, outcome, request)
+        said = yield from _conclude(again, answer, outcome, request)
+        if said is not None:
+            return said
+        here = yield from locate(task)
+
+
+def _conclude(here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes) -> Procedure[Cancelled | None]:
+    """None: it was carried on meanwhile, look again."""
+    if answer.asked is Asked.OPEN:
+        return Cancelled.IN_FLIGHT
+    if answer.asked is Asked.WAITING:
+        return Cancelled.CANCELLED if answer.request == request else Cancelled.ALREADY_CANCELLED
+    settled = answer.outcome
+    if answer.asked is not Asked.ENDED:
+        ending: Ending = yield FindSettled(here.place.partition, here.place.key)
+        settled = ending.outcome
+    if settled is None:
+        return Cancelled.CANCELLED if here.mark(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
+    return None if settled in ONWARD else _ended(here, settled, request)
+
+
+def _ended(here: Located, settled: Outcome, request: bytes) -> Cancelled:
+    if settled in (Outcome.CANCELLED, Outcome.PURGED):
+        mine = request in (here.mark(MarkKind.CANCELLED), here.mark(MarkKind.PURGED))
+        return Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
+    return Cancelled.ALREADY_FIRED

@@ -1,0 +1,278 @@
+"""The waiting rows of one partition: immutable runs, cut into segments per queue and priority.
+
+A run is a row group sorted by (queue, priority, position); a segment is the stretch of one queue and priority in it, with a
+cursor. The next task of a queue is the least of its segment heads by `position - 64,000 x priority` among those that are
+due (protocol section 6). Live inserts come as small runs that are merged by size class, so that a partition that is
+filled one task at a time ends with a few large runs. No Python object per task.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.taken import QueueKey
+from timerd.model.rows import ROW, RowGroup, concat
+from timerd.model.task import PRIORITY_MS
+
+# Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
+MERGE_RUNS = 8
+LARGEST_MERGE_ROWS = 32_768
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Rows [cursor, end) of `run` belong to one queue and priority, sorted by position. `cursor == end`: used up."""
+
+    run: RowGroup
+    priority: int
+    cursor: int
+    end: int
+    size_bytes: int
+
+    @property
+    def head_ms(self) -> int:
+        return int(self.run.columns["position_ms"][self.cursor])
+
+    def positions(self, limit: int) -> Positions:
+        """The next positions, contiguous."""
+        stop = min(self.end, self.cursor + limit)
+        return np.ascontiguousarray(self.run.columns["position_ms"][self.cursor : stop])
+
+    def rest(self) -> RowGroup:
+        return self.run.select(slice(self.cursor, self.end))
+
+
+Heap = list[tuple[int, int, Segment]]
+
+
+@dataclass(slots=True)
+class Lane:
+    """One queue: a heap of segments by head for each priority."""
+
+    heaps: dict[int, Heap] = field(default_factory=dict)
+    tiers: dict[tuple[int, int], list[Segment]] = field(default_factory=dict)
+    rows: int = 0
+    size_bytes: int = 0
+
+
+class DueQueue:
+    """`size_bytes` and `rows` count what waits; the shell sees to it that they stay within the budget."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[QueueKey, Lane] = {}
+        self._order = count()
+        self.rows = 0
+        self.size_bytes = 0
+
+    def queues(self) -> Iterator[QueueKey]:
+        return iter(self._lanes)
+
+    def lane_bytes(self, queue: QueueKey) -> int:
+        lane = self._lanes.get(queue)
+        return lane.size_bytes if lane else 0
+
+    def lane_rows(self, queue: QueueKey) -> int:
+        lane = self._lanes.get(queue)
+        return lane.rows if lane else 0
+
+    def add(self, rows: RowGroup) -> None:
+        """Takes rows of any queues and in any order; they share the group's arena."""
+        for queue, priority, part in split(rows):
+            self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part)
+
+    def take(self, queue: QueueKey, limit: int, now_ms: int) -> RowGroup | None:
+        """Up to `limit` rows with position <= now, in the queue's order; they are no longer here."""
+        lane = self._lanes.get(queue)
+        due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
+        if lane is None or not due:
+            return None
+        picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms), strict=True)]
+        parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in picked if n]
+        for segment, n in picked:
+            self._advance(lane, segment, n)
+        if not lane.rows:
+            del self._lanes[queue]
+        return _in_order(parts)
+
+    def next_ms(self, queue: QueueKey) -> int | None:
+        """Position of the queue's earliest row."""
+        lane = self._lanes.get(queue)
+        heads = [_live_head(heap) for heap in lane.heaps.values()] if lane else []
+        return min((h for h in heads if h is not None), default=None)
+
+    def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
+        """The order key of the row that `take` would give next."""
+        lane = self._lanes.get(queue)
+        heads = [(p, _live_head(heap)) for p, heap in lane.heaps.items()] if lane else []
+        return min((h - PRIORITY_MS * p for p, h in heads if h is not None and h <= now_ms), default=None)
+
+    def oldest_ms(self) -> int | None:
+        """Position of the earliest row of all."""
+        return min((ms for q in self._lanes if (ms := self.next_ms(q)) is not None), default=None)
+
+    def cut(self, queue: QueueKey, position_ms: int, tie: int) -> int:
+        """Drops the queue's rows at or after (position, tie): they are in the store. Returns how many."""
+        lane = self._lanes.pop(queue, None)
+        if lane is None:
+            return 0
+        self.rows -= lane.rows
+        self.size_bytes -= lane.size_bytes
+        for segment in _live(lane):
+            rest = segment.rest()
+            kept = rest.select(np.flatnonzero(before(rest, position_ms, tie)))
+            if len(kept):
+                self.add(kept.compact() if len(kept) < len(rest) else kept)
+        return lane.rows - self.lane_rows(queue)
+
+    def lowest(self, queue: QueueKey, share_bytes: int) -> tuple[int, int]:
+        """(position, tie) so that the queue's rows before it take about `share_bytes`."""
+        parts = [s.rest() for s in _live(self._lanes[queue])]
+        positions = np.concatenate([p.columns["position_ms"] for p in parts])
+        ties = np.concatenate([tie_of(p) for p in parts])
+        at = min(len(positions) - 1, int(len(positions) * share_bytes / max(1, self.lane_bytes(queue))))
+        nth = np.lexsort((ties, positions))[at]
+        return int(positions[nth]), int(ties[nth])
+
+    def check(self) -> None:
+        """Invariants, for tests."""
+        for lane in self._lanes.values():
+            live = _live(lane)
+            assert lane.rows == sum(s.end - s.cursor for s in live) > 0
+            for s in live:
+                assert bool(np.all(np.diff(s.rest().columns["position_ms"]) >= 0))
+            entries = [e[2] for heap in lane.heaps.values() for e in heap if e[2].cursor < e[2].end]
+            assert {id(s) for s in entries} == {id(s) for s in live}
+        assert self.rows == sum(lane.rows for lane in self._lanes.values())
+        assert self.size_bytes == sum(lane.size_bytes for lane in self._lanes.values())
+
+    def _add_segment(self, lane: Lane, priority: int, part: RowGroup) -> None:
+        size = len(part) * ROW.itemsize + int(part.columns["length"].sum(dtype=np.int64))
+        segment = Segment(part, priority, 0, len(part), size)
+        heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
+        self._count(lane, len(part), size)
+        if len(part) < LARGEST_MERGE_ROWS:
+            self._tier(lane, segment)
+
+    def _tier(self, lane: Lane, segment: Segment) -> None:
+        """Merges a full size class into one run."""
+        tier = lane.tiers.setdefault((segment.priority, len(segment.run).bit_length() // 3), [])
+        tier.append(segment)
+        if len(tier) < MERGE_RUNS:
+            return
+        alive = [s for s in tier if s.cursor < s.end]
+        tier.clear()
+        parts = [s.rest().compact() for s in alive]
+        for s in alive:
+            self._count(lane, s.cursor - s.end, -s.size_bytes)
+            s.cursor, s.size_bytes = s.end, 0
+        merged = concat(parts)
+        order = np.argsort(merged.columns["position_ms"], kind="stable")
+        self._add_segment(lane, segment.priority, merged.select(order))
+
+    def _pop_due(self, lane: Lane, limit: int, now_ms: int) -> list[Segment]:
+        """The segments that may hold some of the next `limit` rows, taken off their heaps."""
+        found: list[Segment] = []
+        for heap in lane.heaps.values():
+            rows = 0
+            bound = now_ms
+            while heap and heap[0][0] <= bound:
+                segment = heapq.heappop(heap)[2]
+                if segment.cursor == segment.end:
+                    continue
+                found.append(segment)
+                rows += segment.end - segment.cursor
+                if rows >= limit and segment.end - segment.cursor >= limit:
+                    bound = min(bound, int(segment.run.columns["position_ms"][segment.cursor + limit - 1]))
+        return found
+
+    def _advance(self, lane: Lane, segment: Segment, n: int) -> None:
+        left = segment.end - segment.cursor
+        freed = segment.size_bytes if n == left else segment.size_bytes * n // left
+        segment.cursor += n
+        segment.size_bytes -= freed
+        self._count(lane, -n, -freed)
+        if n < left:
+            heapq.heappush(lane.heaps[segment.priority], (segment.head_ms, next(self._order), segment))
+
+    def _count(self, lane: Lane, rows: int, size_bytes: int) -> None:
+        lane.rows += rows
+        lane.size_bytes += size_bytes
+        self.rows += rows
+        self.size_bytes += size_bytes
+
+
+def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
+    """Parts of one queue and priority, each sorted by position. Most groups have one."""
+    places = [(QueueKey(t.namespace, t.queue), t.priority) for t in rows.templates]
+    if len(set(places)) == 1:
+        yield (*places[0], _sorted(rows))
+        return
+    numbers = {place: n for n, place in enumerate(dict.fromkeys(places))}
+    kinds = np.array([numbers[p] for p in places])[rows.columns["template"]]
+    for (queue, priority), number in numbers.items():
+        part = np.flatnonzero(kinds == number)
+        if len(part):
+            yield queue, priority, _sorted(rows.select(part))
+
+
+def _sorted(rows: RowGroup) -> RowGroup:
+    positions = np.ascontiguousarray(rows.columns["position_ms"])
+    if bool(np.all(positions[1:] >= positions[:-1])):
+        return rows
+    return rows.select(np.argsort(positions, kind="stable"))
+
+
+def tie_of(rows: RowGroup) -> npt.NDArray[np.uint64]:
+    """Orders rows of equal position: a function of the digest alone, so that every scan cuts at the same place."""
+    heads = np.ascontiguousarray(rows.prefixes).view("u1").reshape(-1, 12)[:, :8]
+    numbers = np.ascontiguousarray(heads).view(">u8").reshape(-1).astype(np.uint64)
+    items = rows.columns["index"].astype(np.uint64)
+    ties: npt.NDArray[np.uint64] = numbers[rows.columns["prefix"]] + items * np.uint64(0x9E3779B97F4A7C15)
+    return ties
+
+
+def before(rows: RowGroup, position_ms: int, tie: int) -> npt.NDArray[np.bool_]:
+    """Which rows come before (position, tie)."""
+    positions = rows.columns["position_ms"]
+    early: npt.NDArray[np.bool_] = (positions < position_ms) | (
+        (positions == position_ms) & (tie_of(rows) < np.uint64(tie))
+    )
+    return early
+
+
+def _live(lane: Lane) -> list[Segment]:
+    return [entry[2] for heap in lane.heaps.values() for entry in heap if entry[2].cursor < entry[2].end]
+
+
+def _live_head(heap: Heap) -> int | None:
+    while heap and heap[0][2].cursor == heap[0][2].end:
+        heapq.heappop(heap)
+    return heap[0][0] if heap else None
+
+
+def _shares(due: list[Segment], limit: int, now_ms: int) -> list[int]:
+    """How many rows of each segment are among the first `limit` due ones."""
+    heads = [s.positions(limit) for s in due]
+    ready = [h[: int(np.searchsorted(h, now_ms, side="right"))] for h in heads]
+    if len(due) == 1:
+        return [len(ready[0])]
+    keys = np.concatenate([r - PRIORITY_MS * s.priority for r, s in zip(ready, due, strict=True)])
+    owners = np.repeat(np.arange(len(due)), [len(r) for r in ready])
+    first = owners[np.argsort(keys, kind="stable")[:limit]]
+    return [int(n) for n in np.bincount(first, minlength=len(due))]
+
+
+def _in_order(parts: list[RowGroup]) -> RowGroup:
+    if len(parts) == 1:
+        return parts[0]
+    priorities = [np.array([t.priority for t in p.templates])[p.columns["template"]] for p in parts]
+    merged = concat([p.compact() for p in parts])
+    keys = merged.columns["position_ms"] - PRIORITY_MS * np.concatenate(priorities)
+    return merged.select(np.argsort(keys, kind="stable"))

@@ -1,0 +1,110 @@
+"""What the core asks of its shell, batch-shaped. The shell performs each and hands the result back as a fact.
+
+Order is part of the type: a machine emits an effect only when what must be durable before it is durable, and has at
+most one of each kind on its way per partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from timerd.model.partition import Partition
+from timerd.model.registers import Control, Move
+from timerd.model.rows import RowGroup
+from timerd.model.settle import SettleRecord
+
+
+@dataclass(frozen=True, slots=True)
+class ReadControl:
+    """-> PartitionMachine.control_read"""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeControl:
+    """-> PartitionMachine.control_changed"""
+
+    partition: Partition
+    expected: Control | None
+    value: Control
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSettled:
+    """-> PartitionMachine.settled_read"""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPage:
+    """-> PartitionMachine.page_read"""
+
+    partition: Partition
+    lo_ms: int
+    hi_ms: int
+    cursor: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteSettled:
+    """-> PartitionMachine.settled_written"""
+
+    record: SettleRecord
+
+
+@dataclass(frozen=True, slots=True)
+class WriteCarried:
+    """Insert these rows in full (core/insert.py); -> PartitionMachine.carried_written"""
+
+    partition: Partition
+    sequence: int
+    groups: Sequence[tuple[Partition, RowGroup]]
+
+
+@dataclass(frozen=True, slots=True)
+class AskMoves:
+    """Serial reads of `moves`; -> PartitionMachine.moves_read"""
+
+    partition: Partition
+    digests: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class FailMove:
+    """Rule H2: a move that its mover left undecided is FAILED by whoever needs to know."""
+
+    partition: Partition
+    digest: bytes
+    move: Move
+
+
+@dataclass(frozen=True, slots=True)
+class FlagFinishing:
+    """-> PartitionMachine.flagged"""
+
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class CountRows:
+    """A key-only scan of the whole partition; -> PartitionMachine.counted"""
+
+    partition: Partition
+
+
+Effect = (
+    ReadControl
+    | ChangeControl
+    | ReadSettled
+    | ReadPage
+    | WriteSettled
+    | WriteCarried
+    | AskMoves
+    | FailMove
+    | FlagFinishing
+    | CountRows
+)
+Effects = list[Effect]

@@ -1,0 +1,59 @@
+"""Engine time (protocol section 3): a clock that counts suspend plus an offset, slewed towards the wall clock.
+
+Tasks fire by engine time. A wall clock that is stepped does not move it: when the two differ by more than 100 ms the
+instance stops firing, closing and accepting, and re-anchors when the wall clock has kept its new course for 30 s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MAX_DIFFERENCE_MS = 100.0
+STABLE_MS = 30_000.0
+# Engine time gains or loses at most so much on the boot clock while it follows the wall: never a jump, never backwards.
+SLEW = 0.0005
+# Wall and boot clock agree about a stretch of time when they differ by less.
+STEADY_MS = 20.0
+
+
+@dataclass(slots=True)
+class EngineClock:
+    """`observe` is given both clocks at one instant; `now_ms` is monotonic."""
+
+    offset_ms: float
+    _seen_boot_ms: float
+    trusted: bool = True
+    difference_ms: float = 0.0
+    _course_ms: float = 0.0
+    _steady_since_ms: float = 0.0
+
+    @classmethod
+    def anchored(cls, wall_ms: float, boot_ms: float) -> EngineClock:
+        return cls(wall_ms - boot_ms, boot_ms)
+
+    def now_ms(self, boot_ms: float) -> float:
+        return boot_ms + self.offset_ms
+
+    def observe(self, wall_ms: float, boot_ms: float) -> bool:
+        """Returns whether time is trusted now."""
+        elapsed = boot_ms - self._seen_boot_ms
+        self._seen_boot_ms = boot_ms
+        self.difference_ms = wall_ms - self.now_ms(boot_ms)
+        if self.trusted and abs(self.difference_ms) <= MAX_DIFFERENCE_MS:
+            limit = SLEW * elapsed
+            self.offset_ms += max(-limit, min(limit, self.difference_ms))
+        else:
+            self._recover(wall_ms, boot_ms)
+        return self.trusted
+
+    def _recover(self, wall_ms: float, boot_ms: float) -> None:
+        course = wall_ms - boot_ms
+        if self.trusted or abs(course - self._course_ms) > STEADY_MS:
+            self.trusted = False
+            self._course_ms = course
+            self._steady_since_ms = boot_ms
+        elif abs(self.difference_ms) <= MAX_DIFFERENCE_MS / 2 or boot_ms - self._steady_since_ms >= STABLE_MS:
+            # Never backwards: a wall clock that was set back is waited for by the slew's limit, not by a jump.
+            self.offset_ms = course
+            self.difference_ms = 0.0
+            self.trusted = True

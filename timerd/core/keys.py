@@ -1,0 +1,82 @@
+"""Caller-chosen keys (protocol section 5): reserve PENDING -> write the task -> ACTIVE, then OK.
+
+A key is not released when its task fires: the next conflict finds out lazily what became of the old task.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from timerd.core.cancel import end_task
+from timerd.core.lookup import locate
+from timerd.core.procedures import Procedure, ReadRegister, TryCas
+from timerd.model.identity import TaskId, parse_task_id
+from timerd.model.registers import KeyEntry, RegisterKey
+from timerd.model.settle import Outcome
+from timerd.model.storage import Cas, CasResult, CasStatus
+
+# A key is kept so long after its task's fire time.
+KEY_RETENTION_MS = 7 * 86_400_000
+MAX_TRIES = 20
+
+
+class Conflict(IntEnum):
+    """What to do when the key is taken."""
+
+    KEEP = 1
+    REPLACE = 2
+    REJECT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` is cancelled then)."""
+
+    taken_by: TaskId | None = None
+    stored: bytes = b""
+    replaces: TaskId | None = None
+
+
+def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Reserved]:
+    """KEEP and REJECT are answered with `taken_by`, REPLACE takes the key over."""
+    pending = KeyEntry(str(mine)).to_bytes()
+    for _ in range(MAX_TRIES):
+        current: bytes | None = yield ReadRegister(name)
+        old = yield from _holder(current, mine)
+        if old is not None and policy is not Conflict.REPLACE:
+            return Reserved(taken_by=old)
+        change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
+        result: CasResult = yield TryCas(change)
+        if result.status is CasStatus.APPLIED:
+            return Reserved(stored=pending, replaces=old)
+    raise RuntimeError(f"key register {name.name!r} keeps changing")
+
+
+def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
+    """After the row is durable. None: the key is ours. Else somebody took it over: our own row is cancelled."""
+    if reserved.replaces is not None and reserved.replaces != mine:
+        yield from end_task(reserved.replaces, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
+    active = KeyEntry(str(mine), active=True).to_bytes()
+    expires_at_ms = mine.position_ms + KEY_RETENTION_MS
+    result: CasResult = yield TryCas(Cas(name, reserved.stored, active, expires_at_ms))
+    if result.status is CasStatus.APPLIED or result.current == active:
+        return None
+    yield from end_task(mine, Outcome.CANCELLED, b"key lost " + str(mine).encode())
+    return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current else None
+
+
+def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
+    """The task that has the key."""
+    current: bytes | None = yield ReadRegister(name)
+    return parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
+
+
+def _holder(current: bytes | None, mine: TaskId) -> Procedure[TaskId | None]:
+    """The live task that has the key; None: it is free, or its task ended, or its writer died before the row."""
+    task = parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
+    if task is None or task == mine:
+        return None
+    here = yield from locate(task)
+    ended = here.rows is None or here.ending.outcome is not None or bool(here.marks)
+    return None if ended else task

@@ -1,0 +1,99 @@
+"""Where is a task? Home, then FORWARD, `moves` and carries, until the place is stable (protocol section 5).
+
+Cancel, Get, Reschedule and late acks all use this one look-up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from timerd.core.procedures import Ending, Find, FindSettled, Procedure, ReadRegister, TryCas
+from timerd.model.identity import RowKey, TaskId, generation_of
+from timerd.model.partition import Partition, bucket_of
+from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome
+from timerd.model.storage import Cas, Found, Mark, MarkKind
+
+MAX_HOPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """`rows` (1,): the row where the task lives or ended; None: no row is there (never was, or dropped long ago)."""
+
+    place: Place
+    rows: RowGroup | None
+    marks: Sequence[Mark]
+    ending: Ending
+    move: Move | None
+    stored_move: bytes | None
+
+    def mark(self, kind: MarkKind) -> bytes | None:
+        """Value of a mark on the row."""
+        return next((m.value for m in self.marks if m.kind == kind and m.key == self.place.key), None)
+
+
+def locate(task: TaskId) -> Procedure[Located]:
+    stored = yield from settled_move(task.digest)
+    move = Move.from_bytes(stored) if stored is not None else None
+    place = move.place if move is not None else Place(task.home, RowKey(task.position_ms, task.digest, 0))
+    for _ in range(MAX_HOPS):
+        found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
+        rows = _version(found.rows, place.key.version)
+        here = Located(place, rows, found.marks, Ending(None), move, stored)
+        if rows is None:
+            parked = place.partition._replace(scope=task.scope)
+            if place.partition == parked or move is not None:
+                return here
+            # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
+            place = Place(parked, place.key)
+            continue
+        forward = here.mark(MarkKind.FORWARD)
+        if forward is not None:
+            place = _forwarded(place, int(forward))
+            continue
+        ending: Ending = yield FindSettled(place.partition, place.key)
+        onward = _onward(place, task, ending)
+        if onward is None:
+            return Located(place, rows, found.marks, ending, move, stored)
+        place = onward
+    raise RuntimeError(f"task {task} is carried in a circle")
+
+
+def settled_move(digest: bytes) -> Procedure[bytes | None]:
+    """The moves register, decided: rule H2, whoever meets MOVING says FAILED (only the mover says MOVED)."""
+    while True:
+        stored: bytes | None = yield ReadRegister(move_key(digest))
+        move = Move.from_bytes(stored) if stored is not None else None
+        if move is None or move.state is not MoveState.MOVING:
+            return stored
+        failed = move.decided(MoveState.FAILED)
+        yield TryCas(Cas(move_key(digest), stored, failed.to_bytes(), failed.expires_at_ms))
+
+
+def _version(rows: RowGroup, version: int) -> RowGroup | None:
+    at = np.flatnonzero(rows.columns["version"] == version)
+    return rows.select(at[:1]) if len(at) else None
+
+
+def _forwarded(place: Place, position_ms: int) -> Place:
+    partition = Partition(place.partition.scope, bucket_of(position_ms), place.partition.shard)
+    return Place(partition, place.key._replace(position_ms=position_ms))
+
+
+def _onward(place: Place, task: TaskId, ending: Ending) -> Place | None:
+    """Where the row was carried to; None: it was not."""
+    if ending.outcome is Outcome.PARKED:
+        return Place(place.partition._replace(scope=task.scope), place.key)
+    if ending.outcome is Outcome.CARRIED and ending.carry is not None:
+        carry = ending.carry
+        return Place(carry.target, RowKey(carry.position_ms, task.digest, carry.version))
+    return None
+
+
+def generation(located: Located) -> int:
+    return max(generation_of(located.place.key.version), located.move.generation if located.move else 0)

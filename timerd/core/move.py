@@ -1,0 +1,148 @@
+"""Reschedule (protocol section 5, rules M1-M6; tests/models/moves.pml): one compare-and-set decides which of two rows fires.
+
+The new row is durable before the old one is dropped; a holder that meets either while the move is undecided waits.
+FireNow and Redrive are moves as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from timerd.core.holding import Asked, Offered
+from timerd.core.insert import closing_of
+from timerd.core.lookup import Located, generation, locate
+from timerd.core.procedures import (
+    AppendRows,
+    AskToMove,
+    Ending,
+    Find,
+    FindSettled,
+    HintRows,
+    HolderAnswer,
+    OfferRows,
+    Procedure,
+    Recheck,
+    SetMarks,
+    TryCas,
+)
+from timerd.model.errors import Aborted, NotFound, Precondition
+from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.rows import FLAG_MOVED_IN, RowGroup, single_row
+from timerd.model.settle import Outcome
+from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Mark, MarkKind
+
+# Beyond this nothing expires: the store's own limit (Cassandra: 20 years).
+NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`fire_at_ms` as asked; `revive`: of a dead letter, whose row has ended (Redrive)."""
+
+    request: str
+    fire_at_ms: int
+    now_ms: int
+    retention_ms: int
+    revive: bool = False
+
+
+def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
+    """The new fire time. Raises NotFound, Precondition (fired, ended, cancelled), Aborted (another move won)."""
+    here = yield from locate(task)
+    if here.move is not None and here.move.request == wish.request and here.move.state is MoveState.MOVED:
+        return here.move.fire_at_ms
+    rows = _movable(here, wish)
+    move, stored = yield from _announce(task, here, wish)
+    row = _target_row(task, rows, move)
+    taken = yield from _write_target(move, row)
+    yield SetMarks([Mark(move.source.partition, move.source.key, MarkKind.MOVED, b"%d" % move.generation)])
+    free, why = yield from _source_is_free(move, wish)
+    state = MoveState.MOVED if free and taken else MoveState.FAILED
+    decided = yield from _decide(task, move, stored, state)
+    if not free:
+        raise Precondition(f"The task {why}: it cannot be moved any more.", "HAS_FIRED")
+    if not taken or not decided:
+        raise Aborted("Another call moved or looked at the task at the same moment: try again.", "MOVE_LOST")
+    return move.fire_at_ms
+
+
+def _movable(here: Located, wish: Wish) -> RowGroup:
+    if here.rows is None:
+        raise NotFound("There is no such task (it may have ended longer ago than outcomes are kept).", "NOT_FOUND")
+    ended = here.ending.outcome
+    if ended is not None and not (wish.revive and ended is Outcome.DEAD):
+        raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
+    if here.mark(MarkKind.CANCELLED) is not None or here.mark(MarkKind.PURGED) is not None:
+        raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
+    return here.rows
+
+
+def _announce(task: TaskId, here: Located, wish: Wish) -> Procedure[tuple[Move, bytes]]:
+    """M1."""
+    position_ms = max(wish.fire_at_ms, wish.now_ms)
+    number = generation(here) + 1
+    shard = task.shard
+    key = RowKey(position_ms, task.digest, number << ATTEMPT_BITS)
+    target = Place(Partition(TIME_SCOPE, bucket_of(position_ms), shard), key)
+    seen = here.move.latest_ms if here.move else task.position_ms
+    latest_ms = max(seen, here.place.key.position_ms, position_ms)
+    expires_at_ms = _expiry(latest_ms, wish)
+    move = Move(number, MoveState.MOVING, here.place, target, wish.request, latest_ms, wish.fire_at_ms, expires_at_ms)
+    stored = move.to_bytes()
+    result: CasResult = yield TryCas(Cas(move_key(task.digest), here.stored_move, stored, expires_at_ms))
+    if result.status is not CasStatus.APPLIED:
+        raise Aborted("Another call is moving the task: try again.", "MOVE_LOST")
+    return move, stored
+
+
+def _expiry(latest_ms: int, wish: Wish) -> int:
+    """At the latest of home, sources and targets plus the retention (tests/models/moves.pml, expiry)."""
+    expires_at_ms = latest_ms + wish.retention_ms
+    return 0 if expires_at_ms > wish.now_ms + NEVER_EXPIRES_MS else expires_at_ms
+
+
+def _target_row(task: TaskId, rows: RowGroup, move: Move) -> RowGroup:
+    extra = replace(rows.extra_of(0), home_position_ms=task.position_ms, home_shard=task.shard, lease_until_ms=0)
+    return single_row(move.target.key, move.fire_at_ms, rows.template_of(0), rows.payload(0), extra, FLAG_MOVED_IN)
+
+
+def _write_target(move: Move, row: RowGroup) -> Procedure[bool]:
+    """M2. False: the place was closed meanwhile and its holder does not take the row in."""
+    partition = move.target.partition
+    appended: Appended = (yield AppendRows([Append(((partition, row),))]))[0]
+    source = appended.sources.get(partition, 0)
+    if move.target.key.position_ms >= closing_of(partition, appended):
+        yield HintRows([(partition, row, source)])
+        return True
+    answer = yield OfferRows(partition, row, source)
+    return answer in (Offered.ADOPTED, Offered.ALREADY_HAVE)
+
+
+def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
+    """M4 and M5: the holder suspends the row or says what became of it; then the cell, whatever it said."""
+    partition, key = move.source.partition, move.source.key
+    answer: HolderAnswer = yield AskToMove(partition, key)
+    outcome = answer.outcome
+    if answer.asked in (None, Asked.UNKNOWN):
+        ending: Ending = yield FindSettled(partition, key)
+        outcome = ending.outcome
+    found: Found = (yield Find(partition, [(key.position_ms, key.digest)]))[0]
+    cancelled = any(m.kind in (MarkKind.CANCELLED, MarkKind.PURGED) and m.key == key for m in found.marks)
+    if answer.asked is Asked.OPEN:
+        return False, "is with a worker"
+    if cancelled:
+        return False, "was cancelled"
+    if outcome is not None and not (wish.revive and outcome is Outcome.DEAD):
+        return False, f"has ended ({outcome.name.lower()})"
+    return True, ""
+
+
+def _decide(task: TaskId, move: Move, stored: bytes, state: MoveState) -> Procedure[bool]:
+    """M6, and both holders may look again."""
+    final = move.decided(state)
+    result: CasResult = yield TryCas(Cas(move_key(task.digest), stored, final.to_bytes(), final.expires_at_ms))
+    yield Recheck(move.source.partition, task.digest)
+    yield Recheck(move.target.partition, task.digest)
+    return result.status is CasStatus.APPLIED

@@ -1,0 +1,169 @@
+"""Multi-step protocols as generators: each yields a request to the world and is sent the answer.
+
+So the order of steps, which is what keeps tasks from being lost, is plain code without I/O; production drives it against a
+store, tests and the simulator step through it and stop it anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from timerd.core.holding import Asked
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey
+from timerd.model.rows import RowGroup
+from timerd.model.settle import Carry, Outcome
+from timerd.model.storage import Append, Cas, Mark
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Find:
+    """-> list[Found]"""
+
+    partition: Partition
+    keys: Sequence[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class FindSettled:
+    """-> Ending: how a row ended, by the holder's memory or the settle records"""
+
+    partition: Partition
+    key: RowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """`outcome` None: not settled. `carry`: where a CARRIED row went."""
+
+    outcome: Outcome | None
+    carry: Carry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetMarks:
+    """-> None"""
+
+    marks: Sequence[Mark]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRegister:
+    """-> bytes | None, serial"""
+
+    key: RegisterKey
+
+
+@dataclass(frozen=True, slots=True)
+class ReadRegisters:
+    """-> list[bytes | None], serial"""
+
+    keys: Sequence[RegisterKey]
+
+
+@dataclass(frozen=True, slots=True)
+class FindSettledMany:
+    """-> list[Ending], one per key"""
+
+    partition: Partition
+    keys: Sequence[RowKey]
+
+
+@dataclass(frozen=True, slots=True)
+class AskToEndMany:
+    """-> list[HolderAnswer], one per key; see AskToEnd"""
+
+    partition: Partition
+    keys: Sequence[RowKey]
+    outcome: Outcome
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TryCas:
+    """-> CasResult; never UNKNOWN: the shell settles that by serial reads"""
+
+    change: Cas
+
+
+@dataclass(frozen=True, slots=True)
+class AppendRows:
+    """-> list[Appended]"""
+
+    messages: Sequence[Append]
+
+
+@dataclass(frozen=True, slots=True)
+class HintRows:
+    """-> None: to the holders, or to whoever should hold the partition"""
+
+    rows: Sequence[tuple[Partition, RowGroup, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class OfferRows:
+    """-> Offered | None (no holder answered)"""
+
+    partition: Partition
+    rows: RowGroup
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class AskToEnd:
+    """-> HolderAnswer: cancel, purge or acknowledge. Unless the row has ended, the holder remembers the verdict in the
+    step that answers; an open row's retries stop."""
+
+    partition: Partition
+    key: RowKey
+    outcome: Outcome
+    request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class AskToMove:
+    """-> HolderAnswer. Unless the row is open or has ended, the holder suspends it in the step that answers."""
+
+    partition: Partition
+    key: RowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Recheck:
+    """-> None: a move was decided; the holder of the partition reads it again"""
+
+    partition: Partition
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HolderAnswer:
+    """`asked` None: nobody holds the partition. `request`: whose verdict stands."""
+
+    asked: Asked | None
+    outcome: Outcome | None = None
+    request: bytes = b""
+
+
+Request = (
+    Find
+    | FindSettled
+    | SetMarks
+    | ReadRegister
+    | ReadRegisters
+    | FindSettledMany
+    | AskToEndMany
+    | TryCas
+    | AppendRows
+    | HintRows
+    | OfferRows
+    | AskToEnd
+    | AskToMove
+    | Recheck
+)
+Procedure = Generator[Request, Any, Result]

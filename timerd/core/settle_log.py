@@ -1,0 +1,153 @@
+"""What ended in a partition: from the moment it ends, through the settle record, until `verified` has passed it.
+
+A ticket is the sequence of the record that will carry an ending; it is done when that record, and each row that the
+record carries on, is durable. `oldest_ms` holds `verified` back until then.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from timerd.core.effects import Effects, WriteCarried, WriteSettled
+from timerd.core.settled_index import SettledIndex
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.model.settle import Carry, Outcome, SettleRecord, settle_entries
+
+Group = tuple[Partition, RowGroup]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one record says, and the rows to write after it."""
+
+    ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+
+    @property
+    def oldest_ms(self) -> int:
+        return min(key.position_ms for key, _ in self.ended)
+
+
+class SettleLog:
+    """Of one holder of one partition; `token` names it in every record."""
+
+    def __init__(self, partition: Partition, token: int) -> None:
+        self.partition = partition
+        self.token = token
+        # What is known to have ended and is not yet below `verified`.
+        self.settled = SettledIndex()
+        self.carries: dict[RowKey, Carry] = {}
+        self.counts: Counter[int] = Counter()
+        self.done_through = -1
+        self._next = Batch()
+        self._sequence = 0
+        self._writing: SettleRecord | None = None
+        self._carrying: dict[int, Batch] = {}
+
+    @property
+    def ticket(self) -> int:
+        """The sequence of the record that will say what ended last."""
+        return self._sequence
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._next.ended and self._writing is None and not self._carrying
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._next.ended)
+
+    def end(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
+        for ending in ended:
+            self._next.ended.append(ending)
+            self.settled.add(*ending)
+
+    def carry(self, carry: Carry, group: Group) -> None:
+        """The record first, then the row."""
+        self.end([(carry.source, Outcome.CARRIED)])
+        self.carries[carry.source] = carry
+        self._next.carries.append(carry)
+        self._next.groups.append(group)
+
+    def park(self, keys: Sequence[RowKey], group: Group) -> None:
+        """As `carry`, for rows that go to their queue's backlog."""
+        self.end((key, Outcome.PARKED) for key in keys)
+        self._next.groups.append(group)
+
+    def again(self, group: Group) -> None:
+        """A carried row of an earlier holder whose record is durable and whose row may not be."""
+        self._carrying.setdefault(-1, Batch()).groups.append(group)
+
+    def recover(self, records: Sequence[SettleRecord], verified_ms: int, counts: Iterable[tuple[int, int]]) -> None:
+        """What earlier holders settled at or above `verified`."""
+        self.counts.update(dict(counts))
+        for record in records:
+            self.settled.load(record.entries[record.entries["position_ms"] >= verified_ms])
+            self.carries.update((c.source, c) for c in record.carries if c.source.position_ms >= verified_ms)
+
+    def flush(self) -> Effects:
+        """The next record, unless one is on its way."""
+        if self._writing is not None or not self._next.ended:
+            return []
+        batch, self._next = self._next, Batch()
+        entries = settle_entries(batch.ended)
+        self.settled.seal(entries)
+        self._writing = SettleRecord(self.partition, self.token, self._sequence, entries, tuple(batch.carries))
+        self._carrying[self._sequence] = batch
+        self._sequence += 1
+        return [WriteSettled(self._writing)]
+
+    def resend(self) -> Effects:
+        """Byte for byte, after a write whose outcome is not known."""
+        carrying = [WriteCarried(self.partition, n, b.groups) for n, b in self._carrying.items() if self._is_written(n)]
+        return [*([WriteSettled(self._writing)] if self._writing else []), *carrying]
+
+    def recarry(self) -> Effects:
+        batch = self._carrying.get(-1)
+        return [WriteCarried(self.partition, -1, batch.groups)] if batch else []
+
+    def settled_written(self, sequence: int) -> Effects:
+        """The record is durable: now its carried rows, and the next record."""
+        self._writing = None
+        batch = self._carrying[sequence]
+        if batch.groups:
+            return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]
+        self._finish(sequence)
+        return self.flush()
+
+    def carried_written(self, sequence: int) -> None:
+        self._finish(sequence)
+
+    def oldest_ms(self) -> int | None:
+        """Position of the oldest ending that is not wholly durable."""
+        batches = [b for b in (self._next, *self._carrying.values()) if b.ended]
+        return min((b.oldest_ms for b in batches), default=None)
+
+    @property
+    def recovers(self) -> bool:
+        """Rows carried by an earlier holder are still being written again: `verified` stays."""
+        return -1 in self._carrying
+
+    def forget_below(self, verified_ms: int) -> None:
+        """`verified` has passed them: only their count is kept."""
+        self.counts.update(self.settled.forget_below(verified_ms))
+        for key in [key for key in self.carries if key.position_ms < verified_ms]:
+            del self.carries[key]
+
+    def totals(self) -> Counter[int]:
+        """Outcome -> how many rows of the partition ended so."""
+        return self.counts + self.settled.counts()
+
+    def _is_written(self, sequence: int) -> bool:
+        return self._writing is None or sequence != self._writing.sequence
+
+    def _finish(self, sequence: int) -> None:
+        del self._carrying[sequence]
+        open_records = [n for n in self._carrying if n >= 0]
+        last = self._sequence - 1 if self._writing is None else self._writing.sequence - 1
+        self.done_through = min(open_records) - 1 if open_records else last

@@ -1,0 +1,297 @@
+"""What the API asks of the engine (the `Verbs` seam): the core's procedures driven against store and holders."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.config import ServerConfig
+from timerd.core.cancel import Cancelled
+from timerd.core.cancel_many import end_many
+from timerd.core.holding import Asked
+from timerd.core.insert import ClosedForGood, insert
+from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.lookup import Located, locate
+from timerd.core.move import Wish, move_task
+from timerd.model.errors import Aborted, NotFound, Unavailable
+from timerd.model.identity import TaskId, attempt_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.registers import name_key
+from timerd.model.rows import FLAG_LATE, RowGroup
+from timerd.model.settle import Outcome
+from timerd.model.storage import Append, DeadLetter, MarkKind
+from timerd.ports import Store
+from timerd.services.browsing import Browsing
+from timerd.services.engine_facts import Facts
+from timerd.services.engine_time import EngineTime
+from timerd.services.performing import drive
+from timerd.services.placed_ids import PlacedIds
+from timerd.services.scheduler import Scheduler
+from timerd.services.verbs import (
+    CancelAnswer,
+    Cursor,
+    EngineFacts,
+    NewTasks,
+    Query,
+    State,
+    StoredTasks,
+    TaskView,
+    Views,
+)
+
+ANSWERS = {
+    Cancelled.CANCELLED: CancelAnswer.CANCELLED,
+    Cancelled.ALREADY_CANCELLED: CancelAnswer.ALREADY_CANCELLED,
+    Cancelled.ALREADY_FIRED: CancelAnswer.ALREADY_FIRED,
+    Cancelled.IN_FLIGHT: CancelAnswer.IN_FLIGHT,
+    Cancelled.NOT_FOUND: CancelAnswer.NOT_FOUND,
+}
+ENDED = {
+    Outcome.ACKED: State.ACKED,
+    Outcome.DEAD: State.DEAD,
+    Outcome.EXPIRED: State.EXPIRED,
+    Outcome.CANCELLED: State.CANCELLED,
+    Outcome.PURGED: State.PURGED,
+}
+MOVE_TRIES = 5
+REDRIVE_GENERATION = "redrive"
+
+
+class Engine:
+    """Implements services.verbs.Verbs."""
+
+    def __init__(
+        self, store: Store, scheduler: Scheduler, time: EngineTime, secret: bytes, config: ServerConfig
+    ) -> None:
+        self.secret = secret
+        self._store = store
+        self._scheduler = scheduler
+        self._time = time
+        self._config = config
+        self._procedures = scheduler.procedures
+        self._browsing = Browsing(store, scheduler, secret)
+        self._facts = Facts(store, scheduler, time, config)
+        self._draining = False
+
+    def shows(self, lateness_bounds_ms: Sequence[float], lateness_counts: Sequence[int]) -> None:
+        """The histogram that `facts` shows: delivery's, as it grows."""
+        self._facts.lateness_bounds_ms = lateness_bounds_ms
+        self._facts.lateness_counts = lateness_counts
+
+    def drain(self) -> None:
+        self._draining = True
+
+    def now_ms(self) -> int:
+        if self._draining:
+            raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
+        return self._time.accepting_ms()
+
+    # -- schedule -------------------------------------------------------------------------------------------------
+
+    async def schedule(self, tasks: NewTasks) -> StoredTasks:
+        now_ms = self.now_ms()
+        asked_ms = np.ascontiguousarray(tasks.rows.columns["fire_at_ms"])
+        positions_ms = np.maximum(asked_ms, now_ms)
+        ids = self._ids(tasks, positions_ms)
+        reserved = await self._reserve(tasks, ids) if tasks.keys else {}
+        kept = {row: r.taken_by for row, r in reserved.items() if r.taken_by is not None}
+        refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
+        placed_ms = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
+        ids = ids if placed_ms is positions_ms else self._ids(tasks, placed_ms)
+        await self._activate(tasks, ids, reserved)
+        return StoredTasks(ids, {row: task for row, task in kept.items() if row not in refused}, refused)
+
+    async def _append(
+        self,
+        tasks: NewTasks,
+        positions_ms: npt.NDArray[np.int64],
+        asked_ms: npt.NDArray[np.int64],
+        kept: Mapping[int, TaskId],
+        now_ms: int,
+    ) -> npt.NDArray[np.int64]:
+        """Where the rows live in the end."""
+        rows = _positioned(tasks.rows, positions_ms, asked_ms)
+        if kept:
+            rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
+        if not len(rows):
+            return positions_ms
+        late = positions_ms is not asked_ms and not np.array_equal(positions_ms, asked_ms)
+        reply = zlib.compress(positions_ms.tobytes(), 1) if late else b""
+        message = Append(tuple(_by_bucket(rows)), tasks.prefix, reply)
+        try:
+            done = await drive(insert(message, now_ms), self._procedures)
+        except ClosedForGood as error:
+            raise Unavailable(
+                "The task's instant was closed while it was written.", "CLOSED", retry_after_ms=100
+            ) from error
+        if done.repeated:
+            return np.frombuffer(zlib.decompress(done.repeated), np.int64)
+        if done.repeated is not None:
+            return asked_ms
+        if done.moved:
+            keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
+            return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
+        return positions_ms
+
+    def _ids(self, tasks: NewTasks, positions_ms: npt.NDArray[np.int64]) -> PlacedIds:
+        buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
+        return PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, dict.fromkeys(buckets, 0))
+
+    async def _reserve(self, tasks: NewTasks, ids: Sequence[TaskId]) -> dict[int, Reserved]:
+        work = [
+            drive(reserve(name_key(tasks.namespace, key), ids[row], policy), self._procedures)
+            for row, (key, policy) in tasks.keys.items()
+        ]
+        return dict(zip(tasks.keys, await asyncio.gather(*work), strict=True))
+
+    async def _activate(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> None:
+        work = [
+            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._procedures)
+            for row, held in reserved.items()
+            if held.taken_by is None
+        ]
+        lost = [task for task in await asyncio.gather(*work) if task is not None]
+        if lost:
+            raise Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
+
+    # -- cancel, move, look ---------------------------------------------------------------------------------------
+
+    async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
+        now_ms = self.now_ms()
+        request = _hash(namespace, request_id)
+        said = await drive(end_many(ids, Outcome.CANCELLED, request), self._procedures)
+        return [self._cancel_answer(task, answer, now_ms) for task, answer in zip(ids, said, strict=True)]
+
+    async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
+        now_ms = self.now_ms()
+        wish = Wish(_hash(namespace, request_id).hex(), fire_at_ms, now_ms, self._config.history_retention_ms)
+        return await self._move(task, wish)
+
+    async def get(self, namespace: str, task: TaskId) -> TaskView:
+        here = await drive(locate(task), self._procedures)
+        if here.rows is None:
+            if self._is_forgotten(task, int(self._time.exact_ms())):
+                return TaskView(task, State.FINISHED, task.position_ms)
+            raise NotFound("There is no task with this id.", "NOT_FOUND")
+        return self._view(task, here, here.rows)
+
+    async def resolve_key(self, namespace: str, key: str) -> TaskId:
+        task = await drive(resolve(name_key(namespace, key)), self._procedures)
+        if task is None:
+            raise NotFound(f"No task has the key {key!r}.", "NOT_FOUND")
+        return task
+
+    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool]:
+        return [await self._redrive(namespace, request_id, task) for task in ids]
+
+    async def dead_letters(
+        self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
+    ) -> Sequence[DeadLetter]:
+        return await self._store.dead(namespace, queue, lo_ms, hi_ms, after, limit)
+
+    async def list(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
+        return await self._browsing.page(query, after, limit, max_scanned, payload=payload)
+
+    async def count(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
+        return await self._browsing.count(query, after, max_scanned)
+
+    async def estimate(self, namespace: str, queue: str) -> int:
+        counts = await self._store.estimates(namespace, queue, self.now_ms() - 60_000, 1 << 62)
+        return sum(counts.values())
+
+    async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
+        self.now_ms()
+        page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)
+        request = _hash(query.namespace, "purge")
+        said = await drive(end_many([v.task_id for v in page.views], Outcome.PURGED, request), self._procedures)
+        return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
+
+    async def facts(self) -> EngineFacts:
+        return await self._facts.read()
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    async def _move(self, task: TaskId, wish: Wish) -> int:
+        """An ABORTED move is tried again: the other one may have lost as well."""
+        for _ in range(MOVE_TRIES - 1):
+            try:
+                return await drive(move_task(task, wish), self._procedures)
+            except Aborted:
+                await asyncio.sleep(0.005)
+        return await drive(move_task(task, wish), self._procedures)
+
+    async def _redrive(self, namespace: str, request_id: str, task: TaskId) -> bool:
+        now_ms = self.now_ms()
+        request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
+        wish = Wish(request, now_ms, now_ms, self._config.history_retention_ms, revive=True)
+        here = await drive(locate(task), self._procedures)
+        if here.rows is None or here.ending.outcome is not Outcome.DEAD:
+            return False
+        await self._move(task, wish)
+        await self._store.exhume([task.to_bytes()])
+        return True
+
+    def _cancel_answer(self, task: TaskId, said: Cancelled, now_ms: int) -> CancelAnswer:
+        if said is Cancelled.NOT_FOUND and self._is_forgotten(task, now_ms):
+            return CancelAnswer.FINISHED
+        return ANSWERS[said]
+
+    def _is_forgotten(self, task: TaskId, now_ms: int) -> bool:
+        """A genuine id whose row is gone, from a bucket that is older than outcomes are kept."""
+        return task.home.end_ms + self._config.history_retention_ms <= now_ms
+
+    def _view(self, task: TaskId, here: Located, rows: RowGroup) -> TaskView:
+        extra = rows.extra_of(0)
+        version = here.place.key.version
+        state = self._state(here, version)
+        attempt = attempt_of(version) if state not in (State.PENDING, State.RETRYING) else attempt_of(version) - 1
+        fire_at_ms = int(rows.columns["fire_at_ms"][0])
+        return TaskView(
+            task, state, fire_at_ms, rows.template_of(0), rows.payload(0), extra.key, attempt, extra.last_error
+        )
+
+    def _state(self, here: Located, version: int) -> State:
+        if here.ending.outcome in ENDED:
+            return ENDED[here.ending.outcome]
+        machine = self._scheduler.machines.get(here.place.partition)
+        if machine is not None and machine.ask(here.place.key)[0] is Asked.OPEN:
+            return State.IN_FLIGHT
+        for kind, state in ((MarkKind.CANCELLED, State.CANCELLED), (MarkKind.PURGED, State.PURGED)):
+            if here.mark(kind) is not None:
+                return state
+        return State.RETRYING if attempt_of(version) > 1 else State.PENDING
+
+
+def _taken(key: str) -> str:
+    return f"The key {key!r} is taken by another task: choose another key, or the policy KEEP or REPLACE."
+
+
+def _hash(namespace: str, request_id: str) -> bytes:
+    return blake2b(f"{namespace}\0{request_id}".encode(), digest_size=12, person=b"timerd.request").digest()
+
+
+def _positioned(rows: RowGroup, positions_ms: npt.NDArray[np.int64], asked_ms: npt.NDArray[np.int64]) -> RowGroup:
+    """The same rows where they will live; what came too late is marked so."""
+    columns = rows.columns.copy()
+    columns["position_ms"] = positions_ms
+    columns["flags"] |= np.where(positions_ms > asked_ms, np.uint8(FLAG_LATE), np.uint8(0))
+    return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
+
+
+def _by_bucket(rows: RowGroup) -> list[tuple[Partition, RowGroup]]:
+    """In SQLite mode every bucket has one shard."""
+    positions_ms = rows.columns["position_ms"]
+    buckets = positions_ms - positions_ms % BUCKET_MS
+    if len(rows) == 1 or bool((buckets == buckets[0]).all()):
+        return [(Partition(TIME_SCOPE, int(buckets[0]), 0), rows)]
+    order = np.argsort(buckets, kind="stable")
+    starts, firsts = np.unique(buckets[order], return_index=True)
+    parts = np.split(order, firsts[1:])
+    return [
+        (Partition(TIME_SCOPE, int(b), 0), rows.select(part)) for b, part in zip(starts.tolist(), parts, strict=True)
+    ]

@@ -1,0 +1,49 @@
+"""Engine time for the services: the clock port read, the engine clock asked, at each use."""
+
+from __future__ import annotations
+
+from timerd.core.engine_clock import EngineClock
+from timerd.core.lease_trust import LeaseTrust
+from timerd.model.errors import Unavailable
+from timerd.ports import Clock
+
+
+class EngineTime:
+    """Every use observes both clocks, so a step of the wall clock stops firing before the next batch."""
+
+    def __init__(self, clock: Clock, trust: LeaseTrust) -> None:
+        self._clock = clock
+        self._trust = trust
+        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms())
+
+    def exact_ms(self) -> float:
+        """Engine time with a fraction, trusted or not."""
+        boot_ms = self._clock.boot_ms()
+        self._engine.observe(self._clock.wall_ms(), boot_ms)
+        return self._engine.now_ms(boot_ms)
+
+    def firing_ms(self) -> int | None:
+        """Whole ms, rounded down: nothing is early. None: nothing fires (clock or lease not trusted)."""
+        now_ms = self.exact_ms()
+        return int(now_ms) if self._engine.trusted and self._trust.is_trusted(self._clock.boot_ms()) else None
+
+    def accepting_ms(self) -> int:
+        """As `firing_ms`; raises Unavailable where that is None."""
+        now_ms = self.firing_ms()
+        if now_ms is None:
+            raise Unavailable(
+                f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing until "
+                "the clock has been stable for 30 s. Try again then.",
+                "CLOCK_NOT_TRUSTED",
+                retry_after_ms=5_000,
+            )
+        return now_ms
+
+    @property
+    def difference_ms(self) -> float:
+        """Wall less engine time."""
+        return self._engine.difference_ms
+
+    @property
+    def trusted(self) -> bool:
+        return self._engine.trusted

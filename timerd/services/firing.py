@@ -1,0 +1,172 @@
+"""What delivery asks of the partition machines of this instance: due rows out, endings in (the `Firing` seam)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.model.ack_token import AckToken
+from timerd.model.identity import RowKey, TaskId, delivery_id_of
+from timerd.model.partition import Partition, scope_of
+from timerd.model.rows import FLAG_CARRIED
+from timerd.model.settle import CarryReason, Outcome
+from timerd.model.storage import DeadLetter
+from timerd.ports import Store
+from timerd.services.engine_time import EngineTime
+from timerd.services.performing import drive
+from timerd.services.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+# Where partitions interleave (priorities, catch-up), rows are taken in stretches so that the order holds nearly.
+STRETCH = 256
+Item = TypeVar("Item", Ended, Again)
+
+
+class Firing:
+    """Implements services.verbs.Firing on one scheduler."""
+
+    def __init__(self, scheduler: Scheduler, time: EngineTime, store: Store, secret: bytes) -> None:
+        self.secret = secret
+        self._scheduler = scheduler
+        self._time = time
+        self._store = store
+        self._leases: dict[bytes, int] = {}
+
+    def firing_ms(self) -> int | None:
+        return self._time.firing_ms()
+
+    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+        taken: list[Taken] = []
+        while limit > 0:
+            heads = self._heads(queue, now_ms)
+            if not heads:
+                break
+            machine = heads[0][1]
+            batch = machine.take(queue, limit if len(heads) == 1 else min(limit, STRETCH), now_ms)
+            batch = self._without_leased(machine, batch, now_ms) if batch is not None else None
+            if batch is not None:
+                taken.append(batch)
+                limit -= len(batch)
+        return taken
+
+    def next_due_ms(self, queue: QueueKey) -> int | None:
+        found = (m.rows.waiting.next_ms(queue) for m in self._scheduler.machines.values())
+        return min((ms for ms in found if ms is not None), default=None)
+
+    def on_due(self, wake: Callable[[], None]) -> None:
+        self._scheduler.on_due(wake)
+
+    def worked(self, queue: QueueKey, *, present: bool) -> None:
+        scope = scope_of(*queue)
+        if present:
+            self._scheduler.memory.worked.add(queue)
+            self._scheduler.scopes[scope] = 1
+        else:
+            self._scheduler.memory.worked.discard(queue)
+            self._scheduler.scopes.pop(scope, None)
+
+    def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
+        waits: list[Awaitable[None]] = []
+        for machine, items in self._by_machine(ended):
+            if machine is None:
+                waits += [self._end_elsewhere(item) for item in items]
+                continue
+            ticket, missing = machine.end(items)
+            waits.append(self._scheduler.durable(machine, ticket))
+            waits += [self._end_elsewhere(item) for item in missing]
+            self._scheduler.perform(machine, machine.flush())
+        return _all(waits)
+
+    def again(self, failed: Sequence[Again]) -> Awaitable[None]:
+        waits: list[Awaitable[None]] = []
+        for machine, items in self._by_machine(failed):
+            if machine is not None:
+                waits.append(self._scheduler.durable(machine, machine.again(items)))
+                self._scheduler.perform(machine, machine.flush())
+        return _all(waits)
+
+    def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+        return asyncio.ensure_future(self._bury(letters, ended))
+
+    async def end_late(self, token: AckToken) -> bool:
+        """The place in the token is where the row was; its home is found from there by the carry chain backwards, so the
+        row's own extra tells the home."""
+        found = (await self._store.find(token.partition, [(token.key.position_ms, token.key.digest)]))[0]
+        if not len(found.rows):
+            return False
+        row = found.rows
+        extra = row.extra_of(0)
+        template = row.template_of(0)
+        home_ms = extra.home_position_ms if extra.home_position_ms >= 0 else token.key.position_ms
+        shard = extra.home_shard if extra.home_position_ms >= 0 else token.partition.shard
+        prefix, item = token.key.digest[:12], int.from_bytes(token.key.digest[12:], "big")
+        task = TaskId(home_ms, shard, template.scope, template.priority, prefix, item, b"")
+        said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
+        if said is Cancelled.IN_FLIGHT:
+            log.info("a late ack ended the retries of a task that is with another worker")
+        return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
+
+    def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
+        self._leases.update(lease_until)
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
+        machines = self._scheduler.machines.values()
+        found = [(key, m) for m in machines if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _without_leased(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
+        """A row whose earlier delivery is still with a worker does not fire: it is carried to the end of the lease."""
+        carried = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED)
+        if not len(carried):
+            return batch
+        leases: dict[int, tuple[RowKey, int]] = {}
+        for n in carried.tolist():
+            columns = batch.rows.columns
+            key = RowKey(int(columns["position_ms"][n]), batch.digests[n], int(columns["version"][n]))
+            until_ms = self._lease_of(key)
+            if until_ms > now_ms:
+                leases[n] = (key, until_ms)
+        if not leases:
+            return batch
+        machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD)
+        self._scheduler.perform(machine, machine.flush())
+        keep = [n for n in range(len(batch)) if n not in leases]
+        rows = batch.rows.select(np.array(keep, dtype=np.intp))
+        return Taken(batch.partition, batch.token, rows, [batch.digests[n] for n in keep]) if keep else None
+
+    def _lease_of(self, key: RowKey) -> int:
+        resumed = self._leases.pop(delivery_id_of(key.digest, key.version), 0)
+        return max(self._scheduler.lease_of(key) or 0, resumed)
+
+    def _by_machine(self, items: Sequence[Item]) -> Iterable[tuple[PartitionMachine | None, list[Item]]]:
+        parts: dict[Partition, list[Item]] = defaultdict(list)
+        for item in items:
+            parts[item.partition].append(item)
+        return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
+
+    async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
+        await self._store.bury(letters)
+        await self.end(ended)
+
+    async def _end_elsewhere(self, item: Ended) -> None:
+        """Its row was carried on while the worker had it: the task ends where it lives now."""
+        await self.end_late(AckToken(item.partition, item.key, 0))
+
+
+def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
+    return waits[0] if len(waits) == 1 else asyncio.ensure_future(_each(waits))
+
+
+async def _each(waits: Sequence[Awaitable[None]]) -> None:
+    for wait in waits:
+        await wait

@@ -1,0 +1,191 @@
+"""Drives the core's procedures: each request they yield is performed against the store or the holder in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from timerd.core.holding import Asked, Offered, Phase
+from timerd.core.procedures import (
+    AppendRows,
+    AskToEnd,
+    AskToEndMany,
+    AskToMove,
+    Ending,
+    Find,
+    FindSettled,
+    FindSettledMany,
+    HintRows,
+    HolderAnswer,
+    OfferRows,
+    Procedure,
+    ReadRegister,
+    ReadRegisters,
+    Recheck,
+    Request,
+    SetMarks,
+    TryCas,
+)
+from timerd.core.settled_index import SettledIndex
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
+from timerd.model.storage import Appended, CasResult, CasStatus, Found
+from timerd.ports import Store
+
+if TYPE_CHECKING:
+    from timerd.services.scheduler import Scheduler
+
+Result = TypeVar("Result")
+
+
+class Performs(Protocol):
+    """Answers one request of a procedure."""
+
+    async def perform(self, request: Request) -> object: ...
+
+
+async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
+    """Runs a procedure to its end; errors of the store are raised inside it, where it waits."""
+    try:
+        request = next(procedure)
+        while True:
+            try:
+                answer = await performer.perform(request)
+            except Exception as error:
+                request = procedure.throw(error)
+            else:
+                request = procedure.send(answer)
+    except StopIteration as done:
+        value: Result = done.value
+        return value
+
+
+class Performer:
+    """One instance: its store, and its own partition machines as the holders."""
+
+    def __init__(self, store: Store, scheduler: Scheduler) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
+            Find: self._find,
+            FindSettled: self._find_settled,
+            SetMarks: self._set_marks,
+            ReadRegister: self._read_register,
+            ReadRegisters: self._read_registers,
+            FindSettledMany: self._find_settled_many,
+            AskToEndMany: self._ask_to_end_many,
+            TryCas: self._try_cas,
+            AppendRows: self._append,
+            HintRows: self._hint,
+            OfferRows: self._offer,
+            AskToEnd: self._ask_to_end,
+            AskToMove: self._ask_to_move,
+            Recheck: self._recheck,
+        }
+
+    async def perform(self, request: Request) -> object:
+        return await self._handlers[type(request)](request)
+
+    async def _find(self, request: Find) -> list[Found]:
+        return list(await self._store.find(request.partition, request.keys))
+
+    async def _find_settled(self, request: FindSettled) -> Ending:
+        known = self._in_memory(request.partition, request.key)
+        return known or await self._in_records(request.partition, request.key)
+
+    async def _set_marks(self, request: SetMarks) -> None:
+        await self._store.mark(request.marks)
+
+    async def _read_register(self, request: ReadRegister) -> bytes | None:
+        return (await self._store.read([request.key]))[0]
+
+    async def _read_registers(self, request: ReadRegisters) -> list[bytes | None]:
+        return list(await self._store.read(request.keys))
+
+    async def _find_settled_many(self, request: FindSettledMany) -> list[Ending]:
+        """The records are read once; without any, as for every bucket that is far, nothing has ended."""
+        known = [self._in_memory(request.partition, key) for key in request.keys]
+        if all(ending is not None for ending in known):
+            return [ending for ending in known if ending is not None]
+        index = SettledIndex()
+        for record in await self._store.settled(request.partition):
+            index.load(record.entries)
+        return [e or Ending(index.get(k)) for e, k in zip(known, request.keys, strict=True)]
+
+    async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
+        one = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
+        return [self._answer(ask) for ask in one]
+
+    async def _try_cas(self, request: TryCas) -> CasResult:
+        change = request.change
+        while True:
+            result = (await self._store.cas([change]))[0]
+            if result.status is not CasStatus.UNKNOWN:
+                return result
+            current = (await self._store.read([change.key]))[0]
+            if current != change.expected:
+                return CasResult(CasStatus.APPLIED if current == change.value else CasStatus.REFUSED, current)
+
+    async def _append(self, request: AppendRows) -> list[Appended]:
+        return list(await self._store.append(request.messages))
+
+    async def _hint(self, request: HintRows) -> None:
+        for partition, rows, source in request.rows:
+            self._scheduler.hint(partition, rows, source)
+
+    async def _offer(self, request: OfferRows) -> Offered | None:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return None
+        answer = machine.offer(request.rows, request.source)
+        self._scheduler.wake()
+        return answer
+
+    async def _ask_to_end(self, request: AskToEnd) -> HolderAnswer:
+        return self._answer(request)
+
+    def _answer(self, request: AskToEnd) -> HolderAnswer:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if asked is Asked.ENDED and outcome is not request.outcome:
+            return HolderAnswer(asked, outcome)
+        return HolderAnswer(asked, outcome, machine.cancel(request.key.digest, request.outcome, request.request))
+
+    async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if asked in (Asked.WAITING, Asked.UNKNOWN):
+            machine.suspend(request.key.digest)
+        return HolderAnswer(asked, outcome)
+
+    async def _recheck(self, request: Recheck) -> None:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is not None:
+            self._scheduler.perform(machine, machine.recheck(request.digest))
+
+    def _in_memory(self, partition: Partition, key: RowKey) -> Ending | None:
+        """None: this process does not know."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is None or machine.phase is not Phase.HOT:
+            return None
+        asked, outcome = machine.ask(key)
+        if asked is Asked.UNKNOWN:
+            return None
+        if asked is Asked.ENDED and outcome is Outcome.CARRIED:
+            return Ending(outcome, machine.log.carries.get(key))
+        return Ending(outcome if asked is Asked.ENDED else None)
+
+    async def _in_records(self, partition: Partition, key: RowKey) -> Ending:
+        for record in await self._store.settled(partition):
+            e = record.entries
+            hit = (e["position_ms"] == key.position_ms) & (e["version"] == key.version)
+            for entry in e[hit]:
+                if entry["digest"].tobytes() == key.digest:
+                    carry = next((c for c in record.carries if c.source == key), None)
+                    return Ending(Outcome(int(entry["outcome"])), carry)
+        return Ending(None)

@@ -1,0 +1,312 @@
+"""The shell around the partition machines: holds partitions, performs effects, hands facts back.
+
+One asyncio.Task per effect, never per timer. What a machine decided is in core/partition_machine.py; which partitions to
+hold, in core/instance_machine.py; this module only moves bytes between them and the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+from timerd.core.effects import (
+    AskMoves,
+    ChangeControl,
+    CountRows,
+    Effect,
+    FailMove,
+    FlagFinishing,
+    ReadControl,
+    ReadPage,
+    ReadSettled,
+    WriteCarried,
+    WriteSettled,
+)
+from timerd.core.holding import Phase, Settings
+from timerd.core.insert import insert
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.memory import Memory
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.registers import Control, Move, MoveState, control_key, move_key
+from timerd.model.rows import RowGroup, concat
+from timerd.model.settle import CarryReason
+from timerd.model.storage import Append, Cas
+from timerd.ports import Store
+from timerd.services.engine_time import EngineTime
+from timerd.services.performing import Performer, drive
+
+log = logging.getLogger(__name__)
+TICK_S = 0.1
+RECONCILE_MS = 1_000
+RETRY_S = 0.25
+PAGE_BYTES = 8 << 20
+Leases = Callable[[RowKey], int | None]
+
+
+class Scheduler:
+    """Runs the machines of one instance. `wake` callbacks are called when rows may be due earlier than was said."""
+
+    def __init__(
+        self,
+        store: Store,
+        time: EngineTime,
+        settings: Settings,
+        instance: InstanceMachine,
+        memory: Memory,
+        history_ms: int,
+    ) -> None:
+        self.machines: dict[Partition, PartitionMachine] = {}
+        self.scopes: dict[int, int] = {}
+        self.memory = memory
+        self._store = store
+        self._time = time
+        self._settings = settings
+        self._instance = instance
+        self._history_ms = history_ms
+        self.procedures = Performer(store, self)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tickets: dict[PartitionMachine, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
+        self._wakes: list[Callable[[], None]] = []
+        self._stopping = False
+        self._handlers: dict[type[Effect], Callable[[PartitionMachine, Any], Awaitable[None]]] = {
+            ReadControl: self._read_control,
+            ChangeControl: self._change_control,
+            ReadSettled: self._read_settled,
+            ReadPage: self._read_page,
+            WriteSettled: self._write_settled,
+            WriteCarried: self._write_carried,
+            AskMoves: self._ask_moves,
+            FailMove: self._fail_move,
+            FlagFinishing: self._flag_finishing,
+            CountRows: self._count_rows,
+        }
+        self.lease_of: Leases = lambda _key: None
+        # Throttles the loading of missed buckets (G14).
+        self.throttle: Callable[[int], Awaitable[None]] | None = None
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        reconciled_ms = 0
+        while True:
+            now_ms = self._time.firing_ms()
+            if now_ms is not None and now_ms - reconciled_ms >= RECONCILE_MS:
+                reconciled_ms = now_ms
+                await self._surely(self.reconcile(now_ms))
+            if now_ms is not None:
+                self.tick(now_ms)
+            await asyncio.sleep(TICK_S)
+
+    def tick(self, now_ms: int) -> None:
+        for machine in list(self.machines.values()):
+            if machine.phase is Phase.HOT:
+                self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
+            self.perform(machine, machine.tick(now_ms))
+
+    async def reconcile(self, now_ms: int) -> None:
+        """Holds what should be held, lets go of what is done."""
+        near_ms = now_ms + self._instance.look_ahead_ms
+        catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
+        scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in self.scopes}
+        wanted = self._instance.wanted(now_ms, catalogue, scopes)
+        for partition in wanted:
+            self.hold(partition)
+        self._let_go(set(wanted), now_ms)
+        await self._open_backlogs()
+
+    async def drop_expired(self, now_ms: int) -> None:
+        """Forgets partitions whose history is no longer kept."""
+        everything = await self._store.catalogue(None, -(1 << 62), now_ms)
+        for partition in self._instance.expired(now_ms, self._history_ms, everything):
+            await self._store.drop(partition)
+
+    async def leave(self, now_ms: int) -> None:
+        """A graceful stop: what is open is carried to the end of its lease, everything settled, the marks moved."""
+        self._stopping = True
+        for machine in list(self.machines.values()):
+            keys = list(machine.rows.open_before(1 << 62))
+            self._guard(machine, keys, now_ms, CarryReason.HAND_OVER)
+            self.perform(machine, machine.flush())
+        while self._tasks or any(not m.log.is_idle for m in self.machines.values()):
+            await asyncio.sleep(0.01)
+
+    def on_due(self, wake: Callable[[], None]) -> None:
+        self._wakes.append(wake)
+
+    # -- what the engine asks -------------------------------------------------------------------------------------
+
+    def hold(self, partition: Partition) -> None:
+        if partition in self.machines or self._stopping:
+            return
+        machine = PartitionMachine(partition, self._settings, self.memory)
+        self.machines[partition] = machine
+        self.perform(machine, machine.start())
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int) -> None:
+        """Rows were just written: into memory, or hold the partition."""
+        machine = self.machines.get(partition)
+        if machine is not None:
+            machine.hint(rows, source)
+            self.wake()
+        elif self._instance.is_near(partition, int(self._time.exact_ms())) or partition.scope in self.scopes:
+            self.hold(partition)
+
+    def wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+    def perform(self, machine: PartitionMachine, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.spawn(self._attempt(machine, effect))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
+        """Done when the ticket is."""
+        future = asyncio.get_running_loop().create_future()
+        if ticket <= machine.log.done_through:
+            future.set_result(None)
+        else:
+            self._tickets[machine].append((ticket, future))
+        return future
+
+    # -- effects --------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, machine: PartitionMachine, effect: Effect) -> None:
+        """Until the store has done it, as long as the machine is the one that asked."""
+        while self.machines.get(machine.partition) is machine:
+            try:
+                await self._handlers[type(effect)](machine, effect)
+                return
+            except (StoreUnavailable, StoreUnknown) as error:
+                log.warning("%s of %s: %s; trying again", type(effect).__name__, machine.partition, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _read_control(self, machine: PartitionMachine, effect: ReadControl) -> None:
+        stored = (await self._store.read([control_key(effect.partition)]))[0]
+        control = Control.from_bytes(stored) if stored is not None else None
+        self.perform(machine, machine.control_read(control, int(self._time.exact_ms())))
+        self._after(machine)
+
+    async def _change_control(self, machine: PartitionMachine, effect: ChangeControl) -> None:
+        expected = effect.expected.to_bytes() if effect.expected is not None else None
+        change = Cas(control_key(effect.partition), expected, effect.value.to_bytes())
+        result = (await self._store.cas([change]))[0]
+        self.perform(machine, machine.control_changed(result.status, int(self._time.exact_ms())))
+        self._after(machine)
+
+    async def _read_settled(self, machine: PartitionMachine, effect: ReadSettled) -> None:
+        records = await self._store.settled(effect.partition)
+        self.perform(machine, machine.settled_read(records, int(self._time.exact_ms())))
+
+    async def _read_page(self, machine: PartitionMachine, effect: ReadPage) -> None:
+        page = await self._store.scan(effect.partition, effect.lo_ms, effect.hi_ms, effect.cursor, PAGE_BYTES)
+        if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
+            await self.throttle(sum(map(len, page.groups)))
+        self.perform(machine, machine.page_read(page, int(self._time.exact_ms())))
+        if page.groups or machine.phase is Phase.HOT:
+            self.wake()
+
+    async def _write_settled(self, machine: PartitionMachine, effect: WriteSettled) -> None:
+        await self._store.settle([effect.record])
+        self.perform(machine, machine.settled_written(effect.record))
+        self._resolve(machine)
+
+    async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
+        groups = _merged(effect.groups)
+        await drive(insert(Append(groups), int(self._time.exact_ms())), self.procedures)
+        machine.carried_written(effect.sequence)
+        self._resolve(machine)
+
+    async def _ask_moves(self, machine: PartitionMachine, effect: AskMoves) -> None:
+        asked = {digest: machine.asking(digest) for digest in effect.digests}
+        stored = await self._store.read([move_key(d) for d in effect.digests])
+        moves = {d: Move.from_bytes(s) if s is not None else None for d, s in zip(effect.digests, stored, strict=True)}
+        self.perform(machine, machine.moves_read(moves, asked))
+        self.wake()
+
+    async def _fail_move(self, machine: PartitionMachine, effect: FailMove) -> None:
+        failed = effect.move.decided(MoveState.FAILED)
+        change = Cas(move_key(effect.digest), effect.move.to_bytes(), failed.to_bytes(), failed.expires_at_ms)
+        await self._store.cas([change])
+        self.perform(machine, machine.recheck(effect.digest))
+
+    async def _flag_finishing(self, machine: PartitionMachine, effect: FlagFinishing) -> None:
+        await self._store.finish_bucket(effect.partition.scope, effect.partition.bucket_ms, finished=False)
+        self.perform(machine, machine.flagged())
+
+    async def _count_rows(self, machine: PartitionMachine, effect: CountRows) -> None:
+        p = effect.partition
+        cursor = rows = 0
+        done = False
+        while not done:
+            page = await self._store.scan(p, p.bucket_ms, p.end_ms, cursor, PAGE_BYTES, keys_only=True)
+            rows += sum(map(len, page.groups))
+            cursor, done = page.cursor, page.done
+        self.perform(machine, machine.counted(rows, int(self._time.exact_ms())))
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _after(self, machine: PartitionMachine) -> None:
+        if machine.phase is Phase.DONE:
+            self.machines.pop(machine.partition, None)
+            self.spawn(self._finished(machine.partition))
+        elif machine.phase is Phase.LOST:
+            log.error("%s was taken over by another holder", machine.partition)
+            self.machines.pop(machine.partition, None)
+
+    async def _finished(self, partition: Partition) -> None:
+        await self._surely(self._store.finish_bucket(partition.scope, partition.bucket_ms, finished=True))
+
+    def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
+        """Only deliveries that a worker still has are guarded; the others are ended or retried by the delivery machine."""
+        leases = {key: self.lease_of(key) or now_ms for key in keys}
+        if leases:
+            machine.guard(leases, now_ms, reason)
+
+    def _let_go(self, wanted: set[Partition], now_ms: int) -> None:
+        """Of backlogs whose workers left."""
+        for partition, machine in list(self.machines.items()):
+            idle = machine.phase is Phase.HOT and not machine.rows.open and machine.log.is_idle
+            if partition.scope != TIME_SCOPE and partition not in wanted and idle:
+                machine.rows.drop_all()
+                del self.machines[partition]
+
+    async def _open_backlogs(self) -> None:
+        """A backlog closes only after its home has been verified to the end."""
+        held = [m for p, m in self.machines.items() if p.scope != TIME_SCOPE and not m.may_close]
+        stored = await self._store.read([control_key(m.partition._replace(scope=TIME_SCOPE)) for m in held])
+        for machine, control in zip(held, stored, strict=True):
+            machine.may_close = control is None or Control.from_bytes(control).finished
+
+    def _resolve(self, machine: PartitionMachine) -> None:
+        waiting = self._tickets.pop(machine, [])
+        for ticket, future in waiting:
+            if ticket > machine.log.done_through:
+                self._tickets[machine].append((ticket, future))
+            elif not future.done():
+                future.set_result(None)
+
+    async def _surely(self, work: Awaitable[None]) -> None:
+        """Housekeeping that the next round repeats."""
+        try:
+            await work
+        except (StoreUnavailable, StoreUnknown) as error:
+            log.warning("the store did not answer: %s", error)
+
+
+def _merged(groups: Sequence[tuple[Partition, RowGroup]]) -> tuple[tuple[Partition, RowGroup], ...]:
+    parts: Mapping[Partition, list[RowGroup]] = defaultdict(list)
+    for partition, rows in groups:
+        parts[partition].append(rows)
+    return tuple((partition, concat(rows)) for partition, rows in parts.items())
