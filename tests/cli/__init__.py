@@ -1,0 +1,1 @@
+"""The command line as its users meet it: what it prints, what it refuses, and how it ends."""

@@ -1,0 +1,209 @@
+"""Each command against a server that answers from a script: JSON is complete and alone, tables show the same."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tests.cli.conftest import Terminal
+from tests.sdk.fake_server import FakeServer
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as pb
+
+NINE = Timestamp(seconds=1_893_488_400)  # 2030-01-01T09:00:00Z
+
+
+def task(task_id: str = "A1", payload: bytes = b"hello") -> task_pb2.Task:
+    return task_pb2.Task(
+        task_id=task_id,
+        namespace="default",
+        queue="mails",
+        fire_time=NINE,
+        state=task_pb2.TASK_STATE_PENDING,
+        payload=payload,
+        labels={"to": "ada"},
+        priority=3,
+        key="k1",
+    )
+
+
+def test_help_loads_neither_grpc_nor_the_server() -> None:
+    program = (
+        "import sys; from timerd.cli import run; run(['--help']); "
+        "print([name for name in ('grpc', 'google', 'numpy', 'sqlite3', 'timerd.client', 'timerd.demo.run') "
+        "if name in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "schedule" in done.stdout
+
+
+def test_version(terminal: Terminal) -> None:
+    assert terminal("version", "--json").json["version"] == "0.1.0"
+    assert terminal("--version").out.startswith("timerd 0.1.0")
+
+
+def test_schedule_answers_with_id_and_time(terminal: Terminal, server: FakeServer) -> None:
+    ran = terminal("schedule", "mails", "hello", "--at", "2030-01-01T10:00+01:00", "--label", "to=ada", "--json")
+    assert ran.code == 0
+    assert ran.json["fire_time"] == "2030-01-01T09:00:00.000Z"
+    assert ran.json["outcome"] == "STORED"
+    assert len(ran.json["task_id"]) > 40
+    sent = server.timers.requests()[0].schedule
+    assert (sent.template.queue, dict(sent.template.labels)) == ("mails", {"to": "ada"})
+    assert server.timers.payloads == [b"hello"]
+
+
+def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServer) -> None:
+    ran = terminal(
+        "schedule", "mails", "hello", "--at", "2030-01-01T09:00Z", "--key", "k1", "--on-conflict", "keep",
+        "--priority", "4", "--expire-in", "1m", "--max-attempts", "7", "--backoff", "2s", "--attempt-timeout", "5m",
+        "--namespace", "blue",
+    )  # fmt: skip
+    assert (ran.code, ran.err) == (0, "")
+    assert "fires in" in ran.out
+    sent = server.timers.requests()[0].schedule
+    template = sent.template
+    assert (sent.namespace, sent.items.items[0].key, template.priority) == ("blue", "k1", 4)
+    assert template.on_conflict == task_pb2.CONFLICT_POLICY_KEEP
+    assert template.expire_time.seconds == NINE.seconds + 60
+    assert (template.retry.max_attempts, template.retry.initial_backoff.seconds) == (7, 2)
+    assert template.retry.attempt_timeout.seconds == 300
+
+
+def test_schedule_reads_a_payload_from_stdin(terminal: Terminal, server: FakeServer) -> None:
+    terminal.monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\x00\xffraw\n")))
+    assert terminal("schedule", "mails", "-", "--in", "5m").code == 0
+    assert server.timers.payloads == [b"\x00\xffraw\n"]
+
+
+def test_schedule_takes_a_file_with_a_payload_a_line(terminal: Terminal, server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("".join(f"number {index}\n" for index in range(2500)))
+    ran = terminal("schedule", "mails", "--file", str(tmp_path / "many"), "--in", "2h30m")
+    assert (ran.code, ran.out, ran.err) == (0, "Scheduled 2,500 tasks on mails.\n", "")
+    assert sorted(server.timers.payloads) == sorted(b"number %d" % index for index in range(2500))
+
+
+def test_a_file_that_is_partly_refused_says_so(terminal: Terminal, server: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "many").write_text("good\nbad\n")
+    problem = task_pb2.Problem(code=3, message="The payload is bad.", reason="INVALID", field="payload")
+    server.timers.item_results = {1: pb.ItemResult(outcome=task_pb2.ITEM_OUTCOME_NOT_STORED, problem=problem)}
+    ran = terminal("schedule", "mails", "--file", str(tmp_path / "many"), "--in", "5m", "--json")
+    assert ran.code == 2
+    assert [line["outcome"] for line in ran.lines] == ["STORED", "NOT_STORED"]
+    assert "1 of 2 tasks were stored" in ran.err
+
+
+def test_cancel_tells_each_outcome_and_fails_where_one_may_arrive(terminal: Terminal, server: FakeServer) -> None:
+    assert terminal("cancel", "A1", "A2", "--json").code == 0
+    ran = terminal("cancel", "A1", "B2", "--json")
+    assert ran.code == 1
+    assert [line["outcome"] for line in ran.lines] == ["CANCELLED", "NOT_FOUND"]
+    assert "1 of 2 were not cancelled" in ran.err
+
+
+def test_cancel_by_key(terminal: Terminal, server: FakeServer) -> None:
+    server.timers.unary_answers["Cancel"].append(pb.CancelResponse(outcome=task_pb2.CANCEL_OUTCOME_IN_FLIGHT))
+    ran = terminal("cancel", "--key", "k1")
+    assert ran.code == 1
+    assert "a worker has it in hand" in ran.out
+
+
+def test_reschedule_and_fire_now(terminal: Terminal, server: FakeServer) -> None:
+    ran = terminal("reschedule", "A1", "--at", "2030-01-01T09:00Z", "--json")
+    assert ran.json == {"task_id": "A1", "fire_time": "2030-01-01T09:00:00.000Z"}
+    server.timers.unary_answers["FireNow"].append(pb.FireNowResponse(task_id="A1", fire_time=NINE))
+    assert terminal("fire-now", "A1").out.startswith("A1 fires at ")
+
+
+def test_get_shows_every_field(terminal: Terminal, server: FakeServer) -> None:
+    server.timers.unary_answers["Get"].extend([pb.GetResponse(task=task())] * 2)
+    record = terminal("get", "A1", "--json").json
+    assert (record["task_id"], record["state"], record["payload"]) == ("A1", "PENDING", "hello")
+    assert (record["labels"], record["priority"], record["fire_at_ms"]) == ({"to": "ada"}, 3, NINE.seconds * 1000)
+    shown = terminal("get", "--key", "k1").out
+    assert "to=ada" in shown
+    assert "PENDING" in shown
+
+
+def test_a_payload_that_is_no_text_is_shown_as_base64(terminal: Terminal, server: FakeServer) -> None:
+    server.timers.unary_answers["Get"].extend([pb.GetResponse(task=task(payload=b"\xff\x00"))] * 2)
+    assert terminal("get", "A1", "--json").json["payload_base64"] == "/wA="
+    assert "base64 /wA=" in terminal("get", "A1").out
+
+
+def test_a_task_that_is_not_there_is_exit_code_1(terminal: Terminal, server: FakeServer) -> None:
+    refusal = (grpc.StatusCode.NOT_FOUND, "There is no task A9.", (("timerd-reason", "NOT_FOUND"),))
+    server.timers.unary_answers["Get"].append(refusal)
+    ran = terminal("get", "A9", "--json")
+    assert (ran.code, ran.out, ran.err) == (1, "", "timerd: There is no task A9.\n")
+
+
+def test_list_goes_through_the_pages_up_to_its_limit(terminal: Terminal, server: FakeServer) -> None:
+    pages = [
+        pb.ListResponse(tasks=[task("A1"), task("A2")], next_page_token="more"),
+        pb.ListResponse(next_page_token="more"),
+        pb.ListResponse(tasks=[task("A3"), task("A4")], next_page_token="more"),
+    ]
+    server.timers.unary_answers["List"].extend(pages)
+    ran = terminal(
+        "list", "--queue", "mails", "--limit", "3", "--state", "dead", "--from", "now", "--to", "2h", "--json"
+    )
+    assert [line["task_id"] for line in ran.lines] == ["A1", "A2", "A3"]
+    sent = pb.ListRequest.FromString(server.timers.unary[0][1])
+    assert sent.filter.states == [task_pb2.TASK_STATE_DEAD]
+    assert sent.filter.end_time.seconds - sent.filter.start_time.seconds in (7200, 7201)
+
+
+def test_list_as_a_table(terminal: Terminal, server: FakeServer) -> None:
+    server.timers.unary_answers["List"].append(pb.ListResponse(tasks=[task("A" * 59)]))
+    ran = terminal("list")
+    assert "A" * 59 in ran.out
+    assert "to=ada" in ran.out
+    server.timers.unary_answers["List"].append(pb.ListResponse())
+    assert terminal("list").out == "No such tasks.\n"
+
+
+def test_count_says_when_it_estimates(terminal: Terminal, server: FakeServer) -> None:
+    answers = server.timers.unary_answers["Count"]
+    answers.append(pb.CountResponse(count=1500, estimated=True))
+    assert terminal("count").out.startswith("1,500 (an estimate")
+    answers.extend([pb.CountResponse(count=2, next_page_token="more"), pb.CountResponse(count=3)])
+    assert terminal("count", "--from", "now", "--json").json == {"count": 5, "estimated": False}
+
+
+def test_purge_is_a_dry_run_unless_forced(terminal: Terminal, server: FakeServer) -> None:
+    answers = server.timers.unary_answers["Purge"]
+    answers.append(pb.PurgeResponse(purged=7, dry_run=True))
+    assert "7 tasks would be removed. Nothing was" in terminal("purge", "--queue", "mails").out
+    answers.append(pb.PurgeResponse(purged=7))
+    assert terminal("purge", "--all", "--force", "--json").json == {"purged": 7, "dry_run": False}
+    assert [pb.PurgeRequest.FromString(data).force for _, data in server.timers.unary] == [False, True]
+
+
+def test_dead_letters_and_redrive(terminal: Terminal, server: FakeServer) -> None:
+    letter = pb.DeadLetter(task=task(), death_time=NINE, attempts=20, last_error="Trace\n  at x\nKeyError: 'ada'")
+    server.timers.unary_answers["ListDeadLetters"].extend([pb.ListDeadLettersResponse(dead_letters=[letter])] * 2)
+    record = terminal("dead-letters", "--json").json
+    assert (record["attempts"], record["last_error"], record["payload"]) == (20, letter.last_error, "hello")
+    shown = terminal("dead-letters").out
+    assert "KeyError: 'ada'" in shown
+    assert "at x" not in shown
+    server.timers.unary_answers["Redrive"].append(pb.RedriveResponse(redriven=3))
+    assert terminal("redrive", "--queue", "mails").out == "3 tasks live again.\n"
+
+
+@pytest.mark.parametrize("lost", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED])
+def test_a_server_that_does_not_answer_in_time_is_exit_code_3(
+    terminal: Terminal, server: FakeServer, lost: grpc.StatusCode
+) -> None:
+    server.timers.unary_answers["Get"].extend([(lost, "gone", ())] * 20)
+    ran = terminal("get", "A1", "--timeout", "200ms")
+    assert ran.code == 3
+    assert server.target in ran.err

@@ -1,0 +1,118 @@
+"""`timerd doctor` finds each thing that can be wrong, says what to do, and leaves a healthy server in peace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from tests.cli.conftest import Terminal
+from tests.sdk.fake_server import FakeServer
+from timerd.commands.doctor import findings, lateness_quantile_ms
+from timerd.v1 import timer_service_pb2 as pb
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+Info = pb.GetServerInfoResponse
+SECONDS = int(NOW.timestamp())
+
+
+def healthy() -> Info:
+    return Info(
+        version="0.1.0",
+        durability="fsync (SQLite)",
+        store="SQLite",
+        engine_time=Timestamp(seconds=SECONDS),
+        clock_trusted=True,
+        disk_free_bytes=50 << 30,
+        ledger=pb.Ledger(inserted=10, acked=9, cancelled=1),
+        memory_used_bytes=10 << 20,
+        memory_budget_bytes=1 << 30,
+        lateness_bounds_ms=[1, 2, 5],
+        lateness_counts=[98, 1, 1],
+    )
+
+
+def untrusted(info: Info) -> None:
+    info.clock_trusted = False
+
+
+def off(info: Info) -> None:
+    info.clock_offset_ms = -150
+
+
+def unexplained(info: Info) -> None:
+    info.ledger.inserted, info.ledger.unexplained = 13, 3
+
+
+def unbalanced(info: Info) -> None:
+    info.ledger.acked = 12
+
+
+def full(info: Info) -> None:
+    info.disk_free_bytes = 100 << 20
+
+
+def fat(info: Info) -> None:
+    info.memory_used_bytes = 1 << 30
+
+
+def overdue(info: Info) -> None:
+    info.oldest_due_time.seconds = SECONDS - 90
+
+
+def advised(info: Info) -> None:
+    info.advice.append("Feed the cat.")
+
+
+def test_a_healthy_server_has_no_findings() -> None:
+    info = healthy()
+    info.oldest_due_time.FromDatetime(NOW + timedelta(hours=1))
+    assert list(findings(info, NOW)) == []
+
+
+@pytest.mark.parametrize(
+    ("ail", "says"),
+    [
+        (untrusted, "nothing fires"),
+        (off, "-150 ms"),
+        (unexplained, "3 tasks ended in a way that the ledger cannot explain"),
+        (unbalanced, "3 more tasks ended than were stored"),
+        (full, "Only 100 MiB of disk are free"),
+        (fat, "1.0 GiB of 1.0 GiB memory"),
+        (overdue, "has waited for 90 s: no worker is connected"),
+        (advised, "Feed the cat."),
+    ],
+)
+def test_each_ailment_is_found(ail: Callable[[Info], None], says: str) -> None:
+    info = healthy()
+    ail(info)
+    found = list(findings(info, NOW))
+    assert len(found) == 1
+    assert says in found[0]
+
+
+def test_quantiles_are_the_bounds_of_their_classes() -> None:
+    info = healthy()
+    assert [lateness_quantile_ms(info, share) for share in (0.5, 0.98, 0.99, 1.0)] == [1, 1, 2, 5]
+    del info.lateness_counts[:]
+    assert lateness_quantile_ms(info, 0.5) is None
+
+
+def test_doctor_prints_and_ends_with_its_findings(terminal: Terminal, server: FakeServer) -> None:
+    sick = healthy()
+    full(sick)
+    server.timers.unary_answers["GetServerInfo"].extend([healthy(), healthy(), sick, sick])
+    ran = terminal("doctor")
+    assert (ran.code, ran.err) == (0, "")
+    assert "fsync (SQLite)" in ran.out
+    assert ran.out.endswith("All is well.\n")
+    record = terminal("doctor", "--json").json
+    assert (record["healthy"], record["ledger"]["acked"], record["lateness_p99_ms"]) == (True, 9, 2)
+    ran = terminal("doctor")
+    assert ran.code == 1
+    assert "WRONG: Only 100 MiB" in ran.out
+    ran = terminal("doctor", "--json")
+    assert (ran.code, ran.json["healthy"], len(ran.json["findings"])) == (1, False, 1)
+    assert "1 thing is wrong" in ran.err

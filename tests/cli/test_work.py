@@ -1,0 +1,103 @@
+"""`timerd work`: what a command gets, and how its exit code ends the delivery."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from tests.cli.conftest import Terminal
+from tests.sdk.fake_server import FakeServer, deliver_of
+from timerd.commands.execution import execute
+from timerd.sdk.deliveries import DeliveredBatch, Delivery
+from timerd.v1 import work_service_pb2 as wk
+
+
+def delivery(payload: bytes = b"hello") -> Delivery:
+    return Delivery(DeliveredBatch(deliver_of("q", [payload], first=7)), 0)
+
+
+async def test_a_command_gets_the_payload_and_the_facts(capfd: pytest.CaptureFixture[str]) -> None:
+    names = "TIMERD_TASK_ID TIMERD_DELIVERY_ID TIMERD_ATTEMPT TIMERD_FIRE_TIME TIMERD_QUEUE"
+    facts = " ".join(f"${name}" for name in names.split())
+    given = delivery()
+    code, _ = await execute(f'cat; echo " {facts}"', given, keep_stdout_clean=False)
+    expected = f"hello {given.task_id} {given.delivery_id} 1 2023-11-14T22:13:20.000Z q\n"
+    assert (code, capfd.readouterr().out) == (0, expected)
+
+
+async def test_exit_code_and_the_end_of_stderr_come_back(capfd: pytest.CaptureFixture[str]) -> None:
+    script = "i=0; while [ $i -lt 2000 ]; do echo line $i >&2; i=$((i+1)); done; exit 75"
+    code, tail = await execute(script, delivery(), keep_stdout_clean=False)
+    assert code == 75
+    assert tail.endswith("line 1999")
+    assert len(tail) <= 4096
+    assert "line 0\n" in capfd.readouterr().err
+
+
+async def test_a_command_need_not_read_a_large_payload() -> None:
+    assert await execute("exit 0", delivery(b"x" * 1_000_000), keep_stdout_clean=False) == (0, "")
+
+
+async def test_a_cancelled_command_is_killed_with_what_it_started() -> None:
+    running = asyncio.create_task(execute("sleep 60 & sleep 60; exit 0", delivery(), keep_stdout_clean=False))
+    await asyncio.sleep(0.2)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+
+def settled(server: FakeServer) -> dict[str, int]:
+    return {wk.SettleAction.Name(settle.action): len(settle.ack_tokens) // 64 for settle in server.work.settles}
+
+
+def test_payloads_are_printed_and_acknowledged(terminal: Terminal, server: FakeServer) -> None:
+    server.work.put(deliver_of("mails", [b"one", b"two"]))
+    ran = terminal("work", "mails", "--count", "2")
+    assert (ran.code, ran.err) == (0, "")
+    assert sorted(ran.out.splitlines()) == ["one", "two"]
+    assert settled(server) == {"SETTLE_ACTION_ACK": 2}
+
+
+def test_each_delivery_is_a_line_of_json(terminal: Terminal, server: FakeServer) -> None:
+    server.work.put(deliver_of("mails", [b"one", b"\xff"]))
+    lines = terminal("work", "mails", "--count", "2", "--json").lines
+    assert [lines[0]["payload"], lines[1]["payload_base64"]] == ["one", "/w=="]
+    assert (lines[0]["attempt"], lines[0]["labels"]) == (1, {"a": "b"})
+
+
+@pytest.mark.parametrize(
+    ("code", "action", "outcome"),
+    [
+        (0, "SETTLE_ACTION_ACK", "done"),
+        (65, "SETTLE_ACTION_REJECT", "rejected"),
+        (75, "SETTLE_ACTION_NACK", "failed"),
+        (1, "SETTLE_ACTION_NACK", "failed"),
+    ],
+)
+def test_the_exit_code_decides(terminal: Terminal, server: FakeServer, code: int, action: str, outcome: str) -> None:
+    server.work.put(deliver_of("mails", [b"one"]))
+    ran = terminal("work", "mails", "--count", "1", "--json", "--exec", f"echo noise; echo why >&2; exit {code}")
+    assert ran.code == 0
+    assert [(line["exit_code"], line["outcome"]) for line in ran.lines] == [(code, outcome)]
+    assert settled(server) == {action: 1}
+    assert server.work.settles[0].error == ("" if code == 0 else f"exit code {code}: why")
+
+
+async def test_where_stdout_is_for_json_the_command_speaks_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
+    assert await execute("echo noise", delivery(), keep_stdout_clean=True) == (0, "")
+    said = capfd.readouterr()
+    assert (said.out, said.err) == ("", "noise\n")
+
+
+def test_no_more_than_count_are_handled(terminal: Terminal, server: FakeServer) -> None:
+    for first in range(5):
+        server.work.put(deliver_of("mails", [b"one"], first=first))
+    ran = terminal("work", "mails", "--count", "2", "--json")
+    assert ran.code == 0
+    assert len(ran.out.splitlines()) == 2
+    assert settled(server)["SETTLE_ACTION_ACK"] >= 1
+    acked = sum(len(settle.ack_tokens) // 64 for settle in server.work.settles if settle.action == 1)
+    assert acked == 2
+    assert json.loads(ran.out.splitlines()[0])["queue"] == "mails"

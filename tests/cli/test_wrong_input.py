@@ -1,0 +1,111 @@
+"""Whatever is typed wrongly is answered with one sentence on stderr and exit code 2, before any server is asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Terminal
+
+WRONG = [
+    (("nonsense",), "No such command 'nonsense'"),
+    (("get", "x", "--nonsense"), "No such option: --nonsense"),
+    (("get",), "either an ID, or --key"),
+    (("get", "x", "--key", "k"), "either an ID, or --key"),
+    (("get", "x", "--server", "nonsense"), "HOST:PORT"),
+    (("get", "x", "--server", "here:70000"), "HOST:PORT"),
+    (("get", "x", "--timeout", "long"), "is not a span of time"),
+    (("get", "x", "--tls-ca", "absent.pem"), "There is no file absent.pem"),
+    (("get", "x", "--tls-cert", "absent.pem"), "both --tls-cert and --tls-key"),
+    (("schedule",), "Missing argument 'QUEUE'"),
+    (("schedule", "q", "hello"), "Neither --in nor --at"),
+    (("schedule", "q", "hello", "--in", "5m", "--at", "2030-01-01T00:00Z"), "Both --in and --at"),
+    (("schedule", "q", "hello", "--in", "5 parsecs"), "'5 parsecs' is not a span of time"),
+    (("schedule", "q", "hello", "--in", "-5m"), "is not a span of time"),
+    (("schedule", "q", "hello", "--in", "300y"), "is not a span of time"),
+    (("schedule", "q", "hello", "--in", "99999999d"), "at most 200 years"),
+    (("schedule", "q", "hello", "--at", "tomorrow"), "is not an ISO 8601 time"),
+    (("schedule", "q", "hello", "--at", "2030-01-01T09:00"), "2030-01-01T09:00:00Z if you mean UTC"),
+    (("schedule", "q", "--in", "5m"), "Give a PAYLOAD"),
+    (("schedule", "q", "hello", "--in", "5m", "--label", "x"), "write --label name=value"),
+    (("schedule", "q", "hello", "--in", "5m", "--priority", "11"), "--priority"),
+    (("schedule", "q", "hello", "--in", "5m", "--on-conflict", "fight"), "keep, replace and reject"),
+    (("schedule", "q", "--file", "absent", "--in", "5m"), "absent: No such file"),
+    (("schedule", "q", "hello", "--file", "absent", "--in", "5m"), "neither a PAYLOAD nor --key"),
+    (("cancel",), "either one or more IDs, or --key"),
+    (("cancel", "x", "--key", "k"), "either one or more IDs, or --key"),
+    (("reschedule", "--in", "5m"), "either an ID, or --key"),
+    (("reschedule", "x"), "Neither --in nor --at"),
+    (("fire-now",), "Missing argument 'ID...'"),
+    (("list", "--state", "sleepy"), "'sleepy' is not a state"),
+    (("list", "--limit", "0"), "--limit"),
+    (("list", "--from", "2030-01-01"), "has no offset"),
+    (("count", "--from", "2h", "--to", "1h"), "must be before"),
+    (("purge",), "Nothing says which tasks to purge"),
+    (("purge", "--all", "--queue", "q"), "--all means without any filter"),
+    (("redrive",), "either one or more IDs, or --queue"),
+    (("redrive", "x", "--queue", "q"), "either one or more IDs, or --queue"),
+    (("work",), "Missing argument 'QUEUE'"),
+    (("work", "q", "--concurrency", "0"), "--concurrency"),
+    (("serve", "--listen", "everywhere"), "HOST:PORT"),
+    (("serve", "--listen", "0.0.0.0:7400"), "give --tls-cert and --tls-key, or --insecure"),
+    (("serve", "--listen", "[::]:7400"), "give --tls-cert and --tls-key, or --insecure"),
+    (("serve", "--listen", "example.org:7400"), "give --tls-cert and --tls-key, or --insecure"),
+    (("serve", "--tls-cert", "a.pem"), "both --tls-cert and --tls-key"),
+    (("serve", "--tls-cert", "a.pem", "--tls-key", "b.pem"), "There is no file a.pem"),
+    (("serve", "--synchronous", "off"), "full (the default) and normal"),
+    (("serve", "--drain", "soon"), "is not a span of time"),
+    (("demo", "--tasks", "1"), "--tasks"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "says"), WRONG, ids=[" ".join(arguments) for arguments, _ in WRONG])
+def test_wrong_input_is_answered_with_a_sentence(terminal: Terminal, arguments: tuple[str, ...], says: str) -> None:
+    ran = terminal(*arguments)
+    assert ran.code == 2
+    assert ran.out == ""
+    assert says in ran.err
+    assert ran.err.startswith("timerd: ")
+    assert ran.err.count("\n") == 1
+    assert ran.err.rstrip().endswith(".")
+
+
+def test_a_naive_time_is_answered_with_the_local_and_the_utc_form(terminal: Terminal) -> None:
+    terminal.monkeypatch.setenv("TZ", "Asia/Kolkata")
+    import time
+
+    time.tzset()
+    try:
+        ran = terminal("schedule", "q", "hello", "--at", "2030-07-01T09:00")
+    finally:
+        terminal.monkeypatch.delenv("TZ")
+        time.tzset()
+    assert "2030-07-01T09:00:00+05:30 if you mean this machine's local time" in ran.err
+    assert "2030-07-01T09:00:00Z if you mean UTC" in ran.err
+
+
+@pytest.mark.parametrize("command", [("get", "x"), ("list",), ("doctor",), ("work", "q"), ("purge", "--all")])
+def test_a_server_that_is_not_there_is_exit_code_3(terminal: Terminal, command: tuple[str, ...]) -> None:
+    ran = terminal(*command, "--server", "127.0.0.1:1")
+    assert (ran.code, ran.out) == (3, "")
+    assert "Nothing answers at 127.0.0.1:1 (connection refused)" in ran.err
+
+
+def test_the_demo_refuses_a_folder_that_is_in_use(terminal: Terminal, tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    ran = terminal("demo", "--data", str(tmp_path))
+    assert ran.code == 1
+    assert "is in use" in ran.err
+    assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_what_nobody_foresaw_is_a_sentence_too(terminal: Terminal) -> None:
+    def explode(json: bool) -> None:
+        raise RuntimeError("the sky fell")
+
+    terminal.monkeypatch.setattr("timerd.commands.version.Output", explode)
+    ran = terminal("version")
+    assert ran.code == 1
+    assert "RuntimeError: the sky fell" in ran.err
+    assert "Traceback" not in ran.err

@@ -1,0 +1,95 @@
+"""The command line: puts the commands together, and is the only place where an error becomes an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from timerd.commands import change, dead, demo, doctor, look, purge, schedule, serve, version, work
+from timerd.commands.failures import Failure, failure_of_os
+
+app = typer.Typer(
+    name="timerd",
+    help="A durable timer service: say when, and a worker receives the task at that instant.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (serve, schedule, change, look, purge, dead, work, doctor, version, demo):
+    group.register(app)
+
+# Whatever typer says about wrong usage, whichever parser it is built on.
+_UsageTrouble = typer.BadParameter.__mro__[2]
+_INTERRUPTED = 130
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        version.version(json=False)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """The work is done by the commands."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code."""
+    try:
+        code = app(arguments, prog_name="timerd", standalone_mode=False)
+    except Failure as failure:
+        return _tell(str(failure), failure.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        return _tell("Interrupted.", _INTERRUPTED)
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Python would complain when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        trouble = failure_of_os(error)
+        return _tell(str(trouble), trouble.exit_code)
+    except Exception as error:  # noqa: BLE001 - a sentence, whatever happened
+        return _tell_usage(error) if isinstance(error, _UsageTrouble) else _tell_unforeseen(error)
+    return code if isinstance(code, int) else 0
+
+
+def _tell(sentence: str, exit_code: int) -> int:
+    print(f"timerd: {sentence}", file=sys.stderr)
+    return exit_code
+
+
+def _tell_unforeseen(error: Exception) -> int:
+    if os.environ.get("TIMERD_TRACEBACK"):
+        traceback.print_exception(error)
+    what = f"{type(error).__name__}: {error}".rstrip(": ")
+    return _tell(f"Something went wrong that should not ({what}). TIMERD_TRACEBACK=1 shows where; please report it.", 1)
+
+
+def _tell_usage(error: BaseException) -> int:
+    """One line: what was wrong and where the allowed is listed."""
+    context = getattr(error, "ctx", None)
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(context.get_help() if context else "", file=sys.stderr)
+        return 2
+    sentence = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+    command = context.command_path if context else "timerd"
+    return _tell(f"{sentence.rstrip('.')}. See `{command} --help`.", 2)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What every command that speaks to a server shares: its options, its client, its way to fail.
+
+`online` turns a coroutine that takes a `Call` into a plain function that typer understands: the options of `Common`
+are added to its own, the client is opened around it, and errors leave as one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from timerd.commands import options
+from timerd.commands.failures import Unreachable, WrongInput, failure_of
+from timerd.commands.output import Output
+from timerd.commands.progress import Bar
+from timerd.commands.times import parse_span
+
+if TYPE_CHECKING:
+    from timerd.client import Client
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Which server, as whom, and how."""
+
+    server: str
+    namespace: str
+    tls_ca: Path | None
+    tls_cert: Path | None
+    tls_key: Path | None
+    timeout_s: float
+
+    def check(self) -> None:
+        host, colon, port = self.server.rpartition(":")
+        if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
+            raise WrongInput(
+                f"{self.server!r} is not an address: write HOST:PORT, for example {options.DEFAULT_SERVER}."
+            )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise WrongInput("A client certificate needs both --tls-cert and --tls-key.")
+        for path in (self.tls_ca, self.tls_cert, self.tls_key):
+            if path is not None and not path.is_file():
+                raise WrongInput(f"There is no file {path}: name an existing PEM file.")
+
+    def connection(self) -> dict[str, Any]:
+        """Keywords that Client and Worker have in common."""
+        return {
+            "namespace": self.namespace,
+            "ca_file": self.tls_ca,
+            "cert_file": self.tls_cert,
+            "key_file": self.tls_key,
+        }
+
+    def client(self) -> Client:
+        from timerd.client import Client
+
+        return Client(self.server, timeout=self.timeout_s, **self.connection())
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a command has in hand while it runs. It connects when its own input has been found to be good."""
+
+    endpoint: Endpoint
+    out: Output
+    bar: Bar
+    _open: AsyncExitStack
+
+    async def connect(self) -> Client:
+        await _knock(self.endpoint)
+        return await self._open.enter_async_context(self.endpoint.client())
+
+
+def _common(
+    server: options.Server = options.DEFAULT_SERVER,
+    namespace: options.Namespace = "default",
+    tls_ca: options.TlsCa = None,
+    tls_cert: options.TlsCert = None,
+    tls_key: options.TlsKey = None,
+    timeout: options.Timeout = "10s",
+    json: options.Json = False,
+) -> tuple[Endpoint, bool]:
+    timeout_s = parse_span(timeout).total_seconds()
+    return Endpoint(server, namespace, tls_ca, tls_cert, tls_key, timeout_s), json
+
+
+_COMMON = inspect.signature(_common, eval_str=True).parameters
+
+
+def online(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    def run(**given: Any) -> None:  # noqa: ANN401 - what the command declares
+        endpoint, as_json = _common(**{name: given.pop(name) for name in _COMMON})
+        endpoint.check()
+        asyncio.run(_with_client(command, endpoint, as_json, given))
+
+    own = [each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "call"]
+    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *_COMMON.values())]
+    run.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
+    run.__annotations__ = {each.name: each.annotation for each in merged}
+    run.__name__, run.__doc__ = command.__name__, command.__doc__
+    return run
+
+
+async def _with_client(
+    command: Callable[..., Awaitable[None]], endpoint: Endpoint, as_json: bool, given: dict[str, Any]
+) -> None:
+    from timerd.client import TimerdError
+
+    try:
+        with Bar(f"waiting for timerd at {endpoint.server}") as bar:
+            async with AsyncExitStack() as opened:
+                await command(Call(endpoint, Output(as_json, bar.stop), bar, opened), **given)
+    except TimerdError as error:
+        raise failure_of(error, endpoint.server) from error
+
+
+async def _knock(endpoint: Endpoint) -> None:
+    """A client would go on trying until its timeout, as a service should; a person wants to know at once."""
+    host, _, port = endpoint.server.rpartition(":")
+    try:
+        async with asyncio.timeout(endpoint.timeout_s):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, TimeoutError) as error:
+        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "no answer"
+        raise Unreachable(
+            f"Nothing answers at {endpoint.server} ({why}): start a server with `timerd serve`, "
+            "or name another one with --server."
+        ) from error
+    writer.close()

@@ -1,0 +1,94 @@
+"""`timerd cancel`, `reschedule` and `fire-now`: what can still happen to a task that waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.times import iso_of, parse_due, shown
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from timerd.client import CancelOutcome, Client
+
+_BATCH = 1000
+_NO_DELIVERY_STARTS = frozenset({"CANCELLED", "ALREADY_CANCELLED"})
+_MEANING = {
+    "CANCELLED": "no delivery of it starts any more",
+    "ALREADY_FIRED": "too late, it has fired or ended",
+    "IN_FLIGHT": "a worker has it in hand; its retries are stopped",
+    "ALREADY_CANCELLED": "another call had cancelled it before",
+    "FINISHED": "it ended so long ago that its outcome is no longer kept",
+    "NOT_FOUND": "there is no such task",
+    "PENDING": "the cancel is on disk, but who holds the task did not confirm it yet",
+}
+TaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids of tasks, as `schedule` gave them.")]
+
+
+async def cancel(call: Call, task_ids: TaskIds = None, key: options.Key = None) -> None:
+    """Cancel tasks. Exit code 1 if one of them may still arrive."""
+    ids = task_ids or []
+    if bool(ids) == (key is not None):
+        raise WrongInput("Name what to cancel: either one or more IDs, or --key.")
+    client = await call.connect()
+    if key is not None:
+        outcomes = [(key, await client.cancel(key=key))]
+    else:
+        outcomes = list(zip(ids, await _cancel_all(call, client, ids), strict=True))
+    name = "key" if key is not None else "task_id"
+    records = [{name: each, "outcome": outcome.name, "meaning": _meaning(outcome)} for each, outcome in outcomes]
+    call.out.many(records, (name, "outcome", "meaning"), "")
+    alive = sum(outcome.name not in _NO_DELIVERY_STARTS for _, outcome in outcomes)
+    if alive:
+        raise Failure(f"{alive} of {len(outcomes)} were not cancelled.")
+
+
+def _meaning(outcome: CancelOutcome) -> str:
+    return _MEANING.get(outcome.name, "an answer of a newer server")
+
+
+async def _cancel_all(call: Call, client: Client, ids: list[str]) -> list[CancelOutcome]:
+    outcomes: list[CancelOutcome] = []
+    call.bar.begin("cancelling", len(ids))
+    for start in range(0, len(ids), _BATCH):
+        outcomes += await client.cancel_many(ids[start : start + _BATCH])
+        call.bar.reach(len(outcomes))
+    return outcomes
+
+
+async def reschedule(
+    call: Call,
+    task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
+    delay: options.Delay = None,
+    at: options.At = None,
+    key: options.Key = None,
+) -> None:
+    """Give a task another time, earlier or later. Its id stays."""
+    when, wait = parse_due(delay, at)
+    if (task_id is None) == (key is None):
+        raise WrongInput("Name what to move: either an ID, or --key.")
+    client = await call.connect()
+    fire_time = await client.reschedule(task_id, key=key, at=when, delay=wait)
+    _tell(call, "task_id" if task_id else "key", task_id or key or "", fire_time)
+
+
+def _tell(call: Call, name: str, which: str, fire_time: datetime) -> None:
+    call.out.one({name: which, "fire_time": iso_of(fire_time)}, f"{which} fires at {shown(fire_time)}.")
+
+
+async def fire_now(call: Call, task_ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+    """Do not wait any longer: deliver tasks now."""
+    client = await call.connect()
+    for task_id in task_ids:
+        _tell(call, "task_id", task_id, await client.fire_now(task_id))
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(online(cancel))
+    app.command()(online(reschedule))
+    app.command("fire-now")(online(fire_now))

@@ -1,0 +1,69 @@
+"""`timerd dead-letters` and `redrive`: tasks that failed for good, and their second life."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import WrongInput
+from timerd.commands.look import task_record
+from timerd.commands.output import Record
+from timerd.commands.times import iso_of, parse_moment, shown
+
+if TYPE_CHECKING:
+    from timerd.client import DeadLetter
+
+_COLUMNS = ("death_time", "queue", "task_id", "attempts", "payload", "last_error")
+
+
+async def dead_letters(
+    call: Call,
+    queue: options.Queue = "",
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Died at or after this.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
+) -> None:
+    """List dead letters: tasks that a worker rejected, or whose attempts are used up."""
+    records: list[Record] = []
+    start, end = (parse_moment(text) if text is not None else None for text in (since, until))
+    client = await call.connect()
+    call.bar.begin("reading", limit)
+    async for letter in client.dead_letters(queue, start=start, end=end, page_size=min(limit, 1000)):
+        records.append(_record(letter, call.out.as_json))
+        call.bar.advance()
+        if len(records) == limit:
+            break
+    call.out.many(records, _COLUMNS, "No dead letters.")
+
+
+def _record(letter: DeadLetter, as_json: bool) -> Record:
+    times = {"death_time": iso_of(letter.death_time) if as_json else shown(letter.death_time)}
+    error = letter.last_error if as_json else letter.last_error.strip().rpartition("\n")[2]
+    return task_record(letter.task) | times | {"attempts": letter.attempts, "last_error": error}
+
+
+async def redrive(
+    call: Call,
+    task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Dead letters; or --queue.")] = None,
+    queue: Annotated[str, typer.Option(help="All dead letters of this queue.")] = "",
+    since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Died at or after this.")] = None,
+    until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="At most so many.")] = 1000,
+) -> None:
+    """Give dead letters a new life at once. Their ids stay."""
+    ids = task_ids or []
+    if bool(ids) == bool(queue):
+        raise WrongInput("Name what to redrive: either one or more IDs, or --queue.")
+    start, end = (parse_moment(text) if text is not None else None for text in (since, until))
+    client = await call.connect()
+    call.bar.begin("redriving")
+    redriven = await client.redrive(ids, queue=queue, start=start, end=end, max_redriven=limit)
+    call.out.one({"redriven": int(redriven)}, f"{int(redriven):,} tasks live again.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command("dead-letters")(online(dead_letters))
+    app.command()(online(redrive))

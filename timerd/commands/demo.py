@@ -1,0 +1,42 @@
+"""`timerd demo`: see for yourself that nothing is early, lost or doubled when the server is killed."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.failures import Failure
+from timerd.commands.output import Output
+
+
+def demo(
+    tasks: Annotated[int, typer.Option(min=100, max=200_000, help="How many tasks to schedule.")] = 10_000,
+    seconds: Annotated[int, typer.Option(min=4, max=600, help="Over which they fire.")] = 10,
+    seed: Annotated[int, typer.Option(help="Which tasks are cancelled and moved, and when.")] = 1,
+    data: Annotated[Path | None, typer.Option(help="Keep data and logs here; else a folder that is removed.")] = None,
+    json: options.Json = False,
+) -> None:
+    """Schedule tasks, kill the server with kill -9 in the middle, count what arrived. Exit code 0 = all as promised."""
+    from timerd.demo.processes import DemoFailed
+    from timerd.demo.run import Settings, run_demo
+    from timerd.demo.show import record_of, show
+
+    out = Output(json)
+    try:
+        report = asyncio.run(run_demo(Settings(tasks, seconds, seed, data), quiet=json))
+    except DemoFailed as error:
+        raise Failure(str(error)) from error
+    if json:
+        out.one(record_of(report), "")
+    else:
+        show(report)
+    if not report.holds:
+        raise Failure("The demo found something that must not be: see above.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(demo)

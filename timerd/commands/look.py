@@ -1,0 +1,132 @@
+"""`timerd get`, `list` and `count`: what is planned, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import Record, labels_shown, payload_fields, payload_shown
+from timerd.commands.times import iso_of, parse_moment, shown
+
+if TYPE_CHECKING:
+    from timerd.client import TaskInfo
+
+_COLUMNS = ("fire_time", "queue", "state", "task_id", "key", "labels", "payload")
+_STATES = ("pending", "in_flight", "acked", "cancelled", "dead", "expired", "purged", "finished", "retrying")
+
+
+def filters(
+    queue: str, since: str | None, until: str | None, label: Sequence[str] | None, state: Sequence[str] | None = None
+) -> dict[str, Any]:
+    """The keywords that list, count and purge of the client share."""
+    given: dict[str, Any] = {"queue": queue, "labels": options.parse_labels(label)}
+    given["start"] = parse_moment(since) if since is not None else None
+    given["end"] = parse_moment(until) if until is not None else None
+    if given["start"] and given["end"] and given["start"] >= given["end"]:
+        raise WrongInput(f"--from ({since}) must be before --to ({until}).")
+    return given | ({"states": _states(state)} if state else {})
+
+
+def _states(names: Sequence[str]) -> list[Any]:
+    from timerd.client import TaskState
+
+    wrong = [name for name in names if name.lower().replace("-", "_") not in _STATES]
+    if wrong:
+        raise WrongInput(f"{wrong[0]!r} is not a state: allowed are {', '.join(_STATES)}.")
+    return [TaskState[name.upper().replace("-", "_")] for name in names]
+
+
+def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
+    return {
+        "task_id": task.id,
+        "namespace": task.namespace,
+        "queue": task.queue,
+        "fire_time": iso_of(task.fire_time),
+        "fire_at_ms": task.fire_at_ms,
+        "state": task.state.name,
+        **(payload_fields(task.payload) if payload else {}),
+        "content_type": task.content_type,
+        "labels": task.labels,
+        "priority": task.priority,
+        "key": task.key,
+        "expire_time": iso_of(task.expire_time) if task.expire_time else None,
+        "attempt": task.attempt,
+        "last_error": task.last_error,
+    }
+
+
+async def get(
+    call: Call,
+    task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
+    key: options.Key = None,
+) -> None:
+    """Show one task and what became of it."""
+    if (task_id is None) == (key is None):
+        raise WrongInput("Name what to show: either an ID, or --key.")
+    client = await call.connect()
+    task = await client.get(task_id, key=key)
+    record = task_record(task)
+    shows = record | {"fire_time": shown(task.fire_time), "labels": labels_shown(task.labels)}
+    del shows["fire_at_ms"]
+    if "payload_base64" in shows:
+        shows["payload"] = payload_shown(shows)
+        del shows["payload_base64"]
+    call.out.details(record, {name.replace("_", " "): value for name, value in shows.items()})
+
+
+async def list_tasks(
+    call: Call,
+    queue: options.Queue = "",
+    since: options.From = None,
+    until: options.To = None,
+    state: options.States = None,
+    label: options.Labels = None,
+    limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
+    payload: Annotated[bool, typer.Option(help="Show the payloads too.")] = True,
+) -> None:
+    """List tasks by the time they fire, earliest first."""
+    records: list[Record] = []
+    chosen = filters(queue, since, until, label, state)
+    client = await call.connect()
+    call.bar.begin("reading", limit)
+    async for task in client.list(**chosen, include_payload=payload, page_size=min(limit, 1000)):
+        records.append(_row(task, payload, call.out.as_json))
+        call.bar.advance()
+        if len(records) == limit:
+            break
+    count = call.out.many(records, _COLUMNS if payload else _COLUMNS[:-1], "No such tasks.")
+    if count == limit:
+        call.out.say(f"(the first {limit}; see --limit, --from and --to)")
+
+
+def _row(task: TaskInfo, payload: bool, as_json: bool) -> Record:
+    record = task_record(task, payload=payload)
+    return record if as_json else record | {"fire_time": shown(task.fire_time)}
+
+
+async def count(
+    call: Call,
+    queue: options.Queue = "",
+    since: options.From = None,
+    until: options.To = None,
+    state: options.States = None,
+    label: options.Labels = None,
+) -> None:
+    """Count tasks: exactly within --from and --to, as an estimate without them."""
+    chosen = filters(queue, since, until, label, state)
+    client = await call.connect()
+    call.bar.begin("counting")
+    number = await client.count(**chosen)
+    about = " (an estimate; give --from and --to for an exact number)" if number.estimated else ""
+    call.out.one({"count": int(number), "estimated": number.estimated}, f"{int(number):,}{about}")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(online(get))
+    app.command("list")(online(list_tasks))
+    app.command()(online(count))

@@ -1,0 +1,41 @@
+"""`timerd purge`: remove many tasks that have not ended. Says what it would do unless told to do it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import WrongInput
+from timerd.commands.look import filters
+
+
+async def purge(
+    call: Call,
+    queue: options.Queue = "",
+    since: options.From = None,
+    until: options.To = None,
+    label: options.Labels = None,
+    everything: Annotated[bool, typer.Option("--all", help="All tasks of the namespace, without any filter.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Really remove them; without it nothing is changed.")] = False,
+) -> None:
+    """Remove tasks that have not ended. A dry run unless --force is given."""
+    narrow = bool(queue or since or until or label)
+    if narrow == everything:
+        what = "--all means without any filter" if everything else "Nothing says which tasks to purge"
+        raise WrongInput(f"{what}: give --queue, --from, --to or --label, or else --all alone.")
+    chosen = filters(queue, since, until, label)
+    client = await call.connect()
+    call.bar.begin("purging")
+    purged = await client.purge(**chosen, force=force)
+    record = {"purged": int(purged), "dry_run": purged.dry_run}
+    if purged.dry_run:
+        call.out.one(record, f"{int(purged):,} tasks would be removed. Nothing was: add --force to remove them.")
+    else:
+        call.out.one(record, f"{int(purged):,} tasks were removed.")
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(online(purge))

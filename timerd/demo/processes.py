@@ -1,0 +1,88 @@
+"""The processes of the demo: the server, which gets killed, and the worker, which does not. Only our own children."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import sys
+from pathlib import Path
+from typing import IO
+
+_START_S = 20.0
+_STOP_S = 15.0
+
+
+class DemoFailed(Exception):
+    """The demo could not be carried out: a sentence."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class Child:
+    """A process of ours that prints a line when it is ready."""
+
+    def __init__(self, what: str, arguments: list[str], log: Path) -> None:
+        self._what = what
+        self._arguments = arguments
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        # Without PYTHONUNBUFFERED and the like: the children print their one line with a flush.
+        with self._log.open("ab") as log:
+            self._process = await self._spawn(log)
+        assert self._process.stdout is not None
+        try:
+            line = await asyncio.wait_for(self._process.stdout.readline(), _START_S)
+        except TimeoutError:
+            raise self._failed(f"was not ready within {_START_S:.0f} s") from None
+        if not line:
+            raise self._failed("ended at once")
+
+    async def _spawn(self, log: IO[bytes]) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            *self._arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=log,
+            # Ctrl-C is for the demo, which then stops its children in order.
+            start_new_session=True,
+        )
+
+    def _failed(self, how: str) -> DemoFailed:
+        lines = self._log.read_text(errors="replace").strip().splitlines()
+        return DemoFailed(f"The {self._what} {how}. " + (f"It said: {lines[-1]}" if lines else "It said nothing."))
+
+    async def kill(self) -> None:
+        """kill -9: no chance to tidy up."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+    async def stop(self) -> None:
+        if self._process is None or self._process.returncode is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), _STOP_S)
+        except TimeoutError:
+            await self.kill()
+
+
+def server(folder: Path, port: int) -> Child:
+    arguments = ["-m", "timerd.cli", "serve", "--data", str(folder / "data"), "--listen", f"127.0.0.1:{port}", "--json"]
+    return Child("server", arguments, folder / "server.err")
+
+
+def worker(folder: Path, port: int, queue: str) -> Child:
+    arguments = ["-m", "timerd.demo.witness", f"127.0.0.1:{port}", queue, str(folder / "worker.log")]
+    return Child("worker", arguments, folder / "worker.err")
