@@ -104,7 +104,7 @@ class RowGroup:
         if extras:
             extras = [extras[at - 1] for at in columns["extra"].tolist() if at]
             columns["extra"] = np.where(columns["extra"] > 0, np.cumsum(columns["extra"] > 0), 0)
-        return RowGroup(columns, prefixes, list(templates), payloads, extras)
+        return RowGroup(columns, prefixes, list(templates), payloads, extras, self.source)
 
     def pack_keys(self) -> bytes:
         """Everything but the payloads."""

@@ -111,6 +111,8 @@ class StoreFacts:
     used_bytes: int
     free_bytes: int
     schema_version: int
+    # What does not match its checksum and is not delivered, as sentences.
+    corrupt: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,197 @@
+"""What the writer gathers in one commit: all rows of a partition become one row group, all far rows of a day another.
+
+Reads that must see the rows (controls, the finishing flag) are made when everything has been written, still inside the
+transaction: they are true at the moment in which the rows become readable.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from timerd.adapters.sqlite.days import DAY_MS, Days, day_of
+from timerd.adapters.sqlite.far import FarPlace, far_days, far_place_of, take_slice, write_far
+from timerd.adapters.sqlite.groups import INSERT, join_sorted, stored_row
+from timerd.adapters.sqlite.key_index import KeyIndex
+from timerd.adapters.sqlite.letters import expire_estimates
+from timerd.adapters.sqlite.registers import RegisterTable
+from timerd.adapters.sqlite.requests import Requests
+from timerd.model.errors import CorruptRow
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.registers import control_key
+from timerd.model.rows import RowGroup
+from timerd.ports import Append, Appended
+
+# A group is read as a whole, so it stays well below what memory holds.
+MOST_GROUP_BYTES = 8 << 20
+_TIDY_MS = 60_000
+
+
+class FarDays:
+    """Which days have far groups, for both sides: the writer adds before it commits, and takes away after a split."""
+
+    def __init__(self, days: set[int]) -> None:
+        self.waiting = days
+        # Days that were scanned: what comes after goes to its bucket at once, so that it has a name.
+        self.opened: set[int] = set()
+
+
+class _Pending:
+    """One row group in the making."""
+
+    def __init__(self, name: int) -> None:
+        self.name = name
+        self.groups: list[RowGroup] = []
+        self.bytes = 0
+
+    def add(self, group: RowGroup) -> None:
+        self.groups.append(group)
+        self.bytes += int(group.columns["length"].sum()) + group.columns.nbytes
+
+
+class Commit:
+    """The transaction state of the writer."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        far: FarDays,
+        now_ms: Callable[[], int],
+        on_corrupt: Callable[[CorruptRow], None],
+    ) -> None:
+        self.connection = connection
+        self.days = Days(connection)
+        self.registers = RegisterTable(connection)
+        self.requests = Requests(connection)
+        self.index = KeyIndex(connection, on_corrupt)
+        self.far = far
+        self.now_ms = 0
+        self._clock_ms = now_ms
+        self._near: dict[Partition, list[_Pending]] = {}
+        self._distant: dict[FarPlace, list[RowGroup]] = {}
+        self._unnamed: dict[Partition, dict[RowKey, int]] = {}
+        self._split_now: set[int] = set()
+        self._tidied_ms = 0
+        newest = "SELECT max(ifnull((SELECT max(id) FROM groups), 0), ifnull((SELECT max(id) FROM marks), 0))"
+        self._sequence = int(connection.execute(newest).fetchone()[0])
+
+    def begin(self) -> None:
+        self.now_ms = self._clock_ms()
+        self._split_now.clear()
+        self.requests.expire(self.now_ms)
+        if abs(self.now_ms - self._tidied_ms) >= _TIDY_MS:
+            self._tidied_ms = self.now_ms
+            self.registers.expire(self.now_ms)
+            expire_estimates(self.connection, self.now_ms)
+
+    def next_name(self) -> int:
+        """Of a row group or a mark: larger than every one before, also of those rolled back."""
+        self._sequence += 1
+        return self._sequence
+
+    def append(self, messages: Sequence[Append]) -> Callable[[], list[Appended]]:
+        finishers = [self._append(message) for message in messages]
+        return lambda: [finish() for finish in finishers]
+
+    def _append(self, message: Append) -> Callable[[], Appended]:
+        repeated = self.requests.reply_to(message.prefix) if message.prefix else None
+        sources: dict[Partition, int] = {}
+        if repeated is None:
+            for partition, group in message.groups:
+                name = self._gather(partition, group) if message.prefix else self._gather_fresh(partition, group)
+                if name:
+                    sources[partition] = name
+            if message.prefix:
+                self.requests.remember(message.prefix, message.reply)
+        return lambda: self._appended(message, sources, repeated)
+
+    def _appended(self, message: Append, sources: dict[Partition, int], repeated: bytes | None) -> Appended:
+        control = self.registers.control
+        controls = {partition: control(control_key(partition).name) for partition, _ in message.groups}
+        finishing = [p for p, value in controls.items() if value is None and self.days.is_finishing(p)]
+        return Appended(controls, sources, frozenset(finishing), repeated)
+
+    def _gather(self, partition: Partition, group: RowGroup) -> int:
+        """Returns the name of the row group it will be part of; 0: it is far."""
+        self.days.announce(partition)
+        bucket_ms = partition.bucket_ms
+        if bucket_ms - bucket_ms % DAY_MS >= self.now_ms + DAY_MS and day_of(bucket_ms) not in self.far.opened:
+            self._distant.setdefault(far_place_of(partition), []).append(group)
+            return 0
+        return self._gather_near(partition, group)
+
+    def _gather_near(self, partition: Partition, group: RowGroup) -> int:
+        parts = self._near.setdefault(partition, [])
+        if not parts or parts[-1].bytes > MOST_GROUP_BYTES:
+            parts.append(_Pending(self.next_name()))
+        parts[-1].add(group)
+        return parts[-1].name
+
+    def _gather_fresh(self, partition: Partition, group: RowGroup) -> int:
+        """Rows of no message (carries, moves) may be there already. They never go to far groups, where a look for them
+        would have to read the whole day."""
+        self.days.announce(partition)
+        keys = group.keys()
+        if partition not in self._unnamed:
+            self._unnamed[partition] = self._keys_pending(partition)
+        known = self._unnamed[partition]
+        stored = self.index.locate(partition, [(key.position_ms, key.digest) for key in keys], payloads=False)
+        for key, rows in zip(keys, stored, strict=True):
+            known.update((key, row.source) for row in rows if row.columns["version"][0] == key.version)
+        fresh = [row for row, key in enumerate(keys) if key not in known]
+        if not fresh:
+            return max((known[key] for key in keys), default=0)
+        name = self._gather_near(partition, group.select(np.array(fresh, dtype=np.intp)))
+        known.update((keys[row], name) for row in fresh)
+        return name
+
+    def _keys_pending(self, partition: Partition) -> dict[RowKey, int]:
+        parts = self._near.get(partition, [])
+        return {key: part.name for part in parts for group in part.groups for key in list(group.keys())}
+
+    def split(self, day: int) -> Callable[[], bool]:
+        """One slice; whether there may be more. The day is done when a commit finds nothing left, not before: until
+        then readers know that rows may be missing from the buckets."""
+        self.flush()
+        parts, taken = take_slice(self.connection, day)
+        for partition, rows in parts:
+            self._gather_near(partition, rows)
+        if taken:
+            self._split_now.add(day)
+        elif day not in self._split_now:
+            self.far.waiting.discard(day)
+        more = day in self._split_now
+        return lambda: more
+
+    def drop(self, partition: Partition, drop_slice: Callable[[sqlite3.Connection, Partition], bool]) -> bool:
+        """One slice of everything that was written before; whether there may be more."""
+        self.flush()
+        self.index.forget(partition)
+        return drop_slice(self.connection, partition)
+
+    def flush(self) -> None:
+        near = [(part.name, partition, part.groups) for partition, parts in self._near.items() for part in parts]
+        rows = (stored_row(name, partition, join_sorted(groups)) for name, partition, groups in near)
+        self.connection.executemany(INSERT, rows)
+        if self._distant:
+            self.far.waiting.update(place.day for place in self._distant)
+            write_far(self.connection, self._distant.items())
+        self.days.flush()
+        self.requests.flush(self.now_ms)
+        self._clear()
+
+    def forget(self) -> None:
+        self._clear()
+        self.days.forget()
+        self.registers.forget()
+        self.requests.forget()
+        self.index.forget()
+        self.far.waiting |= far_days(self.connection)
+
+    def _clear(self) -> None:
+        self._near.clear()
+        self._distant.clear()
+        self._unnamed.clear()

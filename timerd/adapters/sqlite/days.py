@@ -1,0 +1,81 @@
+"""The catalogue: which buckets exist, are finishing, are finished. One row a day and scope, one bit a bucket.
+
+A bulk insert over a month announces thousands of buckets; as bits they cost 30 rows.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from timerd.model.partition import BUCKET_MS, Partition
+from timerd.ports import BucketEntry
+
+DAY_MS = 86_400_000
+DAY_BUCKETS = DAY_MS // BUCKET_MS
+_BYTES = DAY_BUCKETS // 8
+PRESENT, FINISHING, FINISHED = range(3)
+
+
+def day_of(position_ms: int) -> int:
+    """Ordinal of the day since the epoch (UTC)."""
+    return position_ms // DAY_MS
+
+
+class Days:
+    """What the writer knows of the catalogue, read when first asked for and written when a commit ends."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._known: dict[tuple[int, int], list[int]] = {}
+        self._changed: set[tuple[int, int]] = set()
+
+    def announce(self, partition: Partition) -> None:
+        self.set(partition.scope, partition.bucket_ms, PRESENT)
+
+    def set(self, scope: int, bucket_ms: int, *fields: int) -> None:
+        day, place = divmod(bucket_ms // BUCKET_MS, DAY_BUCKETS)
+        bits = self._bits(day, scope)
+        for field in fields:
+            if not bits[field] >> place & 1:
+                bits[field] |= 1 << place
+                self._changed.add((day, scope))
+
+    def is_finishing(self, partition: Partition) -> bool:
+        day, place = divmod(partition.bucket_ms // BUCKET_MS, DAY_BUCKETS)
+        return bool(self._bits(day, partition.scope)[FINISHING] >> place & 1)
+
+    def flush(self) -> None:
+        rows = [(*key, *(bits.to_bytes(_BYTES, "little") for bits in self._known[key])) for key in self._changed]
+        self._connection.executemany("INSERT OR REPLACE INTO days VALUES (?,?,?,?,?)", rows)
+        self._changed.clear()
+
+    def forget(self) -> None:
+        self._known.clear()
+        self._changed.clear()
+
+    def _bits(self, day: int, scope: int) -> list[int]:
+        known = self._known.get((day, scope))
+        if known is None:
+            query = "SELECT present, finishing, finished FROM days WHERE day = ? AND scope = ?"
+            row = self._connection.execute(query, (day, scope)).fetchone()
+            known = [int.from_bytes(bits, "little") for bits in row] if row else [0, 0, 0]
+            self._known[day, scope] = known
+        return known
+
+
+def read_catalogue(connection: sqlite3.Connection, scope: int | None, lo_ms: int, hi_ms: int) -> list[BucketEntry]:
+    """Oldest first."""
+    query = "SELECT day, scope, present, finishing, finished FROM days WHERE day BETWEEN ? AND ?"
+    limits = [day_of(lo_ms), day_of(hi_ms - 1)]
+    rows = connection.execute(query if scope is None else f"{query} AND scope = {scope:d}", limits)
+    found = [entry for row in rows for entry in _entries(*row) if lo_ms <= entry.bucket_ms < hi_ms]
+    return sorted(found, key=lambda entry: (entry.bucket_ms, entry.scope))
+
+
+def _entries(day: int, scope: int, *fields: bytes) -> Iterator[BucketEntry]:
+    present, finishing, finished = (int.from_bytes(bits, "little") for bits in fields)
+    for place in range(DAY_BUCKETS):
+        if present >> place & 1:
+            bucket_ms = (day * DAY_BUCKETS + place) * BUCKET_MS
+            yield BucketEntry(scope, bucket_ms, 1, bool(finishing >> place & 1), bool(finished >> place & 1))

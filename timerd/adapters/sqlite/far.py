@@ -1,0 +1,80 @@
+"""Tasks more than a day ahead lie in day-wide groups, one for each commit, and are split once as their day comes near.
+
+A batch spread over a month would otherwise make a group of one for each of a thousand buckets. A split takes a slice of
+a day's groups and writes their rows into the buckets in one transaction: a crash finds each row once, here or there.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timerd.adapters.sqlite.days import day_of
+from timerd.adapters.sqlite.groups import join_sorted, open_group, pack
+from timerd.model.errors import CorruptRow
+from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.rows import RowGroup
+
+# A slice takes a few ten milliseconds of the writer, so that other commits do not wait long.
+SLICE_GROUPS = 256
+SLICE_BYTES = 4 << 20
+_INSERT = "INSERT INTO far_groups (day, scope, shard, keys_crc, payloads_crc, keys, payloads) VALUES (?,?,?,?,?,?,?)"
+_OF_DAY = """SELECT id, scope, shard, keys_crc, keys, payloads_crc, payloads FROM far_groups
+    WHERE day = ? AND corrupt = 0 ORDER BY scope, shard LIMIT ?"""
+_log = logging.getLogger(__name__)
+
+
+class FarPlace(NamedTuple):
+    day: int
+    scope: int
+    shard: int
+
+
+def far_place_of(partition: Partition) -> FarPlace:
+    return FarPlace(day_of(partition.bucket_ms), partition.scope, partition.shard)
+
+
+def write_far(connection: sqlite3.Connection, pending: Iterable[tuple[FarPlace, Sequence[RowGroup]]]) -> None:
+    rows = ((*place, *pack(join_sorted(groups))) for place, groups in pending)
+    connection.executemany(_INSERT, rows)
+
+
+def far_days(connection: sqlite3.Connection) -> set[int]:
+    """Days that still have far groups; one that is corrupt stays where it is."""
+    return {day for (day,) in connection.execute("SELECT DISTINCT day FROM far_groups WHERE corrupt = 0")}
+
+
+def take_slice(connection: sqlite3.Connection, day: int) -> tuple[list[tuple[Partition, RowGroup]], bool]:
+    """Removes some far groups of the day and returns their rows by partition, and whether there were any."""
+    taken: dict[tuple[int, int], list[RowGroup]] = {}
+    names: list[tuple[int]] = []
+    left_bytes = SLICE_BYTES
+    rows = connection.execute(_OF_DAY, (day, SLICE_GROUPS)).fetchmany
+    while left_bytes > 0 and (found := rows(1)):
+        name, scope, shard, *parts = found[0]
+        left_bytes -= len(parts[1]) + len(parts[3])
+        try:
+            taken.setdefault((scope, shard), []).append(open_group(f"far row group {name}", parts, 0))
+            names.append((name,))
+        except CorruptRow as error:
+            _log.error("%s It is left where it is and not delivered.", error)
+            connection.execute("UPDATE far_groups SET corrupt = 1 WHERE id = ?", (name,))
+    connection.executemany("DELETE FROM far_groups WHERE id = ?", names)
+    split = [part for place, groups in taken.items() for part in _by_bucket(*place, join_sorted(groups))]
+    return split, left_bytes < SLICE_BYTES
+
+
+def corrupt_far_groups(connection: sqlite3.Connection) -> list[str]:
+    rows = connection.execute("SELECT id, day FROM far_groups WHERE corrupt = 1 ORDER BY id")
+    return [f"far row group {name} of day {np.datetime64(day, 'D')}" for name, day in rows]
+
+
+def _by_bucket(scope: int, shard: int, group: RowGroup) -> Iterator[tuple[Partition, RowGroup]]:
+    buckets = group.columns["position_ms"] // BUCKET_MS
+    starts = np.flatnonzero(np.diff(buckets, prepend=buckets[0] - 1)).tolist()
+    for first, end in zip(starts, [*starts[1:], len(group)], strict=True):
+        yield Partition(scope, int(buckets[first]) * BUCKET_MS, shard), group.select(slice(first, end))

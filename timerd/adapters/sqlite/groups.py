@@ -1,0 +1,128 @@
+"""Row groups in the file: written sorted, with a checksum of each of their two parts, verified whenever they are read.
+
+The keys stand before the payloads, so that a read of keys does not touch the pages of the payloads.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from timerd.model.errors import CorruptRow
+from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.rows import RowGroup, concat
+
+INSERT = "INSERT INTO groups VALUES (?,?,?,?,?,?,?,?,?,?)"
+_BY_PLACE = "FROM groups WHERE scope = ? AND bucket = ? AND shard = ? AND id > ? ORDER BY id"
+_WITH_PAYLOADS = f"SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads {_BY_PLACE}"
+_KEYS_ONLY = f"SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL {_BY_PLACE}"
+_ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads FROM groups WHERE id = ?"
+
+Place = tuple[int, int, int]
+
+
+def place_of(partition: Partition) -> Place:
+    """As the tables name it."""
+    return partition.scope, partition.bucket_ms // BUCKET_MS, partition.shard
+
+
+class StoredGroup(NamedTuple):
+    """A row of the table. Times are distances to the start of the bucket."""
+
+    id: int
+    first_ms: int
+    last_ms: int
+    keys_crc: int
+    keys: bytes
+    payloads_crc: int | None
+    payloads: bytes | None
+
+    def overlaps(self, lo_ms: int, hi_ms: int) -> bool:
+        return self.first_ms < hi_ms and self.last_ms >= lo_ms
+
+    def open(self) -> RowGroup:
+        """Raises CorruptRow where a checksum does not fit."""
+        return open_group(f"row group {self.id}", self[3:], self.id)
+
+
+class Packed(NamedTuple):
+    """The last columns of both tables of groups."""
+
+    keys_crc: int
+    payloads_crc: int
+    keys: bytes
+    payloads: bytes | memoryview
+
+
+def checksum(data: bytes | memoryview) -> int:
+    """Signed, so that SQLite stores it in 4 bytes."""
+    unsigned = zlib.crc32(data)
+    return unsigned - (1 << 32) if unsigned >> 31 else unsigned
+
+
+def pack(group: RowGroup) -> Packed:
+    keys = group.pack_keys()
+    return Packed(checksum(keys), checksum(group.payloads), keys, group.payloads)
+
+
+def open_group(name: str, parts: Sequence[object], source: int) -> RowGroup:
+    """`parts`: crc and bytes of the keys, crc and bytes of the payloads (None where only keys were read)."""
+    keys_crc, keys, payloads_crc, payloads = parts
+    assert isinstance(keys, bytes)
+    if checksum(keys) != keys_crc:
+        raise CorruptRow(f"The keys of {name} do not match their checksum.")
+    if payloads is None:
+        payloads = b""
+    elif checksum(bytes_of(payloads)) != payloads_crc:
+        raise CorruptRow(f"The payloads of {name} do not match their checksum.")
+    group = RowGroup.unpack(keys, bytes_of(payloads))
+    group.source = source
+    return group
+
+
+def bytes_of(value: object) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def join_sorted(groups: Sequence[RowGroup]) -> RowGroup:
+    """One group of all rows by position, with nothing that they do not use."""
+    group = concat(groups)
+    positions = group.columns["position_ms"]
+    if len(group) == 1 or bool((positions[1:] >= positions[:-1]).all()):
+        return group.compact()
+    return group.select(np.argsort(positions, kind="stable")).compact()
+
+
+def stored_row(name: int, partition: Partition, group: RowGroup) -> tuple[object, ...]:
+    """Parameters of INSERT; the group is sorted."""
+    positions = group.columns["position_ms"]
+    first, last = int(positions[0]) - partition.bucket_ms, int(positions[-1]) - partition.bucket_ms
+    return (name, *place_of(partition), first, last, *pack(group))
+
+
+def read_groups(
+    connection: sqlite3.Connection, partition: Partition, cursor: int, *, keys_only: bool
+) -> Iterator[StoredGroup]:
+    """In the order of their ids, those after `cursor`."""
+    statement = _KEYS_ONLY if keys_only else _WITH_PAYLOADS
+    return map(StoredGroup._make, connection.execute(statement, (*place_of(partition), cursor)))
+
+
+def read_group(connection: sqlite3.Connection, name: int) -> StoredGroup | None:
+    found = connection.execute(_ONE, (name,)).fetchone()
+    return found and StoredGroup._make(found)
+
+
+def between(group: RowGroup, lo_ms: int, hi_ms: int) -> RowGroup:
+    """Of a sorted group the rows with lo_ms <= position < hi_ms."""
+    positions = group.columns["position_ms"]
+    if lo_ms <= int(positions[0]) and int(positions[-1]) < hi_ms:
+        return group
+    first, end = np.searchsorted(positions, [lo_ms, hi_ms]).tolist()
+    return replace(group.select(slice(first, end)))

@@ -1,0 +1,173 @@
+"""Where is a row? For each partition that is asked for, the hash of every row's key with the group that holds it.
+
+Groups of one commit overlap in time, so no index over positions could narrow a look-up down. 16 bytes a row in memory,
+brought up to date by the cursor at each use, forgotten when others need the room.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.adapters.sqlite.groups import read_group, read_groups
+from timerd.model.errors import CorruptRow
+from timerd.model.partition import Partition
+from timerd.model.rows import PREFIX, RowGroup, concat, empty_group
+
+MOST_ROWS = 4_000_000
+_DIGEST = np.dtype([("low", "<u8"), ("high", "<u4"), ("index", ">u4")])
+Hashes = npt.NDArray[np.uint64]
+_PRIMES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
+
+
+class _Run(NamedTuple):
+    """Sorted by hash."""
+
+    hashes: Hashes
+    groups: npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class _Known:
+    cursor: int = 0
+    runs: list[_Run] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return sum(len(run.hashes) for run in self.runs)
+
+    def add(self, hashes: list[Hashes], groups: list[int]) -> None:
+        sizes = [len(part) for part in hashes]
+        self._push(_sorted(np.concatenate(hashes), np.repeat(np.array(groups, np.int64), sizes)))
+
+    def _push(self, run: _Run) -> None:
+        """Runs double in size, so that a row is sorted a few times and a look-up asks a few runs."""
+        while self.runs and len(self.runs[-1].hashes) < 2 * len(run.hashes):
+            last = self.runs.pop()
+            both = np.concatenate([last.hashes, run.hashes]), np.concatenate([last.groups, run.groups])
+            run = _sorted(*both)
+        self.runs.append(run)
+
+
+class KeyIndex:
+    """For one thread and its connection. Names of corrupt groups go to `on_corrupt`."""
+
+    def __init__(self, connection: sqlite3.Connection, on_corrupt: Callable[[CorruptRow], None]) -> None:
+        self._connection = connection
+        self._on_corrupt = on_corrupt
+        self._partitions: OrderedDict[Partition, _Known] = OrderedDict()
+
+    def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[RowGroup]:
+        """For each (position_ms, digest) its rows of all versions."""
+        return [concat(parts) if parts else empty_group() for parts in self.locate(partition, keys, payloads=True)]
+
+    def locate(
+        self, partition: Partition, keys: Sequence[tuple[int, bytes]], *, payloads: bool
+    ) -> list[list[RowGroup]]:
+        """The same, each row as a group of one that still names its source."""
+        found: list[list[RowGroup]] = [[] for _ in keys]
+        wanted = _hash_keys(keys)
+        for name, asked in self._candidates(partition, wanted).items():
+            group = self._read(name, payloads)
+            if group is not None:
+                _pick(group, keys, wanted, asked, found)
+        return found
+
+    def forget(self, partition: Partition | None = None) -> None:
+        """Of a partition, or all."""
+        if partition is None:
+            self._partitions.clear()
+        else:
+            self._partitions.pop(partition, None)
+
+    def _candidates(self, partition: Partition, wanted: Hashes) -> dict[int, list[int]]:
+        """Group -> which of the keys may be in it."""
+        out: dict[int, list[int]] = {}
+        for run in self._fresh(partition).runs:
+            first = np.searchsorted(run.hashes, wanted)
+            end = np.searchsorted(run.hashes, wanted, side="right")
+            for at in np.flatnonzero(end > first).tolist():
+                for name in set(run.groups[first[at] : end[at]].tolist()):
+                    out.setdefault(name, []).append(at)
+        return out
+
+    def _fresh(self, partition: Partition) -> _Known:
+        known = self._partitions.setdefault(partition, _Known())
+        self._partitions.move_to_end(partition)
+        hashes: list[Hashes] = []
+        names: list[int] = []
+        for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
+            known.cursor = stored.id
+            try:
+                hashes.append(_hash_rows(stored.open()))
+                names.append(stored.id)
+            except CorruptRow as error:
+                self._on_corrupt(error)
+        if names:
+            known.add(hashes, names)
+            self._make_room()
+        return known
+
+    def _make_room(self) -> None:
+        rows = sum(map(len, self._partitions.values()))
+        while rows > MOST_ROWS and len(self._partitions) > 1:
+            rows -= len(self._partitions.popitem(last=False)[1])
+
+    def _read(self, name: int, payloads: bool) -> RowGroup | None:
+        stored = read_group(self._connection, name)
+        if stored is None:
+            return None
+        try:
+            return (stored if payloads else stored._replace(payloads=None)).open()
+        except CorruptRow as error:
+            self._on_corrupt(error)
+            return None
+
+
+def _sorted(hashes: Hashes, groups: npt.NDArray[np.int64]) -> _Run:
+    order = np.argsort(hashes, kind="stable")
+    return _Run(hashes[order], groups[order])
+
+
+def _mix(position_ms: npt.NDArray[np.int64], digest: npt.NDArray[np.void]) -> Hashes:
+    low, high, index = (digest[name].astype(np.uint64) for name in ("low", "high", "index"))
+    prefix = low * _PRIMES[0] ^ (high + np.uint64(1)) * _PRIMES[1]
+    mixed: Hashes = (prefix ^ position_ms.view(np.uint64)) * _PRIMES[0] + index * _PRIMES[2]
+    return mixed ^ (mixed >> np.uint64(29))
+
+
+def _hash_keys(keys: Sequence[tuple[int, bytes]]) -> Hashes:
+    digest = np.frombuffer(b"".join([digest for _, digest in keys]), _DIGEST)
+    return _mix(np.array([position_ms for position_ms, _ in keys], np.int64), digest)
+
+
+def _hash_rows(group: RowGroup) -> Hashes:
+    raw = np.empty(len(group), np.dtype([("prefix", PREFIX), ("index", ">u4")]))
+    raw["prefix"] = group.prefixes[group.columns["prefix"]]
+    raw["index"] = group.columns["index"]
+    return _mix(group.columns["position_ms"].astype(np.int64), raw.view(_DIGEST))
+
+
+def _pick(
+    group: RowGroup,
+    keys: Sequence[tuple[int, bytes]],
+    wanted: Hashes,
+    asked: list[int],
+    found: list[list[RowGroup]],
+) -> None:
+    """Adds the group's rows of the keys `asked` to `found`; equal hashes of other keys are told apart here."""
+    hashes = _hash_rows(group)
+    order = np.argsort(hashes, kind="stable")
+    ranked = hashes[order]
+    first = np.searchsorted(ranked, wanted[asked]).tolist()
+    end = np.searchsorted(ranked, wanted[asked], side="right").tolist()
+    for at, low, high in zip(asked, first, end, strict=True):
+        for row in order[low:high].tolist():
+            one = group.select(slice(row, row + 1))
+            if (int(one.columns["position_ms"][0]), one.digests()[0]) == keys[at]:
+                found[at].append(one.compact())

@@ -1,0 +1,100 @@
+"""The read side: connections and threads of their own, so that neither commits nor the event loop wait for a read.
+
+A page is one transaction: rows and marks of the same moment. What does not match its checksum is named and left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from timerd.adapters.sqlite.groups import between, read_groups
+from timerd.adapters.sqlite.key_index import KeyIndex
+from timerd.adapters.sqlite.marks import marks_on, marks_since
+from timerd.adapters.sqlite.schema import connect_reader
+from timerd.model.errors import CorruptRow, StoreUnavailable
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.ports import Found, Page
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Corruption:
+    """What was met that does not match its checksum; shared by all threads."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, None] = {}
+
+    def __call__(self, error: CorruptRow) -> None:
+        if str(error) not in self._found:
+            self._found[str(error)] = None
+            _log.error("%s It is not delivered; everything else is.", error)
+
+    def names(self) -> list[str]:
+        return list(self._found)
+
+
+class Reader:
+    """One thread with its connection."""
+
+    def __init__(self, path: Path, on_corrupt: Callable[[CorruptRow], None], name: str) -> None:
+        self._connection = connect_reader(path)
+        self._on_corrupt = on_corrupt
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"timerd-{name}")
+        self.index = KeyIndex(self._connection, on_corrupt)
+
+    async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._connection)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"The store could not read ({error}).", "STORE_UNAVAILABLE") from error
+
+    def page(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool
+    ) -> Page:
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            marks, last_mark = marks_since(connection, partition, lo_ms, hi_ms, cursor)
+            groups: list[RowGroup] = []
+            left_bytes, last = limit_bytes, cursor
+            for stored in read_groups(connection, partition, cursor, keys_only=keys_only):
+                if left_bytes <= 0:
+                    return Page(groups, marks, last, done=False)
+                last = stored.id
+                if stored.overlaps(lo_ms - partition.bucket_ms, hi_ms - partition.bucket_ms):
+                    left_bytes -= self._take(stored.open, lo_ms, hi_ms, groups)
+            return Page(groups, marks, max(last, last_mark), done=True)
+        finally:
+            connection.execute("COMMIT")
+
+    def _take(self, opened: Callable[[], RowGroup], lo_ms: int, hi_ms: int, groups: list[RowGroup]) -> int:
+        """Adds the group's rows of the range; returns their size."""
+        try:
+            part = between(opened(), lo_ms, hi_ms)
+        except CorruptRow as error:
+            self._on_corrupt(error)
+            return 0
+        if len(part):
+            groups.append(part)
+        return part.size_bytes
+
+    def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            rows = self.index.find(partition, keys)
+            return list(map(Found, rows, marks_on(connection, partition, keys)))
+        finally:
+            connection.execute("COMMIT")
+
+    def close(self) -> None:
+        self._thread.shutdown()
+        self._connection.close()

@@ -1,0 +1,65 @@
+"""Registers: compare-and-set inside the commit; controls are remembered, because every append asks for them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from timerd.model.registers import RegisterKey, Table
+from timerd.ports import Cas, CasResult, CasStatus
+
+_MOST_REMEMBERED = 100_000
+_MOST_EXPIRED = 2_000
+_READ = "SELECT value FROM registers WHERE kind = ? AND name = ?"
+
+
+class RegisterTable:
+    """The writer's view."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._controls: dict[bytes, bytes | None] = {}
+
+    def control(self, name: bytes) -> bytes | None:
+        """Of one partition, named as `control_key` does."""
+        try:
+            return self._controls[name]
+        except KeyError:
+            return self._remember(name, read_register(self._connection, RegisterKey(Table.CONTROL, name)))
+
+    def cas(self, change: Cas) -> CasResult:
+        current = read_register(self._connection, change.key)
+        if current != change.expected:
+            return CasResult(CasStatus.REFUSED, current)
+        row = (change.key.table.value, change.key.name, change.expires_at_ms, change.value)
+        self._connection.execute("INSERT OR REPLACE INTO registers VALUES (?,?,?,?)", row)
+        if change.key.table == Table.CONTROL:
+            self._remember(change.key.name, change.value)
+        return CasResult(CasStatus.APPLIED)
+
+    def forget(self) -> None:
+        self._controls.clear()
+
+    def expire(self, now_ms: int) -> None:
+        """Forgets some registers whose time has passed."""
+        self._connection.execute(
+            "DELETE FROM registers WHERE (kind, name) IN (SELECT kind, name FROM registers "
+            "WHERE expires_ms > 0 AND expires_ms < ? LIMIT ?)",
+            (now_ms, _MOST_EXPIRED),
+        )
+        self._controls.clear()
+
+    def _remember(self, name: bytes, value: bytes | None) -> bytes | None:
+        if len(self._controls) >= _MOST_REMEMBERED:
+            self._controls.clear()
+        self._controls[name] = value
+        return value
+
+
+def read_register(connection: sqlite3.Connection, key: RegisterKey) -> bytes | None:
+    row = connection.execute(_READ, (key.table.value, key.name)).fetchone()
+    return row[0] if row else None
+
+
+def read_registers(connection: sqlite3.Connection, keys: Sequence[RegisterKey]) -> list[bytes | None]:
+    return [read_register(connection, key) for key in keys]

@@ -1,0 +1,128 @@
+"""The tables, and how data of an older version becomes data of this one.
+
+Row groups lie in a rowid table, so that a commit appends pages instead of touching one for each place; the index names
+the place and, as every index does, ends in the rowid, which is the cursor. Places are small numbers: the bucket's
+ordinal, times as the distance to its start.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from timerd.model.errors import StartupError
+
+APPLICATION_ID = 0x74696D72
+PAGE_BYTES = 4096
+# A checkpoint copies the log back into the file; rarer ones merge more writes of the same page.
+CHECKPOINT_PAGES = 20_000
+READ_MAP_BYTES = 1 << 30
+
+_FIRST = """
+CREATE TABLE groups (
+    id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, bucket INTEGER NOT NULL, shard INTEGER NOT NULL,
+    first_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,
+    keys_crc INTEGER NOT NULL, payloads_crc INTEGER NOT NULL, keys BLOB NOT NULL, payloads BLOB NOT NULL);
+CREATE INDEX groups_by_place ON groups (scope, bucket, shard);
+
+CREATE TABLE far_groups (
+    id INTEGER PRIMARY KEY, day INTEGER NOT NULL, scope INTEGER NOT NULL, shard INTEGER NOT NULL,
+    corrupt INTEGER NOT NULL DEFAULT 0,
+    keys_crc INTEGER NOT NULL, payloads_crc INTEGER NOT NULL, keys BLOB NOT NULL, payloads BLOB NOT NULL);
+CREATE INDEX far_groups_by_day ON far_groups (day, scope, shard);
+
+CREATE TABLE days (
+    day INTEGER NOT NULL, scope INTEGER NOT NULL,
+    present BLOB NOT NULL, finishing BLOB NOT NULL, finished BLOB NOT NULL,
+    PRIMARY KEY (day, scope)) WITHOUT ROWID;
+
+CREATE TABLE marks (
+    id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, bucket INTEGER NOT NULL, shard INTEGER NOT NULL,
+    position_ms INTEGER NOT NULL, digest BLOB NOT NULL, version INTEGER NOT NULL, kind INTEGER NOT NULL,
+    value BLOB NOT NULL);
+CREATE UNIQUE INDEX marks_by_row ON marks (scope, bucket, shard, position_ms, digest, version, kind);
+CREATE INDEX marks_by_place ON marks (scope, bucket, shard);
+
+CREATE TABLE settled (
+    id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, bucket INTEGER NOT NULL, shard INTEGER NOT NULL,
+    token INTEGER NOT NULL, sequence INTEGER NOT NULL, crc INTEGER NOT NULL, packed BLOB NOT NULL);
+CREATE UNIQUE INDEX settled_by_name ON settled (scope, bucket, shard, token, sequence);
+
+CREATE TABLE registers (
+    kind TEXT NOT NULL, name BLOB NOT NULL, expires_ms INTEGER NOT NULL, value BLOB NOT NULL,
+    PRIMARY KEY (kind, name)) WITHOUT ROWID;
+CREATE INDEX registers_by_expiry ON registers (expires_ms) WHERE expires_ms > 0;
+
+CREATE TABLE requests (prefix BLOB PRIMARY KEY, block INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE replies (block INTEGER PRIMARY KEY, expires_ms INTEGER NOT NULL, body BLOB NOT NULL);
+
+CREATE TABLE dead_letters (
+    task_id BLOB PRIMARY KEY, namespace TEXT NOT NULL, queue TEXT NOT NULL, died_at_ms INTEGER NOT NULL,
+    facts BLOB NOT NULL, payload BLOB NOT NULL);
+CREATE INDEX dead_letters_by_queue ON dead_letters (namespace, queue, died_at_ms, task_id);
+CREATE INDEX dead_letters_by_time ON dead_letters (namespace, died_at_ms, task_id);
+
+CREATE TABLE estimates (
+    namespace TEXT NOT NULL, queue TEXT NOT NULL, minute_ms INTEGER NOT NULL, count INTEGER NOT NULL,
+    PRIMARY KEY (namespace, queue, minute_ms)) WITHOUT ROWID;
+"""
+
+
+class Migration(NamedTuple):
+    """Leads from the version before it to `version`; each runs in one transaction."""
+
+    version: int
+    script: str
+
+
+MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FIRST),)
+
+
+def connect(path: Path, synchronous: str) -> sqlite3.Connection:
+    """A connection that writes. Transactions are begun and ended by hand."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+    connection.execute(f"PRAGMA journal_size_limit = {4 * CHECKPOINT_PAGES * PAGE_BYTES}")
+    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute("PRAGMA secure_delete = OFF")
+    connection.execute("PRAGMA temp_store = MEMORY")
+    return connection
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that sees what is committed; each statement by itself unless it begins a transaction."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(f"PRAGMA mmap_size = {READ_MAP_BYTES}")
+    connection.execute("PRAGMA cache_size = -8192")
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:
+    """Brings the file to the newest version and returns it; refuses a newer one and one that is not ours."""
+    newest = migrations[-1].version
+    version = _pragma(connection, "user_version")
+    tables = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+    if _pragma(connection, "application_id") != APPLICATION_ID and tables:
+        raise StartupError(f"{path} is a database of another program. Name a data directory of timerd's own.")
+    if version > newest:
+        raise StartupError(
+            f"{path} was written by a newer timerd (schema version {version}; this one knows up to {newest}). "
+            "Start that version, or restore an older copy of the data directory."
+        )
+    for step in migrations:
+        if step.version > version:
+            connection.executescript(
+                f"BEGIN IMMEDIATE;{step.script};PRAGMA application_id = {APPLICATION_ID};"
+                f"PRAGMA user_version = {step.version};COMMIT;"
+            )
+    return newest
+
+
+def _pragma(connection: sqlite3.Connection, name: str) -> int:
+    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])

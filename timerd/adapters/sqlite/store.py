@@ -1,0 +1,192 @@
+"""The store on one machine: a SQLite file in a data directory, durable when the call returns.
+
+Writes go through one thread that commits for all who wait; reads have their own threads and see what is committed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from timerd.adapters.sqlite.commit import Commit, FarDays
+from timerd.adapters.sqlite.days import FINISHED, FINISHING, PRESENT, day_of, read_catalogue
+from timerd.adapters.sqlite.far import corrupt_far_groups, far_days
+from timerd.adapters.sqlite.files import DataDirectory
+from timerd.adapters.sqlite.letters import (
+    add_estimates,
+    read_estimates,
+    read_letters,
+    take_letters,
+    write_letters,
+)
+from timerd.adapters.sqlite.marks import read_settled, write_marks, write_settled
+from timerd.adapters.sqlite.reader import Corruption, Reader
+from timerd.adapters.sqlite.registers import read_registers
+from timerd.adapters.sqlite.retention import drop_slice
+from timerd.adapters.sqlite.schema import connect, migrate
+from timerd.adapters.sqlite.writer import Writer
+from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey
+from timerd.model.settle import SettleRecord
+from timerd.ports import (
+    Append,
+    Appended,
+    BucketEntry,
+    Cas,
+    CasResult,
+    CasStatus,
+    DeadLetter,
+    Found,
+    Mark,
+    Page,
+    StoreFacts,
+)
+
+T = TypeVar("T")
+DURABILITY = {
+    "full": "committed with fsync before OK (SQLite, synchronous=FULL)",
+    "normal": "committed before OK, fsync later (SQLite, synchronous=NORMAL): a power cut may take the last commits",
+}
+
+
+class SqliteStore:
+    """All of `Store`, and `split_day`. `now_ms` is the wall clock: it tells what is far ahead and what has expired."""
+
+    def __init__(self, directory: Path, now_ms: Callable[[], int], synchronous: str = "full") -> None:
+        if synchronous not in DURABILITY:
+            raise StartupError(f"synchronous is {synchronous!r}; it must be full or normal.")
+        self._synchronous = synchronous
+        self._now_ms = now_ms
+        self._corruption = Corruption()
+        self._directory = DataDirectory(directory)
+        try:
+            self._open()
+        except sqlite3.Error as error:
+            self._directory.close()
+            raise StartupError(
+                f"{self._directory.database} cannot be opened as a database ({error}). "
+                "Restore it from a copy, or name another data directory."
+            ) from error
+        except StartupError:
+            self._directory.close()
+            raise
+
+    def _open(self) -> None:
+        connection = self._connect()
+        try:
+            self._schema_version = migrate(connection, self._directory.database)
+            self._far = FarDays(far_days(connection))
+            commit = self._commit_on(connection)
+            self._pages = Reader(self._directory.database, self._corruption, "pages")
+            self._look_ups = Reader(self._directory.database, self._corruption, "look-ups")
+        except BaseException:
+            connection.close()
+            raise
+        self._writer = Writer(commit, lambda: self._commit_on(self._connect()))
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self._directory.database, self._synchronous)
+
+    def _commit_on(self, connection: sqlite3.Connection) -> Commit:
+        return Commit(connection, self._far, self._now_ms, self._corruption)
+
+    async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
+        return await self._writer.submit(lambda commit: commit.append(messages))
+
+    async def scan(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
+    ) -> Page:
+        self._far.opened.add(day_of(partition.bucket_ms))
+        await self.split_day(partition.bucket_ms)
+        read = partial(self._pages.page, partition, lo_ms, hi_ms, cursor, limit_bytes, keys_only=keys_only)
+        return await self._pages.run(lambda _: read())
+
+    async def split_day(self, day_ms: int) -> None:
+        """Moves what was written far ahead for the day of `day_ms` into its buckets. Best called before the day comes
+        near; whoever reads the day first waits for it otherwise."""
+        day = day_of(day_ms)
+        while day in self._far.waiting and await self._writer.submit(lambda commit: commit.split(day)):
+            pass
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        await self.split_day(partition.bucket_ms)
+        return await self._look_ups.run(lambda _: self._look_ups.find(partition, keys))
+
+    async def mark(self, marks: Sequence[Mark]) -> None:
+        await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
+
+    async def settle(self, records: Sequence[SettleRecord]) -> None:
+        await self._write(lambda commit: write_settled(commit.connection, records))
+
+    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
+        return await self._look_ups.run(lambda connection: read_settled(connection, partition, self._corruption))
+
+    async def drop(self, partition: Partition) -> None:
+        await self.split_day(partition.bucket_ms)
+        while await self._write(lambda commit: commit.drop(partition, drop_slice)):
+            pass
+        await self._look_ups.run(lambda _: self._look_ups.index.forget(partition))
+
+    async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
+        return await self._look_ups.run(lambda connection: read_catalogue(connection, scope, lo_ms, hi_ms))
+
+    async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
+        fields = (PRESENT, FINISHING, FINISHED) if finished else (PRESENT, FINISHING)
+        await self._write(lambda commit: commit.days.set(scope, bucket_ms, *fields))
+
+    async def bury(self, letters: Sequence[DeadLetter]) -> None:
+        await self._write(lambda commit: write_letters(commit.connection, letters))
+
+    async def dead(
+        self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
+    ) -> Sequence[DeadLetter]:
+        read = partial(
+            read_letters, namespace=namespace, queue=queue, lo_ms=lo_ms, hi_ms=hi_ms, after=after, limit=limit
+        )
+        return await self._look_ups.run(read)
+
+    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._write(lambda commit: take_letters(commit.connection, task_ids))
+
+    async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
+        await self._write(lambda commit: add_estimates(commit.connection, counts))
+
+    async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
+        return await self._look_ups.run(lambda c: read_estimates(c, namespace, queue, lo_ms, hi_ms))
+
+    async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        try:
+            return await self._write(lambda commit: [commit.registers.cas(change) for change in changes])
+        except (StoreUnavailable, StoreUnknown):
+            return [CasResult(CasStatus.UNKNOWN) for _ in changes]
+
+    async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
+        return await self._look_ups.run(lambda connection: read_registers(connection, keys))
+
+    async def facts(self) -> StoreFacts:
+        far = await self._look_ups.run(corrupt_far_groups)
+        return StoreFacts(
+            "sqlite",
+            DURABILITY[self._synchronous],
+            self._directory.used_bytes(),
+            self._directory.free_bytes(),
+            self._schema_version,
+            (*self._corruption.names(), *far),
+        )
+
+    async def close(self) -> None:
+        await self._writer.close()
+        self._pages.close()
+        self._look_ups.close()
+        self._directory.close()
+
+    async def _write(self, work: Callable[[Commit], T]) -> T:
+        def run(commit: Commit) -> Callable[[], T]:
+            result = work(commit)
+            return lambda: result
+
+        return await self._writer.submit(run)

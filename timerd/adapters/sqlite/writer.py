@@ -1,0 +1,187 @@
+"""Group commit: one thread writes, and one fsync serves everybody who waits.
+
+Work is a function that runs inside the transaction and returns another, which is asked for the result when all work of
+the commit has been written; only after COMMIT do the waiters hear of it, by one call into their event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
+
+T = TypeVar("T")
+TxT = TypeVar("TxT", bound="Transaction")
+MOST_JOBS = 4_096
+# Errors of one piece of work, not of the disk: the others of its commit are repeated without it.
+_OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
+_log = logging.getLogger(__name__)
+
+
+class Transaction(Protocol):
+    """What is kept from commit to commit, and rebuilt when one fails."""
+
+    connection: sqlite3.Connection
+
+    def begin(self) -> None: ...
+
+    def flush(self) -> None:
+        """Writes what the work has gathered."""
+
+    def forget(self) -> None:
+        """The transaction was rolled back: whatever was remembered of it, or before it, is to be read again."""
+
+
+class _Job(NamedTuple):
+    work: Callable[[Any], Callable[[], Any]]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+Outcome = tuple[_Job, Any, BaseException | None]
+
+
+class Writer(Generic[TxT]):
+    """Owns the writing connection. `reopen` makes a new one after an error that leaves the old unusable."""
+
+    def __init__(self, transaction: TxT, reopen: Callable[[], TxT]) -> None:
+        self._transaction = transaction
+        self._reopen = reopen
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closed = False
+        self._broken = False
+        self._thread = threading.Thread(target=self._run, name="timerd-writer", daemon=True)
+        self._thread.start()
+
+    async def submit(self, work: Callable[[TxT], Callable[[], T]]) -> T:
+        """Runs `work` in one of the next commits, in the order of the calls."""
+        if self._closed:
+            raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.put(_Job(work, loop, future))
+        return await future
+
+    async def close(self) -> None:
+        """After everything that was submitted before."""
+        if not self._closed:
+            self._closed = True
+            self._jobs.put(None)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+
+    def _run(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = self._next_batch()
+            if batch:
+                self._tell(self._commit(batch))
+        self._transaction.connection.close()
+
+    def _next_batch(self) -> tuple[list[_Job], bool]:
+        batch: list[_Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) >= MOST_JOBS:
+                return batch, True
+            try:
+                job = self._jobs.get_nowait()
+            except Empty:
+                return batch, True
+        return batch, False
+
+    def _commit(self, batch: Sequence[_Job]) -> list[Outcome]:
+        try:
+            if self._broken:
+                self._transaction = self._reopen()
+                self._broken = False
+        except (sqlite3.Error, OSError, TimerdError) as error:
+            return _failed(batch, _not_stored(error))
+        try:
+            results = self._apply(batch)
+        except sqlite3.Error as error:
+            self._roll_back()
+            if isinstance(error, _OWN_FAULTS):
+                return self._one_by_one(batch, error)
+            return _failed(batch, _not_stored(error))
+        except Exception as error:  # noqa: BLE001 - the thread lives on, the waiters are told
+            self._roll_back()
+            _log.exception("A piece of work failed inside a commit of %d; nothing of it was stored.", len(batch))
+            return self._one_by_one(batch, error)
+        try:
+            self._transaction.connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            return _failed(batch, self._commit_failed(error))
+        return [(job, result, None) for job, result in zip(batch, results, strict=True)]
+
+    def _apply(self, batch: Sequence[_Job]) -> list[Any]:
+        transaction = self._transaction
+        transaction.connection.execute("BEGIN IMMEDIATE")
+        transaction.begin()
+        finishers = [job.work(transaction) for job in batch]
+        transaction.flush()
+        return [finish() for finish in finishers]
+
+    def _one_by_one(self, batch: Sequence[_Job], error: BaseException) -> list[Outcome]:
+        if len(batch) == 1:
+            return _failed(batch, error)
+        return [outcome for job in batch for outcome in self._commit([job])]
+
+    def _commit_failed(self, error: sqlite3.Error) -> Exception:
+        """Only a full disk is certain: then the record that makes the transaction valid was never written."""
+        was_open = self._transaction.connection.in_transaction
+        self._roll_back()
+        if was_open and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+            return _not_stored(error)
+        return StoreUnknown(f"The store did not say whether the commit is on disk ({error}). Repeat the call.")
+
+    def _roll_back(self) -> None:
+        """Some errors have rolled back already; a connection that cannot is replaced."""
+        connection = self._transaction.connection
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            self._transaction.forget()
+        except sqlite3.Error:
+            _log.exception("The transaction could not be rolled back; the database is opened again.")
+            connection.close()
+            self._broken = True
+
+    def _tell(self, outcomes: list[Outcome]) -> None:
+        by_loop: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
+        for outcome in outcomes:
+            by_loop[outcome[0].loop].append(outcome)
+        for loop, told in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_resolve, told)
+            except RuntimeError:
+                _log.warning("An event loop ended before it heard of its last %d writes.", len(told))
+
+
+def _resolve(outcomes: list[Outcome]) -> None:
+    for job, result, error in outcomes:
+        if job.future.done():
+            continue
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error)
+
+
+def _failed(batch: Sequence[_Job], error: BaseException) -> list[Outcome]:
+    return [(job, None, error) for job in batch]
+
+
+def _not_stored(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"The store could not write ({error}); nothing was stored. Look at the disk's free space and health.",
+        "STORE_UNAVAILABLE",
+        retry_after_ms=1_000,
+    )
