@@ -8,10 +8,11 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test lint $(LINTS) format proto bench models wheel clean
+.PHONY: help venv demo departures test lint $(LINTS) format proto bench models wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
+	@echo "make departures  replay a day of real flights and check every one"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
 	@echo "make format   let ruff arrange the code"
@@ -44,6 +45,9 @@ demo: .venv/.base
 
 test: .venv/.dev
 	@$(BIN)/python -m pytest $(TESTS)
+
+departures: .venv/.dev
+	@$(BIN)/python -m examples.departures replay
 
 # `make -k lint` shows the findings of all of them.
 lint: $(LINTS)

@@ -1,0 +1,70 @@
+"""A day and the whole year against a real server process, by the commands that a user types."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from examples.departures.logs import CALLS, DELIVERIES, Call, LogWriter, Received, read_log
+from examples.departures.replay import verdict_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def departures(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "examples.departures", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, timeout=300)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_a_day_is_replayed_and_every_flight_is_called_right(flights_installed: None, tmp_path: Path) -> None:
+    # The blizzard of February: half of the flights never left.
+    done = departures("replay", "--day", "2013-02-08", "--speed", "7200", "--logs", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict, _ = verdict_of(tmp_path)
+    assert verdict.counts["flights"] == verdict.counts["reminders stored"] == 930
+    assert verdict.counts["answers that never came"] == 0
+    assert min(verdict.counts[name] for name in ("moves done", "cancelled", "moves too late", "cancels too late")) > 0
+    assert verdict.counts["reminders fired"] + verdict.counts["cancelled"] == 930
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_the_oracle_finds_a_delivery_that_is_taken_out_of_the_logs(flights_installed: None, tmp_path: Path) -> None:
+    done = departures("replay", "--day", "2013-02-09", "--speed", "20000", "--logs", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    received = read_log(tmp_path / DELIVERIES, Received)
+    (tmp_path / DELIVERIES).unlink()
+    writer = LogWriter(tmp_path / DELIVERIES)
+    writer.write(received[1:])
+    writer.close()
+    judged = departures("judge", str(tmp_path))
+    assert judged.returncode == 1
+    assert f"{received[0].flight_id}" in judged.stdout
+    assert len(read_log(tmp_path / CALLS, Call)) > len(received)
+
+
+@pytest.mark.process
+@pytest.mark.timeout(300)
+def test_the_year_is_stored_counted_listed_and_purged(flights_installed: None) -> None:
+    done = departures("year")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DIFFERS" not in done.stdout
+    assert done.stdout.count("agrees") == 20
+
+
+def test_what_cannot_be_run_is_said_in_a_sentence(flights_installed: None, tmp_path: Path) -> None:
+    (tmp_path / CALLS).touch()
+    wrong_day = departures("replay", "--day", "2014-01-01", "--logs", str(tmp_path / "new"))
+    used_folder = departures("replay", "--logs", str(tmp_path))
+    no_run = departures("judge", str(tmp_path))
+    said = [(each.returncode, each.stdout, each.stderr) for each in (wrong_day, used_folder, no_run)]
+    assert said == [
+        (2, "", "departures: There are no flights of 2014-01-01: the data holds the year 2013, so name a day of it.\n"),
+        (2, "", f"departures: {tmp_path} holds the logs of another run already: name another folder with --logs.\n"),
+        (2, "", f"departures: {tmp_path} holds no run: name the folder that a replay wrote its logs to.\n"),
+    ]
