@@ -41,6 +41,10 @@ from timerd.model.settle import CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, Page
 
 
+# A mover that has not decided after so many looks, one every tick, is taken for dead.
+MOVER_PATIENCE = 10
+
+
 class PartitionMachine:
     """One holder's view of one partition. Methods named after a fact take its result; all return effects to perform."""
 
@@ -182,8 +186,8 @@ class PartitionMachine:
                 effects += self._wait_for_move(digest, move)
             else:
                 self._asked.pop(digest, None)
-                alive = 0 if move is None else generation_of(move.place.key.version)
-                self.log.end(self.rows.settle_aside(digest, alive))
+                alive, number = (0, 0) if move is None else (generation_of(move.place.key.version), move.generation)
+                self.log.end(self.rows.settle_aside(digest, alive, number))
         return [*effects, *self.log.flush()]
 
     def asking(self, digest: bytes) -> int:
@@ -255,7 +259,7 @@ class PartitionMachine:
             return []
         self.log.forget_below(self.control.verified_ms)
         self._park(now_ms)
-        effects = [*self.log.flush(), *self._reload()]
+        effects = [*self.log.flush(), *self._reload(), *self._ask_moves()]
         if self._changing is None and now_ms - self._marked_ms >= self._settings.mark_every_ms:
             self._marked_ms = now_ms
             effects += self._mark(self.control, now_ms)
@@ -377,7 +381,7 @@ class PartitionMachine:
             return [CountRows(self.partition)]
         idle = verified == control.verified_ms and not self._closes(control, closing)
         if idle:
-            return [*self._read_page(), *self._ask_moves()]
+            return self._read_page()
         self.floor_ms = max(self.floor_ms, verified)
         return self._change(control.with_mark(closing, max(verified, control.verified_ms), self._counts()))
 
@@ -403,6 +407,6 @@ class PartitionMachine:
     def _wait_for_move(self, digest: bytes, move: Move) -> Effects:
         """Its mover needs milliseconds; one that left is not waited for."""
         self._asked[digest] = self._asked.get(digest, 0) + 1
-        if self._asked[digest] <= 3:
+        if self._asked[digest] <= MOVER_PATIENCE:
             return []
         return [FailMove(self.partition, digest, move)]

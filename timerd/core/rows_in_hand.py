@@ -46,8 +46,8 @@ class RowsInHand:
         # Rows that fire only after `moves` says that the task lives here, and digests that a mover asked for.
         self.aside: dict[RowKey, RowGroup] = {}
         self.suspended: dict[bytes, int] = {}
-        # Of tasks that moved: the generation whose rows may fire.
-        self.alive: dict[bytes, int] = {}
+        # Of tasks that moved: the generation whose rows may fire, and the move that said so.
+        self.alive: dict[bytes, tuple[int, int]] = {}
         # Queues whose rows at or after (position, tie) are left in the store.
         self.withheld: dict[QueueKey, tuple[int, int]] = {}
         self.cursor = 0
@@ -65,7 +65,7 @@ class RowsInHand:
                 self.verdicts.setdefault(m.key.digest, (VERDICTS[m.kind], m.value))
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
-            else:
+            elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value):
                 self.suspended.setdefault(m.key.digest, 0)
 
     def merge(self, rows: RowGroup, only: QueueKey | None = None) -> None:
@@ -134,10 +134,10 @@ class RowsInHand:
         found = self.open.get(key.digest)
         return found is not None and int(found[0].rows.columns["version"][found[1]]) == key.version
 
-    def settle_aside(self, digest: bytes, generation: int) -> list[Ending]:
-        """`moves` says which generation of the task lives: its rows may fire, the others are over."""
+    def settle_aside(self, digest: bytes, generation: int, move: int) -> list[Ending]:
+        """`moves`, as the move of that number left it, says which generation lives: its rows may fire, others are over."""
         self.suspended.pop(digest, None)
-        self.alive[digest] = generation
+        self.alive[digest] = (generation, move)
         ended: list[Ending] = []
         for key in [k for k in self.aside if k.digest == digest]:
             row = self.aside.pop(key)
@@ -243,7 +243,8 @@ class RowsInHand:
         found = self.verdicts.get(key.digest)
         if found is not None:
             return found[0]
-        if self.alive.get(key.digest, generation_of(key.version)) != generation_of(key.version):
+        alive = self.alive.get(key.digest)
+        if alive is not None and alive[0] != generation_of(key.version):
             return Outcome.MOVED
         return self.row_verdicts.get(key)
 
