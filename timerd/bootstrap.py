@@ -130,7 +130,7 @@ async def cluster_secret(store: Store) -> bytes:
 async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
     clock = SystemClock()
-    store = SqliteStore.open(config.data, synchronous=config.synchronous, now_ms=lambda: int(clock.wall_ms()))
+    store = SqliteStore(config.data, lambda: int(clock.wall_ms()), config.synchronous)
     try:
         node = await assemble(config, store, clock, make_alarm, f"timerd-{os.getpid()}")
         address = await node.start()
