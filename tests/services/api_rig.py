@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -9,6 +10,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+import numpy as np
 
 from timerd.config import ServerConfig
 from timerd.model.errors import NotFound, Precondition
@@ -17,6 +19,7 @@ from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 from timerd.services.api import TimerApi
+from timerd.services.placed_ids import PlacedIds
 from timerd.services.reads import DeliveryFacts
 from timerd.services.server import ApiServer
 from timerd.services.verbs import (
@@ -52,13 +55,14 @@ class FakeVerbs:
     floor_ms: int = 0
     scheduled: list[NewTasks] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
-    purged: int = 0
+    called: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now_ms(self) -> int:
         return self.now
 
     def _called(self, verb: str) -> None:
         self.asked.append(verb)
+        self.called.set()
         if self.fail:
             raise self.fail
 
@@ -78,18 +82,21 @@ class FakeVerbs:
             await self.gate()
         self.scheduled.append(tasks)
         ids = [self.id_of(tasks, row) for row in range(len(tasks.rows))]
-        stored = StoredTasks(ids, {}, {})
+        kept: dict[int, TaskId] = {}
+        refused: dict[int, str] = {}
         for row, task in enumerate(ids):
-            self._store(tasks, row, task, stored)
-        return stored
+            self._store(tasks, row, task, kept, refused)
+        places = np.array([task.position_ms for task in ids], np.int64)
+        shards = {task.home.bucket_ms: task.shard for task in ids}
+        return StoredTasks(PlacedIds(self.secret, tasks.prefix, tasks.rows, places, shards), kept, refused)
 
-    def _store(self, tasks: NewTasks, row: int, task: TaskId, stored: StoredTasks) -> None:
+    def _store(self, tasks: NewTasks, row: int, task: TaskId, kept: dict[int, TaskId], refused: dict[int, str]) -> None:
         key, policy = tasks.keys.get(row, ("", Conflict.REJECT))
         if key in self.keys and policy is Conflict.KEEP:
-            stored.kept[row] = self.keys[key]  # type: ignore[index]
+            kept[row] = self.keys[key]
             return
         if key in self.keys and policy is Conflict.REJECT:
-            stored.refused[row] = f"The key {key!r} is taken."  # type: ignore[index]
+            refused[row] = f"The key {key!r} is taken."
             return
         fire_at_ms = int(tasks.rows.columns["fire_at_ms"][row])
         template, payload = tasks.rows.template_of(row), tasks.rows.payload(row)
@@ -184,7 +191,7 @@ class FakeVerbs:
         )  # fmt: skip
 
 
-class EchoWork(work_service_pb2_grpc.WorkServiceServicer):  # type: ignore[misc]
+class EchoWork(work_service_pb2_grpc.WorkServiceServicer):
     """A WorkService that answers nothing and stays open as long as its client."""
 
     async def Work(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[work_service_pb2.WorkResponse]:  # noqa: ANN401
@@ -224,4 +231,4 @@ def template_of(tasks: NewTasks) -> Template:
 
 
 def trailers(error: grpc.aio.AioRpcError) -> dict[str, Any]:
-    return {name: value for name, value in error.trailing_metadata() or ()}
+    return dict(tuple(error.trailing_metadata() or ()))

@@ -75,11 +75,11 @@ async def test_a_past_fire_time_is_kept_as_asked(rig: Rig) -> None:
     assert ms(reply.fire_time) == NOW_MS - HOUR_MS
 
 
-@pytest.mark.parametrize(("request_ms", "base_ms"), [(None, NOW_MS), (NOW_MS - 59_000, NOW_MS - 59_000)])
-async def test_a_delay_counts_from_request_time(rig: Rig, request_ms: int | None, base_ms: int) -> None:
+@pytest.mark.parametrize(("request_ms", "origin_ms"), [(None, NOW_MS), (NOW_MS - 59_000, NOW_MS - 59_000)])
+async def test_a_delay_counts_from_request_time(rig: Rig, request_ms: int | None, origin_ms: int) -> None:
     fields = {} if request_ms is None else {"request_time": at(request_ms)}
     reply = await rig.stub.Schedule(order(fire_time=None, delay=Duration(seconds=90), **fields))
-    assert ms(reply.fire_time) == base_ms + 90_000
+    assert ms(reply.fire_time) == origin_ms + 90_000
 
 
 async def test_the_template_arrives_whole(rig: Rig) -> None:
@@ -165,8 +165,8 @@ async def test_cancel_tells_what_the_engine_says_and_spares_it_foreign_ids(rig: 
     names = [task_wire.CancelOutcome.Name(o).removeprefix("CANCEL_OUTCOME_") for o in outcomes]
     assert names == ["NOT_FOUND", "CANCELLED", "NOT_FOUND", "ALREADY_CANCELLED", "NOT_FOUND", "NOT_FOUND"]
     rig.verbs.asked.clear()
-    for request in (wire.CancelRequest(task_id=foreign), wire.CancelRequest(task_id=forged)):
-        assert (await rig.stub.Cancel(request)).outcome == task_wire.CANCEL_OUTCOME_NOT_FOUND
+    for single in (wire.CancelRequest(task_id=foreign), wire.CancelRequest(task_id=forged)):
+        assert (await rig.stub.Cancel(single)).outcome == task_wire.CANCEL_OUTCOME_NOT_FOUND
     assert rig.verbs.asked == []
     missing = await rig.stub.Cancel(wire.CancelRequest(key="nobody"))
     assert missing.outcome == task_wire.CANCEL_OUTCOME_NOT_FOUND

@@ -49,8 +49,6 @@ def decoder(kind: type[M]) -> Callable[[bytes], Received[M]]:
     parse, name = kind.FromString, kind.DESCRIPTOR.full_name
 
     def decode(raw: bytes) -> Received[M]:
-        if len(raw) > MAX_MESSAGE_BYTES:
-            return Received(None, len(raw), name)
         try:
             return Received(parse(raw), len(raw), name)
         except DecodeError:

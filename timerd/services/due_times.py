@@ -91,7 +91,7 @@ class DueClock:
     now_ms: int
     request_time: Timestamp | None = None
 
-    def base_ms(self) -> int:
+    def origin_ms(self) -> int:
         """What a delay counts from."""
         if self.request_time is None:
             return self.now_ms
@@ -115,7 +115,7 @@ class DueClock:
             field = at + "delay"
             delay_ms = duration_ms(message.delay, field)
             check_delay(delay_ms, field)
-            fire_at_ms = self.base_ms() + delay_ms
+            fire_at_ms = self.origin_ms() + delay_ms
         else:
             raise Invalid(
                 "Neither fire_time nor delay is set: give one of them, so that it is known when to fire.",

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
+import numpy.typing as npt
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -18,6 +19,7 @@ from timerd.model.identity import TaskId, encode_id
 from timerd.model.partition import BUCKET_MS
 from timerd.model.task import RetryPolicy, Template
 from timerd.ports import DeadLetter
+from timerd.services.placed_ids import PlacedIds
 from timerd.services.requests import Draft
 from timerd.services.status import problem_of
 from timerd.services.verbs import State, StoredTasks, TaskView
@@ -72,7 +74,7 @@ def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, in
 
 def placement(draft: Draft, task_ids: Sequence[TaskId]) -> wire.Placement:
     """All of one template, so of one scope and priority; shard and mac are the same within a bucket."""
-    positions = np.array([task.position_ms for task in task_ids], np.int64)
+    positions = _positions(task_ids)
     buckets, firsts = np.unique(positions - positions % BUCKET_MS, return_index=True)
     heads = [task_ids[at] for at in firsts.tolist()]
     moved = not np.array_equal(positions, draft.tasks.rows.columns["fire_at_ms"])
@@ -86,6 +88,13 @@ def placement(draft: Draft, task_ids: Sequence[TaskId]) -> wire.Placement:
         macs=b"".join([head.mac for head in heads]),
         position_ms=positions.tolist() if moved else (),
     )
+
+
+def _positions(task_ids: Sequence[TaskId]) -> npt.NDArray[np.int64]:
+    """Without composing the ids, where the engine has not done so either."""
+    if isinstance(task_ids, PlacedIds):
+        return task_ids.positions_ms
+    return np.array([task.position_ms for task in task_ids], np.int64)
 
 
 def _results(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> list[wire.ItemResult]:

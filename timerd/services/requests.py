@@ -43,10 +43,8 @@ class Rules:
     clock: DueClock
     payload_limit_bytes: int
 
-    def check(
-        self, fire_at_ms: int, payload_bytes: int, template: Template, due_field: str, payload_field: str
-    ) -> None:
-        check_fire_at(fire_at_ms, self.clock.now_ms, due_field)
+    def check(self, fire_at_ms: int, payload_bytes: int, template: Template, payload_field: str) -> None:
+        """What is left to check once the due time is known to be good."""
         if payload_bytes > self.payload_limit_bytes:
             raise Invalid(
                 f"The payload has {payload_bytes:,} bytes: at most {self.payload_limit_bytes:,} are allowed here (the "
@@ -114,7 +112,7 @@ class Gathered:
 
     def add(self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str) -> None:
         template = common.template
-        self.rules.check(fire_at_ms, len(payload), template, at + "fire_time", at + "payload")
+        self.rules.check(fire_at_ms, len(payload), template, at + "payload")
         if key:
             self._reserve(index, key_of(key, at + "key"), common.conflict, at + "key")
         number = self.templates.setdefault(template, len(self.templates))
@@ -177,7 +175,7 @@ def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules:
     payloads = columns.payloads
     given = np.array(columns.payload_lengths[:], np.int64)
     lengths = _lengths(given, len(asked), len(payloads))
-    fire_at = asked + 0 if not gave_delays else rules.clock.base_ms() + np.clip(asked, 0, HORIZON_MS)
+    fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
     prefix = _columns_prefix(namespace, request, asked, given, payloads)
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
@@ -252,9 +250,8 @@ def _column_problems(
         try:
             if delays is not None:
                 check_delay(int(delays[index]), due_field)
-            rules.check(
-                int(fire_at[index]), int(lengths[index]), template, due_field, f"columns.payload_lengths[{index}]"
-            )
+            check_fire_at(int(fire_at[index]), rules.clock.now_ms, due_field)
+            rules.check(int(fire_at[index]), int(lengths[index]), template, f"columns.payload_lengths[{index}]")
         except Invalid as error:
             found[index] = error
     return found

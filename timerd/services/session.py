@@ -44,10 +44,10 @@ class Session:
             self._reader.cancel()
 
     async def run(self) -> None:
-        await self._context.write(wire.SessionResponse(window=_window()))
         self._reader = reader = asyncio.create_task(self._read())
         reader.add_done_callback(lambda _: self._changed.set())
         try:
+            await self._context.write(wire.SessionResponse(window=_window()))
             while not reader.done() or self._unanswered_requests:
                 await self._changed.wait()
                 self._changed.clear()

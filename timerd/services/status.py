@@ -26,6 +26,7 @@ from timerd.v1.task_pb2 import Problem
 DOMAIN = "timerd"
 # Status and details travel in headers, of which clients take 8 KiB by default.
 MAX_SENTENCE_CHARS = 1_000
+_REPEAT = "repeat the call with the same request_id, which is safe."
 _LOG = logging.getLogger("timerd.api")
 _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
 T = TypeVar("T")
@@ -55,19 +56,15 @@ def _unknown(error: Exception) -> Problem:
     _LOG.error("incident %s: %s", incident, error, exc_info=error)
     if isinstance(error, StoreUnknown):
         code = grpc.StatusCode.UNKNOWN
-        sentence = "The store did not say whether it wrote, so the outcome is unknown"
+        sentence = f"The store did not say whether it wrote, so the outcome is unknown: {_REPEAT}"
     elif isinstance(error, CorruptRow):
         code = grpc.StatusCode.DATA_LOSS
-        sentence = "A stored row does not match its checksum and is not used"
+        sentence = "A stored row does not match its checksum and is not used: `timerd doctor` says what to do."
     else:
         code = grpc.StatusCode.INTERNAL
-        sentence = "The server met an unexpected error, so the outcome is unknown"
+        sentence = f"The server met an unexpected error, so the outcome is unknown: {_REPEAT}"
     number: int = code.value[0]
-    return Problem(
-        code=number,
-        message=f"{sentence}: repeat the call with the same request_id, which is safe. "
-        f"The server's log has details under incident {incident}.",
-    )
+    return Problem(code=number, message=f"{sentence} The server's log has details under incident {incident}.")
 
 
 async def caught(work: Awaitable[T]) -> T | Problem:

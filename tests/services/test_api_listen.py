@@ -1,0 +1,67 @@
+"""Where the server may listen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from timerd.config import ServerConfig
+from timerd.model.errors import StartupError
+from timerd.services.listen import Address, check_listen, parse_listen, read_tls
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("127.0.0.1:7400", Address("127.0.0.1", 7400)),
+        ("localhost:0", Address("localhost", 0)),
+        ("[::1]:7400", Address("::1", 7400)),
+        ("timers.example:65535", Address("timers.example", 65535)),
+    ],
+)
+def test_addresses_are_read_and_written(text: str, address: Address) -> None:
+    assert parse_listen(text) == address
+    assert str(address) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "7400", ":7400", "localhost", "localhost:", "localhost:x", "h:65536", "h:-1", "h:²"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(StartupError, match="write HOST:PORT"):
+        parse_listen(text)
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:1", "127.9.9.9:1", "localhost:1", "[::1]:1"])
+def test_loopback_needs_nothing(listen: str) -> None:
+    assert check_listen(ServerConfig(listen=listen)) == parse_listen(listen)
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:1", "[::]:1", "10.1.2.3:1", "timers.example:1", "localhost.example:1"])
+def test_off_loopback_needs_tls_or_a_word(listen: str) -> None:
+    with pytest.raises(StartupError, match="without TLS") as refused:
+        check_listen(ServerConfig(listen=listen))
+    assert "--insecure" in str(refused.value)
+    assert check_listen(ServerConfig(listen=listen, insecure=True))
+    assert check_listen(ServerConfig(listen=listen, tls_certificate=Path("c.pem"), tls_key=Path("k.pem")))
+
+
+@pytest.mark.parametrize("config", [ServerConfig(tls_certificate=Path("c.pem")), ServerConfig(tls_key=Path("k.pem"))])
+def test_half_of_tls_is_refused(config: ServerConfig) -> None:
+    with pytest.raises(StartupError, match="give both"):
+        check_listen(config)
+
+
+def test_tls_files_are_checked(tmp_path: Path) -> None:
+    certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
+    config = ServerConfig(tls_certificate=certificate, tls_key=key)
+    with pytest.raises(StartupError, match="Cannot read the TLS certificate"):
+        read_tls(config)
+    certificate.write_text("-----BEGIN CERTIFICATE-----")
+    key.write_text("nonsense")
+    with pytest.raises(StartupError, match="not in PEM form"):
+        read_tls(config)
+    key.write_text("-----BEGIN EC PRIVATE KEY-----")
+    assert read_tls(config) == (b"-----BEGIN CERTIFICATE-----", b"-----BEGIN EC PRIVATE KEY-----")
+    assert read_tls(ServerConfig()) is None
