@@ -14,8 +14,8 @@ from timerd.services.verbs import Cursor
 
 _QUERY_BYTES = 8
 _CURSOR = struct.Struct(f">q{DIGEST_BYTES}s")
-# What may differ between the pages of one query.
-_PAGING = ("page_token", "page_size", "max_scanned")
+# What may differ between the pages of one query: each page of a purge is a request of its own.
+_PAGING = ("page_token", "page_size", "max_scanned", "request_id")
 
 
 class Query(Protocol):
