@@ -38,23 +38,37 @@ class FakeTimers:
         self.refusals: deque[Any] = deque()
         # Results for single items of the next message.
         self.item_results: dict[int, pb.ItemResult] = {}
+        self.refuses_sessions: grpc.StatusCode | None = None
         self.gate = asyncio.Event()
         self.gate.set()
+        self._changed = asyncio.Condition()
         self.by_request_id: dict[str, pb.SessionResponse] = {}
         self.payloads: list[bytes] = []
         self.unary: list[tuple[str, bytes]] = []
         self.unary_answers: dict[str, deque[Any]] = defaultdict(deque)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with self._changed:
+            await asyncio.wait_for(self._changed.wait_for(condition), 20)
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     def requests(self) -> list[pb.SessionRequest]:
         return [pb.SessionRequest.FromString(data) for data in self.received]
 
     async def session(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[pb.SessionResponse]:
         self.sessions += 1
+        if self.refuses_sessions is not None:
+            await context.abort(self.refuses_sessions, "not for you")
         yield pb.SessionResponse(window=self.window)
         async for data in requests:
             self.received.append(data)
+            await self._tell()
             await self.gate.wait()
             response = self._answer(pb.SessionRequest.FromString(data))
+            await self._tell()
             if self.break_after_storing:
                 self.break_after_storing -= 1
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the cable was cut")
@@ -153,10 +167,10 @@ class FakeWork:
         for stream in self._streams:
             stream.put_nowait(response)
 
-    def break_streams(self) -> None:
+    def break_streams(self, code: grpc.StatusCode = grpc.StatusCode.UNAVAILABLE) -> None:
         self.credit.clear()
         for stream in self._streams:
-            stream.put_nowait(grpc.StatusCode.UNAVAILABLE)
+            stream.put_nowait(code)
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:

@@ -27,7 +27,7 @@ def test_ids_are_composed_as_the_server_reads_them() -> None:
         assert parsed.position_ms == position_ms
         assert parsed.shard == placement.shards[list(placement.bucket_start_ms).index(bucket_ms)]
         assert (parsed.scope, parsed.priority, parsed.prefix) == (SCOPE, 3, placement.prefix)
-        assert (parsed.index, parsed.mac) == (index, mac_of(bucket_ms))
+        assert (parsed.item, parsed.mac) == (index, mac_of(bucket_ms))
 
 
 def test_a_task_that_lives_elsewhere_than_at_its_fire_time_has_that_place_in_its_id() -> None:

@@ -51,8 +51,11 @@ class Lane(Protocol):
 class _Running:
     """The handlers of a lane that are running, and the threads of those that are no coroutines."""
 
-    def __init__(self, handler: Callable[[Any], Any], concurrency: int) -> None:
+    def __init__(
+        self, handler: Callable[[Any], Any], concurrency: int, on_free: Callable[[], None] = lambda: None
+    ) -> None:
         self._handler = handler
+        self._on_free = on_free
         self._tasks: set[asyncio.Task[None]] = set()
         self._threads: ThreadPoolExecutor | None = None
         self._concurrency = concurrency
@@ -65,7 +68,11 @@ class _Running:
     def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work, name=name)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._on_done)
+
+    def _on_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._on_free()
 
     async def _in_thread(self, argument: object) -> object:
         if self._threads is None:
@@ -131,7 +138,7 @@ class BatchLane:
         self.held = 0
         self._max_size = max_size
         self._concurrency = concurrency
-        self._running = _Running(handler, concurrency)
+        self._running = _Running(handler, concurrency, self._start_waiting)
         self._waiting: deque[Hold] = deque()
         self._desk: Desk
 
@@ -179,7 +186,6 @@ class BatchLane:
                 self._desk.settle(verdict, hold.tokens)
         finally:
             self._end(holds)
-            asyncio.get_running_loop().call_soon(self._start_waiting)
 
     def _settle(self, holds: list[Hold], results: BatchResults) -> None:
         if results is None:

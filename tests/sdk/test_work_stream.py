@@ -1,0 +1,238 @@
+"""The life of a Work stream: leases, broken streams, repeats of settlements, leaving in order."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+
+import grpc
+import pytest
+
+from tests.sdk.fake_server import FakeServer, deliver_of, split, token_of
+from tests.sdk.test_worker import ACK, NACK, running
+from timerd import Delivery, Worker
+from timerd.client import AccessDenied
+from timerd.v1 import task_pb2
+from timerd.v1 import work_service_pb2 as wk
+
+
+class Patient:
+    """A worker whose handlers wait until they are let go."""
+
+    def __init__(self, server: FakeServer, concurrency: int = 4, lease: float = 30.0) -> None:
+        self.worker = Worker(server.target, lease=lease)
+        self.go = asyncio.Event()
+        self.begun: list[bytes] = []
+        self.arrivals: asyncio.Queue[Delivery] = asyncio.Queue()
+        self.lost: list[bool] = []
+        self.worker.on("q", concurrency=concurrency)(self.handle)
+
+    async def handle(self, delivery: Delivery) -> None:
+        self.begun.append(delivery.payload)
+        self.arrivals.put_nowait(delivery)
+        await self.go.wait()
+        self.lost.append(delivery.lost)
+
+
+async def until_begun(patient: Patient, count: int) -> None:
+    for _ in range(count):
+        await patient.arrivals.get()
+
+
+async def test_after_a_broken_stream_the_worker_resumes_with_what_it_holds(server: FakeServer) -> None:
+    patient = Patient(server)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a", b"b"]))
+        await until_begun(patient, 2)
+        server.work.break_streams()
+        await server.work.until(lambda: len(server.work.opens) == 2)
+        patient.go.set()
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 2)
+    again = server.work.opens[1]
+    assert sorted(split(again.resume)) == [token_of(0), token_of(1)]
+    assert [credit.tasks for credit in again.credits] == [2]
+    assert patient.begun == [b"a", b"b"]
+
+
+async def test_settlements_are_sent_again_until_confirmed(server: FakeServer) -> None:
+    server.work.confirms = False
+    patient = Patient(server)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await server.work.until(lambda: len(server.work.settles) == 1)
+        server.work.confirms = True
+        server.work.break_streams()
+        await server.work.until(lambda: len(server.work.settles) == 2)
+    first, again = server.work.settles
+    assert first.SerializeToString() == again.SerializeToString()
+    assert server.work.opens[1].resume == token_of(0)
+    assert patient.begun == [b"a"]
+
+
+async def test_what_ends_while_there_is_no_stream_is_told_later(server: FakeServer) -> None:
+    port = int(server.target.rpartition(":")[2])
+    patient = Patient(server)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await until_begun(patient, 1)
+        await server.stop()
+        patient.go.set()
+        await asyncio.sleep(0.05)
+        await server.start(port)
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0)])
+
+
+async def test_a_refusal_that_may_pass_is_followed_by_another_try(server: FakeServer) -> None:
+    server.work.settle_problem = task_pb2.Problem(code=14, message="The store is down.", reason="STORE_DOWN")
+    patient = Patient(server)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0), token_of(0)])
+    assert [settle.sequence for settle in server.work.settles] == [1, 2]
+
+
+async def test_a_final_refusal_is_not_repeated(server: FakeServer) -> None:
+    server.work.settle_problem = task_pb2.Problem(code=9, message="Another worker has it.", reason="LOST")
+    patient = Patient(server)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await server.work.until(lambda: bool(server.work.settles))
+    assert len(server.work.settles) == 1
+
+
+async def test_leases_of_everything_in_hand_are_extended(server: FakeServer) -> None:
+    patient = Patient(server, lease=0.15)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a", b"b"]))
+        await server.work.until(lambda: len(server.work.extends) >= 2)
+        patient.go.set()
+    assert sorted(split(server.work.extends[0].ack_tokens)) == [token_of(0), token_of(1)]
+
+
+async def test_a_handler_can_see_that_its_lease_is_lost(server: FakeServer) -> None:
+    server.work.lost_on_extend = token_of(1)
+    patient = Patient(server, lease=0.15)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a", b"b"]))
+        await server.work.until(lambda: any(split(one.ack_tokens) == [token_of(0)] for one in server.work.extends))
+        patient.go.set()
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 2)
+    assert patient.lost == [False, True]
+
+
+async def test_a_batch_that_was_lost_before_it_began_is_not_begun(server: FakeServer) -> None:
+    worker, go, begun = Worker(server.target), asyncio.Event(), list[bytes]()
+
+    @worker.on_batch("q", max_size=1)
+    async def handle(deliveries: list[Delivery]) -> None:
+        begun.extend(delivery.payload for delivery in deliveries)
+        await go.wait()
+
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        server.work.put(deliver_of("q", [b"b"], first=1))
+        await server.work.until(lambda: bool(server.work.opens) and not server.work.credit["q"])
+        server.work.lost = token_of(1)
+        server.work.break_streams()
+        await server.work.until(lambda: len(server.work.opens) == 2)
+        await asyncio.sleep(0.05)
+        go.set()
+        await server.work.until(lambda: sum(credit.tasks for credit in server.work.credits) == 2)
+    assert begun == [b"a"]
+    assert server.work.tokens() == [token_of(0)]
+
+
+async def test_after_go_away_the_worker_finishes_and_connects_again(server: FakeServer) -> None:
+    patient = Patient(server)
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await until_begun(patient, 1)
+        server.work.say(wk.WorkResponse(go_away=wk.GoAway(reason="restart")))
+        await asyncio.sleep(0.05)
+        assert len(server.work.opens) == 1
+        patient.go.set()
+        await server.work.until(lambda: len(server.work.opens) == 2)
+    assert server.work.tokens(ACK) == [token_of(0)]
+    assert server.work.opens[1].resume == b""
+    assert server.work.credits == []
+
+
+async def test_stop_finishes_what_is_in_hand_and_asks_for_nothing_new(server: FakeServer) -> None:
+    patient = Patient(server, concurrency=2)
+    run = asyncio.create_task(patient.worker.run())
+    for number in range(4):
+        server.work.put(deliver_of("q", [b"x"], first=number))
+    await until_begun(patient, 2)
+    stop = asyncio.create_task(patient.worker.stop())
+    await asyncio.sleep(0.05)
+    assert not stop.done()
+    patient.go.set()
+    await stop
+    await run
+    assert server.work.tokens(ACK) == [token_of(0), token_of(1)]
+    assert server.work.credits == []
+    assert server.work.half_closed == 1
+
+
+async def test_cancelling_ends_at_once_and_settles_nothing(server: FakeServer) -> None:
+    patient = Patient(server)
+    run = asyncio.create_task(patient.worker.run())
+    server.work.put(deliver_of("q", [b"a"]))
+    await until_begun(patient, 1)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    assert server.work.settles == []
+
+
+async def test_a_worker_that_is_refused_for_good_says_so(server: FakeServer) -> None:
+    patient = Patient(server)
+    run = asyncio.create_task(patient.worker.run())
+    await server.work.until(lambda: bool(server.work.opens))
+    server.work.break_streams(grpc.StatusCode.PERMISSION_DENIED)
+    with pytest.raises(AccessDenied, match="the cable was cut"):
+        await run
+
+
+async def test_nothing_in_hand_is_acknowledged_as_failed_on_stop(server: FakeServer) -> None:
+    patient = Patient(server)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"] * 4))
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 4)
+    assert server.work.tokens(NACK) == []
+
+
+PROGRAM = """
+import sys, time
+from timerd import Worker
+worker = Worker(sys.argv[1])
+
+@worker.on("q")
+def handle(delivery):
+    print("begun", flush=True)
+    time.sleep(0.3)
+    print("ended", flush=True)
+
+worker.run_forever()
+print("left", flush=True)
+"""
+
+
+async def test_a_signal_stops_gracefully(server: FakeServer) -> None:
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PROGRAM, server.target, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert worker.stdout is not None
+    server.work.put(deliver_of("q", [b"a"]))
+    assert await worker.stdout.readline() == b"begun\n"
+    os.kill(worker.pid, signal.SIGTERM)
+    out, err = await asyncio.wait_for(worker.communicate(), 20)
+    assert (worker.returncode, out, err) == (0, b"ended\nleft\n", b"")
+    assert server.work.tokens(ACK) == [token_of(0)]
