@@ -67,7 +67,9 @@ def test_joined_rows_come_back_from_their_packed_form(rows: list[Row]) -> None:
 
 
 @given(st.lists(st.lists(ROWS, min_size=1, max_size=6), min_size=1, max_size=4), st.data())
-def test_a_selection_is_the_same_rows_however_it_is_cut_and_joined(batches: list[list[Row]], data: st.DataObject) -> None:
+def test_a_selection_is_the_same_rows_however_it_is_cut_and_joined(
+    batches: list[list[Row]], data: st.DataObject
+) -> None:
     groups = [concat([one(row) for row in batch]) for batch in batches]
     picked: list[RowGroup] = []
     expected: list[Row] = []
@@ -80,6 +82,14 @@ def test_a_selection_is_the_same_rows_however_it_is_cut_and_joined(batches: list
     assert rows_of(joined) == expected
     assert rows_of(joined.compact()) == expected
     assert rows_of(repacked(joined.compact())) == expected
+
+
+def test_each_single_row_of_a_group_is_itself() -> None:
+    rows = [
+        Row(RowKey(n, bytes([n]) * 16, n), n, Template("d", f"q{n}"), Extra(f"k{n}"), bytes([n]), n) for n in range(5)
+    ]
+    group = concat([one(row) for row in rows])
+    assert [rows_of(group.select(slice(n, n + 1)).compact()) for n in range(5)] == [[row] for row in rows]
 
 
 @given(st.lists(ROWS, min_size=2, max_size=10))

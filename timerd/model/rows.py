@@ -146,7 +146,7 @@ def _template_text(template: Template) -> bytes:
 def _in_order_of_use(indexes: Columns) -> tuple[Columns, Columns]:
     """The distinct indexes by their first use, and for each row its place among them."""
     if len(indexes) == 1:
-        return indexes, np.zeros(1, np.uint32)
+        return indexes.copy(), np.zeros(1, np.uint32)
     used, first, places = np.unique(indexes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     renamed = np.empty(len(order), np.uint32)

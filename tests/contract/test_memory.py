@@ -1,0 +1,14 @@
+"""The store in RAM keeps the contracts."""
+
+from __future__ import annotations
+
+import pytest
+
+from timerd.adapters.memory import MemoryStore
+from timerd.testing.contracts import LettersContract, RegistersContract, RowsContract, SettleContract
+
+
+class TestMemoryStore(RowsContract, SettleContract, RegistersContract, LettersContract):
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()

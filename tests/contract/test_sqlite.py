@@ -1,0 +1,28 @@
+"""The SQLite store keeps the contracts: for rows of today, and for rows that lie in day-wide groups first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from timerd.adapters.sqlite.store import SqliteStore
+from timerd.testing.contracts import LettersContract, RegistersContract, RowsContract, SettleContract
+from timerd.testing.contracts.build import START_MS
+
+
+class TestSqliteStore(RowsContract, SettleContract, RegistersContract, LettersContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
+        store = SqliteStore(tmp_path / "data", lambda: START_MS, "normal")
+        yield store
+        await store.close()
+
+
+class TestSqliteStoreFarAhead(RowsContract):
+    @pytest.fixture
+    async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
+        store = SqliteStore(tmp_path / "data", lambda: START_MS - 10 * 86_400_000, "normal")
+        yield store
+        await store.close()
