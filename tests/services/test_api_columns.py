@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
 from collections.abc import AsyncIterator
+from hashlib import blake2b
+from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.services.api_rig import NOW_MS, Rig, running
 from timerd.model.identity import encode_id
+from timerd.services.slices import INLINE_HASH_BYTES, SLICE_ITEMS, hash_of
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 
@@ -123,3 +127,34 @@ async def test_other_content_is_another_message(rig: Rig, other: wire.TaskColumn
         await rig.stub.ScheduleBatch(request(columns))
     first, again, changed = (tasks.prefix for tasks in rig.verbs.scheduled)
     assert first == again != changed
+
+
+async def test_large_messages_leave_the_loop_to_others(rig: Rig) -> None:
+    """While ten thousand items, ids or megabytes are worked on, the loop turns many times."""
+    turns, stop = 0, False
+
+    async def count() -> None:
+        nonlocal turns
+        while not stop:
+            turns += 1
+            await asyncio.sleep(0)
+
+    items = [wire.TaskItem(fire_time=Timestamp(seconds=1), template=task_wire.TaskTemplate(queue="q"))] * 5_000
+    batch = wire.ScheduleBatchRequest(items=wire.TaskItems(items=items))
+    counting = asyncio.create_task(count())
+    mutations = rig.api.verbs()
+    reply: Any = await mutations["ScheduleBatch"](batch)
+    after_items, turns = turns, 0
+    cancel = wire.CancelBatchRequest(task_ids=[result.task_id for result in reply.results])
+    await mutations["CancelBatch"](cancel)
+    after_ids, stop = turns, True
+    await counting
+    assert len(reply.results) == 5_000
+    assert after_items >= 2 * (5_000 // SLICE_ITEMS)
+    assert after_ids >= 5_000 // SLICE_ITEMS
+
+
+@pytest.mark.parametrize("size_bytes", [10, INLINE_HASH_BYTES + 10])
+async def test_small_and_large_content_is_hashed_the_same_way(size_bytes: int) -> None:
+    head, rest = b"head", bytes(size_bytes)
+    assert await hash_of(head, rest) == blake2b(head + rest, digest_size=32).digest()

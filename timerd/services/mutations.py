@@ -3,11 +3,12 @@ these: a unary call is a batch of one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid, NotFound, TimerdError
+from timerd.model.identity import TaskId
 from timerd.model.task import MAX_BATCH_TASKS
 from timerd.services.due_times import clock_of
 from timerd.services.fields import at_most, limit_count, namespace_of, request_id_of
@@ -23,6 +24,7 @@ from timerd.services.replies import (
     timestamp,
 )
 from timerd.services.requests import draft_of_batch, draft_of_one
+from timerd.services.slices import in_slices
 from timerd.services.targets import genuine, stored_id, task_of, task_of_id
 from timerd.services.verbs import CancelAnswer, StoredTasks, Verbs
 from timerd.v1 import task_pb2 as task_wire
@@ -40,16 +42,16 @@ class Mutations:
         self._payload_limit_bytes = config.payload_limit_bytes
 
     async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
-        draft = draft_of_one(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        draft = await draft_of_one(request, self._verbs.now_ms(), self._payload_limit_bytes)
         stored = await self._verbs.schedule(draft.tasks)
         return schedule_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
 
     async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
-        draft = draft_of_batch(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        draft = await draft_of_batch(request, self._verbs.now_ms(), self._payload_limit_bytes)
         if not len(draft.tasks.rows):
-            return batch_reply(draft, NOTHING_STORED, {})
+            return await batch_reply(draft, NOTHING_STORED, {})
         stored = await self._verbs.schedule(draft.tasks)
-        return batch_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
+        return await batch_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
 
     async def _kept_fire_ms(self, namespace: str, stored: StoredTasks) -> Mapping[int, int]:
         """When the tasks fire that have the keys asked for; what cannot be read stays unsaid: the outcome stands."""
@@ -74,11 +76,14 @@ class Mutations:
         """Ids that cannot be of this namespace cost the engine nothing."""
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
-        tasks = [genuine(self._verbs.secret, namespace, text) for text in request.task_ids]
+        tasks = await self._genuine(namespace, request.task_ids)
         known = [task for task in tasks if task is not None]
         answers = iter(await self._verbs.cancel(namespace, request_id, known) if known else ())
         outcomes = [_outcome(CancelAnswer.NOT_FOUND if task is None else next(answers)) for task in tasks]
         return wire.CancelBatchResponse(outcomes=outcomes)
+
+    async def _genuine(self, namespace: str, texts: Sequence[str]) -> list[TaskId | None]:
+        return [genuine(self._verbs.secret, namespace, text) async for _, text in in_slices(texts)]
 
     async def reschedule(self, request: wire.RescheduleRequest) -> wire.RescheduleResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
@@ -119,7 +124,7 @@ class Mutations:
 
     async def _redrive_ids(self, namespace: str, request_id: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
-        tasks = [genuine(self._verbs.secret, namespace, text) for text in request.task_ids]
+        tasks = await self._genuine(namespace, request.task_ids)
         known = [task for task in tasks if task is not None]
         answers = iter(await self._verbs.redrive(namespace, request_id, known) if known else ())
         alive = [task is not None and next(answers) for task in tasks]

@@ -21,6 +21,7 @@ from timerd.model.task import RetryPolicy, Template
 from timerd.ports import DeadLetter
 from timerd.services.placed_ids import PlacedIds
 from timerd.services.requests import Draft
+from timerd.services.slices import in_slices
 from timerd.services.status import problem_of
 from timerd.services.verbs import State, StoredTasks, TaskView
 from timerd.v1 import task_pb2 as task_wire
@@ -62,10 +63,10 @@ def schedule_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int,
     return wire.ScheduleResponse(task_id=str(stored.task_ids[0]), fire_time=timestamp(fire_at_ms), outcome=STORED)
 
 
-def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> wire.ScheduleBatchResponse:
+async def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> wire.ScheduleBatchResponse:
     count = len(stored.task_ids) - len(stored.kept) - len(stored.refused)
     if not draft.as_columns or draft.problems or stored.refused or stored.kept:
-        return wire.ScheduleBatchResponse(stored=count, results=_results(draft, stored, kept_fire_ms))
+        return wire.ScheduleBatchResponse(stored=count, results=await _results(draft, stored, kept_fire_ms))
     reply = wire.ScheduleBatchResponse(stored=count, placement=placement(draft, stored.task_ids))
     if draft.gave_delays:
         reply.fire_at_ms.extend(draft.tasks.rows.columns["fire_at_ms"].tolist())
@@ -97,12 +98,12 @@ def _positions(task_ids: Sequence[TaskId]) -> npt.NDArray[np.int64]:
     return np.array([task.position_ms for task in task_ids], np.int64)
 
 
-def _results(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> list[wire.ItemResult]:
+async def _results(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> list[wire.ItemResult]:
     """One per item, in the order of the request."""
     columns = draft.tasks.rows.columns
     results = [_not_stored(index, problem) for index, problem in draft.problems.items()]
-    places = zip(columns["index"].tolist(), columns["fire_at_ms"].tolist(), strict=True)
-    for row, (index, fire_at_ms) in enumerate(places):
+    places = list(zip(columns["index"].tolist(), columns["fire_at_ms"].tolist(), strict=True))
+    async for row, (index, fire_at_ms) in in_slices(places):
         if row in stored.refused:
             results.append(_not_stored(index, key_taken(stored.refused[row])))
         elif row in stored.kept:

@@ -18,6 +18,7 @@ from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Template
 from timerd.services.due_times import DueClock, check_delay, check_fire_at, clock_of, shown
 from timerd.services.fields import key_of, limit_count, namespace_of, quoted, request_id_of
+from timerd.services.slices import hash_of, in_slices
 from timerd.services.templates import Common, common_of
 from timerd.services.verbs import Conflict, NewTasks
 from timerd.v1 import timer_service_pb2 as wire
@@ -67,7 +68,7 @@ def rules_for(
     return Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES))
 
 
-def draft_of_one(request: wire.ScheduleRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+async def draft_of_one(request: wire.ScheduleRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
     """The unary form; its one mistake is raised."""
     namespace = namespace_of(request.namespace)
     common = common_of(namespace, request.template, "template.")
@@ -75,24 +76,24 @@ def draft_of_one(request: wire.ScheduleRequest, now_ms: int, payload_limit_bytes
     gathered = Gathered(rules)
     fire_at_ms = rules.clock.fire_at_ms(request, request.WhichOneof("due"))
     gathered.add(0, fire_at_ms, request.payload, common, request.key, "")
-    return Draft(gathered.tasks(namespace, _prefix(namespace, request)))
+    return Draft(gathered.tasks(namespace, await _prefix(namespace, request)))
 
 
-def draft_of_batch(request: wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+async def draft_of_batch(request: wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
     """Raises what is wrong with the message as a whole; what is wrong with one task stands in `problems`."""
     namespace = namespace_of(request.namespace)
     rules = rules_for(request, now_ms, payload_limit_bytes)
     which = request.WhichOneof("tasks")
     if which == "columns":
-        return _draft_of_columns(request, namespace, rules)
+        return await _draft_of_columns(request, namespace, rules)
     if which == "items":
-        return _draft_of_items(request, namespace, rules)
+        return await _draft_of_items(request, namespace, rules)
     raise Invalid("The message holds no tasks: fill `columns` or `items`.", "items")
 
 
-def _prefix(namespace: str, request: wire.ScheduleRequest | wire.ScheduleBatchRequest) -> bytes:
-    canonical = request.SerializeToString(deterministic=True) if request.request_id else b""
-    return message_prefix(namespace, request_id_of(request.request_id), canonical)
+async def _prefix(namespace: str, request: wire.ScheduleRequest | wire.ScheduleBatchRequest) -> bytes:
+    content = await hash_of(request.SerializeToString(deterministic=True)) if request.request_id else b""
+    return message_prefix(namespace, request_id_of(request.request_id), content)
 
 
 # --- items ---------------------------------------------------------------------------------------------------------
@@ -137,18 +138,18 @@ class Gathered:
         return NewTasks(namespace, prefix, rows, self.keys)
 
 
-def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
+async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     items = request.items.items
     limit_count(len(items), MAX_BATCH_TASKS, "tasks", "items")
     common = common_of(namespace, request.template, "template.") if request.HasField("template") else None
     gathered = Gathered(rules)
     problems: dict[int, NotStored] = {}
-    for index, item in enumerate(items):
+    async for index, item in in_slices(items):
         try:
             _add_item(gathered, index, item, namespace, common)
         except Invalid as error:
             problems[index] = error
-    return Draft(gathered.tasks(namespace, _prefix(namespace, request)), problems)
+    return Draft(gathered.tasks(namespace, await _prefix(namespace, request)), problems)
 
 
 def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: str, common: Common | None) -> None:
@@ -167,7 +168,7 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
 # --- columns -------------------------------------------------------------------------------------------------------
 
 
-def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
+async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     columns = request.columns
     common = common_of(namespace, request.template, "template.")
     asked = _asked(columns)
@@ -176,7 +177,7 @@ def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules:
     given = np.array(columns.payload_lengths[:], np.int64)
     lengths = _lengths(given, len(asked), len(payloads))
     fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
-    prefix = _columns_prefix(namespace, request, asked, given, payloads)
+    prefix = await _columns_prefix(namespace, request, asked, given, payloads)
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
     if problems:
@@ -219,18 +220,18 @@ def _rows(fire_at: Int64s, lengths: Int64s) -> npt.NDArray[np.void]:
     return rows
 
 
-def _columns_prefix(
+async def _columns_prefix(
     namespace: str, request: wire.ScheduleBatchRequest, asked: Int64s, lengths: Int64s, payloads: bytes
 ) -> bytes:
     """As `_prefix`, from the arrays at hand: writing a large message a second time costs as much as hashing it."""
     if not request.request_id:
-        return _prefix(namespace, request)
+        return await _prefix(namespace, request)
     head = wire.ScheduleBatchRequest(
         namespace=request.namespace, request_time=request.request_time, template=request.template
     ).SerializeToString(deterministic=True)
     sizes = _SIZES.pack(len(head), len(asked), len(lengths), 1 if request.columns.fire_at_ms else 2)
-    canonical = b"".join((sizes, head, asked.tobytes(), lengths.tobytes(), payloads))
-    return message_prefix(namespace, request_id_of(request.request_id), canonical)
+    content = await hash_of(sizes, head, asked.tobytes(), lengths.tobytes(), payloads)
+    return message_prefix(namespace, request_id_of(request.request_id), content)
 
 
 def _column_problems(
