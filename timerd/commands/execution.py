@@ -47,6 +47,8 @@ async def execute(command: str, delivery: Delivery, *, keep_stdout_clean: bool) 
         return await process.wait(), tail
     except asyncio.CancelledError:
         _kill(process)
+        # Killed, so this ends at once; without it the pipes would stay open.
+        await process.communicate()
         raise
 
 

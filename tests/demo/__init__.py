@@ -1,0 +1,1 @@
+"""The demo judges itself: so its judge is tested on logs that were made up, each with one thing wrong."""
