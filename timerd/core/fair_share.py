@@ -37,7 +37,7 @@ class FairShare:
         aside = self._aside.get(worker)
         if aside is not None:
             aside[queue] = min(MAX_CREDIT, aside.get(queue, 0) + tasks)
-        elif tasks > 0:
+        else:
             self._put(worker, queue, tasks)
 
     def block(self, worker: int) -> None:

@@ -281,7 +281,7 @@ class PartitionMachine:
         self.inserted = rows
         if self.control is None or self._changing is not None:
             return []
-        value = replace(self.control, finished=True, inserted=rows, counts=self._counts())
+        value = replace(self.control, finished=True, inserted=rows, counts=self._counts(self.partition.end_ms))
         return self._change(value)
 
     def verifiable_ms(self) -> int:
@@ -383,7 +383,8 @@ class PartitionMachine:
         if idle:
             return self._read_page()
         self.floor_ms = max(self.floor_ms, verified)
-        return self._change(control.with_mark(closing, max(verified, control.verified_ms), self._counts()))
+        verified = max(verified, control.verified_ms)
+        return self._change(control.with_mark(closing, verified, self._counts(verified)))
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
@@ -397,8 +398,9 @@ class PartitionMachine:
         self._flagging = True
         return [FlagFinishing(self.partition)]
 
-    def _counts(self) -> tuple[tuple[int, int], ...]:
-        return tuple(sorted((int(outcome), n) for outcome, n in self.log.counts.items()))
+    def _counts(self, verified_ms: int) -> tuple[tuple[int, int], ...]:
+        counts = self.log.counts_below(verified_ms)
+        return tuple(sorted((int(outcome), n) for outcome, n in counts.items()))
 
     def _ask_moves(self) -> Effects:
         digests = list(dict.fromkeys(key.digest for key in self.rows.aside))

@@ -139,6 +139,10 @@ class SettleLog:
         for key in [key for key in self.carries if key.position_ms < verified_ms]:
             del self.carries[key]
 
+    def counts_below(self, verified_ms: int) -> Counter[int]:
+        """Exactly the rows below `verified`: what the control row keeps, so that a new holder counts each row once."""
+        return self.counts + self.settled.counts_below(verified_ms)
+
     def totals(self) -> Counter[int]:
         """Outcome -> how many rows of the partition ended so."""
         return self.counts + self.settled.counts()

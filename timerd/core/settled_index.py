@@ -92,6 +92,11 @@ class SettledIndex:
     def counts(self) -> Counter[int]:
         return _count(self._chunks) + Counter(int(o) for o in self._fresh.values())
 
+    def counts_below(self, position_ms: int) -> Counter[int]:
+        """Of the records alone: what has no record yet is not below `verified`."""
+        early = [c.entries[c.entries["position_ms"] < position_ms] for c in self._chunks]
+        return _count_entries(early)
+
     def keys_with(self, outcome: Outcome) -> set[RowKey]:
         found = {k for k, o in self._fresh.items() if o is outcome}
         for chunk in self._chunks:
@@ -157,8 +162,12 @@ def _as_entries(rows: RowGroup) -> Entries:
 
 
 def _count(chunks: list[Chunk]) -> Counter[int]:
+    return _count_entries([c.entries for c in chunks])
+
+
+def _count_entries(parts: list[Entries]) -> Counter[int]:
     total: Counter[int] = Counter()
-    for chunk in chunks:
-        outcomes, numbers = np.unique(chunk.entries["outcome"], return_counts=True)
+    for entries in parts:
+        outcomes, numbers = np.unique(entries["outcome"], return_counts=True)
         total.update(dict(zip(outcomes.tolist(), numbers.tolist(), strict=True)))
     return total
