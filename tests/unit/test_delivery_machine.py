@@ -178,6 +178,25 @@ def test_resume_takes_over_from_a_stream_that_seems_alive(machine: DeliveryMachi
     machine.check()
 
 
+def test_an_extension_on_another_stream_saves_what_a_broken_one_held(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(2)))
+    machine.broken(1, NOW_MS)
+    assert machine.extend(2, tokens[:64], NOW_MS + 10).lost == []
+    settled, _ = machine.tick(NOW_MS + GRACE_MS)
+    assert [a.key.digest[-1] for a in settled.again] == [1]
+    machine.check()
+
+
+def test_rows_of_one_batch_are_looked_at_as_their_own_leases_end(machine: DeliveryMachine) -> None:
+    tokens = send(machine, taken_of(range(3)))
+    machine.extend(1, tokens[64:128], NOW_MS + 1_000)
+    machine.extend(1, tokens[128:], NOW_MS + 2_000)
+    ends = []
+    while (wake_ms := machine.next_wake_ms()) is not None:
+        ends.append((wake_ms - NOW_MS, len(machine.tick(wake_ms)[0].again)))
+    assert ends == [(5_000, 1), (6_000, 1), (7_000, 1)]
+
+
 def test_resume_loses_what_another_worker_has(machine: DeliveryMachine) -> None:
     old = tokens_of(taken_of([1]))
     send(machine, taken_of([1], version=1), worker=2)

@@ -102,7 +102,9 @@ class LoopAlarm:
 
     def set(self, at_ms: float) -> None:
         self.close()
-        self._timer = self._loop.call_later(max(0.0, at_ms - self._now_ms()) / 1000, self._rang)
+        # A hundredth of a millisecond, because the loop may be that early by its own clock.
+        wait_ms = max(0.0, at_ms - self._now_ms()) + 0.01
+        self._timer = self._loop.call_later(wait_ms / 1000, self._rang)
 
     def close(self) -> None:
         if self._timer:
