@@ -142,7 +142,7 @@ async def test_a_unary_call_that_has_begun_is_carried_through() -> None:
         call.cancel()
         await asyncio.wait([waiting])
         go.set()
-        await rig.api.finished()
+        await rig.api.finished(10_000)
         assert len(rig.verbs.views) == 1
 
 

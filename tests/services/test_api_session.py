@@ -198,7 +198,7 @@ async def test_what_has_begun_is_carried_through_when_the_client_hangs_up() -> N
         await rig.channel.close()
         go.set()
         await done.wait()
-        await rig.api.finished()
+        await rig.api.finished(10_000)
         assert len(rig.verbs.views) == 1
 
 

@@ -83,10 +83,12 @@ class TimerApi:
         for session in self._sessions:
             session.stop()
 
-    async def finished(self) -> None:
-        """Until all that has begun is answered."""
-        while self._running:
-            await asyncio.wait(set(self._running))
+    async def finished(self, grace_ms: int) -> None:
+        """Until all that has begun is answered; what is not within the grace is given up: its outcome is unknown."""
+        if self._running:
+            _, late = await asyncio.wait(set(self._running), timeout=grace_ms / 1000)
+            for task in late:
+                task.cancel()
 
     def _unary(self, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
         async def handle(received: Received[Any], context: Context) -> Message:

@@ -70,7 +70,7 @@ class ApiServer:
         await self._health.enter_graceful_shutdown()
         self._api.drain()
         await self._server.stop(grace_ms / 1000)
-        await self._api.finished()
+        await self._api.finished(grace_ms)
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:
