@@ -8,6 +8,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+import timerd
 from tests.services.api_rig import NOW_MS, Rig, running, template_of
 from timerd.model.identity import is_genuine, parse_task_id
 from timerd.model.task import RetryPolicy
@@ -254,6 +255,7 @@ async def test_redrive_by_range_stops_at_its_limit(rig: Rig) -> None:
 
 async def test_server_info(rig: Rig) -> None:
     info = await rig.stub.GetServerInfo(wire.GetServerInfoRequest())
+    assert info.version == timerd.__version__
     assert (info.durability, info.in_flight, info.workers, info.clock_trusted) == ("fsync", 6, 2, True)
     assert (info.ledger.inserted, info.ledger.unexplained, list(info.lateness_counts)) == (7, -1, [3, 4])
     assert info.uptime.seconds == 90

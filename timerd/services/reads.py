@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from typing import NamedTuple
 
-import timerd
 from timerd.config import MIB, ServerConfig
 from timerd.model.identity import TASK_ID_BYTES
 from timerd.ports import DeadLetter
@@ -100,7 +100,7 @@ def dead_after(letter: DeadLetter) -> bytes:
 
 def server_info(facts: EngineFacts, delivery: DeliveryFacts) -> wire.GetServerInfoResponse:
     return wire.GetServerInfoResponse(
-        version=timerd.__version__,
+        version=version("timerd"),
         durability=facts.durability,
         store=facts.store,
         engine_time=timestamp(int(facts.engine_ms)),
