@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import random
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
@@ -38,6 +39,7 @@ class FakeTimers:
         self.refusals: deque[Any] = deque()
         # Results for single items of the next message.
         self.item_results: dict[int, pb.ItemResult] = {}
+        self.chaos: random.Random | None = None
         self.refuses_sessions: grpc.StatusCode | None = None
         self.gate = asyncio.Event()
         self.gate.set()
@@ -67,12 +69,18 @@ class FakeTimers:
             self.received.append(data)
             await self._tell()
             await self.gate.wait()
+            await self._maybe_break(context)
             response = self._answer(pb.SessionRequest.FromString(data))
             await self._tell()
+            await self._maybe_break(context)
             if self.break_after_storing:
                 self.break_after_storing -= 1
                 await context.abort(grpc.StatusCode.UNAVAILABLE, "the cable was cut")
             yield response
+
+    async def _maybe_break(self, context: Context) -> None:
+        if self.chaos is not None and self.chaos.random() < 0.15:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the cable was cut")
 
     def _answer(self, request: pb.SessionRequest) -> pb.SessionResponse:
         if self.refusals:
@@ -171,6 +179,8 @@ class FakeWork:
         self.credit.clear()
         for stream in self._streams:
             stream.put_nowait(code)
+        # What comes in on them from here on counts for nothing.
+        self._streams.clear()
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with self._changed:
@@ -191,10 +201,13 @@ class FakeWork:
                 yield response
         finally:
             reader.cancel()
-            self._streams.remove(out)
+            if out in self._streams:
+                self._streams.remove(out)
 
     async def _read(self, requests: AsyncIterator[wk.WorkRequest], out: asyncio.Queue[Any]) -> None:
         async for request in requests:
+            if out not in self._streams:
+                return
             getattr(self, f"_on_{request.WhichOneof('request')}")(request, out)
             async with self._changed:
                 self._changed.notify_all()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -140,3 +141,15 @@ async def test_a_message_larger_than_the_window_goes_alone(client: Client, serve
     server.timers.window = pb.SessionWindow(max_unanswered_requests=8, max_unanswered_bytes=100)
     calls = [client.schedule("q", bytes(5000), at=SOON, request_id=f"r{n}") for n in range(3)]
     assert len(await asyncio.gather(*calls)) == 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_breaks_each_task_is_stored_once(client: Client, server: FakeServer, seed: int) -> None:
+    server.timers.chaos = random.Random(seed)
+    singles = [client.schedule("q", f"s{n}", delay=n, request_id=f"r{n}" if n % 7 == 0 else None) for n in range(150)]
+    many = asyncio.create_task(client.schedule_many("q", [(f"m{n}", SOON) for n in range(9000)]))
+    stored = [*await asyncio.gather(*singles), *await many]
+    expected = [f"s{n}".encode() for n in range(150)] + [f"m{n}".encode() for n in range(9000)]
+    assert sorted(server.timers.payloads) == sorted(expected)
+    assert len({task.id for task in stored}) == len(expected)
+    assert server.timers.sessions > 1

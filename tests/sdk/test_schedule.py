@@ -199,3 +199,26 @@ async def test_a_closed_client_fails_what_still_waits(server: FakeServer) -> Non
     with pytest.raises(TimerdError, match="outcome is unknown"):
         await waiting
     server.timers.gate.set()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"labels": {"a": 1}}, {"labels": {"a": ["b"]}}, {"delay": 1e15}, {"key": 5}, {"request_id": 5}]
+)
+async def test_values_of_a_wrong_type_are_refused_and_nobody_hangs(
+    client: Client, server: FakeServer, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidTask):
+        await client.schedule("q", b"x", **{"delay": 1, **wrong})  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match="is text"):
+        await client.cancel(5)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTask, match="cannot be sent"):
+        await client.cancel_many([5])  # type: ignore[list-item]
+    assert (await client.schedule("q", b"x", delay=1)).id
+
+
+async def test_an_overload_that_outlasts_the_timeout_is_told_at_once(client: Client, server: FakeServer) -> None:
+    long = task_pb2.Problem(code=8, message="Quota used up.", reason="QUOTA", retry_after_ms=3_600_000)
+    server.timers.refusals.append(long)
+    with pytest.raises(Overloaded) as refused:
+        await client.schedule("q", "x", at=SOON)
+    assert refused.value.retry_after == 3600

@@ -236,3 +236,40 @@ async def test_a_signal_stops_gracefully(server: FakeServer) -> None:
     out, err = await asyncio.wait_for(worker.communicate(), 20)
     assert (worker.returncode, out, err) == (0, b"ended\nleft\n", b"")
     assert server.work.tokens(ACK) == [token_of(0)]
+
+
+async def test_whatever_breaks_each_delivery_is_handled_once_and_settled(server: FakeServer) -> None:
+    worker, handled = Worker(server.target), list[bytes]()
+
+    @worker.on("q", concurrency=7)
+    async def one(delivery: Delivery) -> None:
+        handled.append(delivery.payload)
+        await asyncio.sleep(0.001)
+
+    @worker.on_batch("b", max_size=20)
+    async def many(deliveries: list[Delivery]) -> None:
+        handled.extend(delivery.payload for delivery in deliveries)
+        await asyncio.sleep(0.001)
+
+    async with running(worker):
+        for number in range(300):
+            server.work.put(deliver_of("q", [str(number).encode()], first=number))
+        for number in range(1000, 3000, 20):
+            server.work.put(deliver_of("b", [str(task).encode() for task in range(number, number + 20)], first=number))
+        for goal in (200, 700, 1500):
+            await server.work.until(lambda goal=goal: len(set(server.work.tokens(ACK))) >= goal)  # type: ignore[misc]
+            server.work.break_streams()
+        await server.work.until(lambda: len(set(server.work.tokens(ACK))) == 2300)
+    assert sorted(handled, key=int) == [str(number).encode() for number in [*range(300), *range(1000, 3000)]]
+    assert len(server.work.opens) == 4
+
+
+async def test_a_silent_stream_that_swallows_settlements_is_given_up(server: FakeServer) -> None:
+    server.work.confirms = False
+    patient = Patient(server, lease=0.1)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await server.work.until(lambda: len(server.work.opens) == 2)
+        server.work.confirms = True
+    assert set(server.work.tokens()) == {token_of(0)}

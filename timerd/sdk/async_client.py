@@ -8,7 +8,7 @@ from datetime import datetime
 
 from timerd.sdk.batches import MAX_TASKS
 from timerd.sdk.bulk import Bulk, BulkItem, Progress
-from timerd.sdk.coalescing import CancelGroup, ScheduleGroup
+from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, submit_group
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import one_target, set_target
 from timerd.sdk.lookups import Lookups
@@ -70,13 +70,8 @@ class Client(Lookups):
             task = group.expect()
         else:
             task = group.add(body, due)
-        self._send_alone(group)
+        submit_group(self._session, group)
         return await task
-
-    def _send_alone(self, group: ScheduleGroup | CancelGroup) -> None:
-        request = self._session.new_request()
-        group.write(request)
-        self._session.submit(request, group.finish)
 
     async def schedule_many(
         self,
@@ -122,7 +117,7 @@ class Client(Lookups):
         for start in range(0, len(ids), MAX_TASKS):
             group = CancelGroup(self._namespace)
             waiting = [group.add(task_id) for task_id in ids[start : start + MAX_TASKS]]
-            self._send_alone(group)
+            submit_group(self._session, group)
             outcomes += await asyncio.gather(*waiting)
         return outcomes
 

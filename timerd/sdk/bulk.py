@@ -12,7 +12,7 @@ from datetime import datetime
 
 from timerd.sdk.answers import FailedTasks
 from timerd.sdk.batches import Batch, invalid_item
-from timerd.sdk.errors import InvalidTask, TimerdError
+from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, Session
 from timerd.sdk.templates import Template, payload_bytes
@@ -97,6 +97,8 @@ class Bulk:
                 await asyncio.sleep(0)
         except InvalidTask as wrong:
             self._error = self._error or wrong
+        except (TypeError, ValueError) as wrong:
+            self._error = self._error or not_sendable(wrong)
         while self._under_way:
             self._all_answered.clear()
             await self._all_answered.wait()

@@ -13,9 +13,9 @@ from copy import copy
 from typing import Protocol, TypeVar
 
 from timerd.sdk.batches import MAX_TASKS, Batch
-from timerd.sdk.errors import TimerdError
+from timerd.sdk.errors import TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
-from timerd.sdk.session import Answer, Session
+from timerd.sdk.session import Answer, OnAnswer, Session
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due
 from timerd.sdk.values import CancelOutcome, Task
@@ -72,8 +72,6 @@ class Coalescer:
 
     def _send(self, key: Hashable) -> None:
         group, opened_s = self._open.pop(key)
-        request = self._session.new_request()
-        group.write(request)
         self._under_way += 1
 
         def on_answer(answer: Answer) -> None:
@@ -81,7 +79,19 @@ class Coalescer:
             self._flush_later()
             group.finish(answer)
 
-        self._session.submit(request, on_answer, asyncio.get_running_loop().time() - opened_s)
+        submit_group(self._session, group, on_answer, asyncio.get_running_loop().time() - opened_s)
+
+
+def submit_group(session: Session, group: Group, on_answer: OnAnswer | None = None, waited_s: float = 0.0) -> None:
+    """Whoever waits in the group gets an answer, also where the group cannot even be written."""
+    answer_to = on_answer or group.finish
+    request = session.new_request()
+    try:
+        group.write(request)
+    except (TypeError, ValueError) as wrong:
+        answer_to(not_sendable(wrong))
+        return
+    session.submit(request, answer_to, waited_s)
 
 
 class ScheduleGroup:

@@ -174,6 +174,18 @@ def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, targe
     )
 
 
+def closed(uncertain: bool) -> TimerdError:
+    """For calls that the end of their client cuts short."""
+    if uncertain:
+        return OutcomeUnknown("The client was closed before the answer came: the outcome is unknown.", code="CANCELLED")
+    return TimerdError("The client was closed; nothing was sent.", code="CANCELLED", reason="NOT_SENT")
+
+
+def not_sendable(wrong: Exception) -> InvalidTask:
+    """A value of the wrong type or out of its range, as protobuf says it."""
+    return InvalidTask(f"The request cannot be sent: {wrong}.", reason="INVALID")
+
+
 def _text(value: str | bytes | None) -> str:
     if value is None:
         return ""

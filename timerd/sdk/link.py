@@ -72,9 +72,12 @@ class Link:
         await channel.close()
 
 
-def one_target(task_id: str | None, key: str | None) -> None:
+def one_target(task_id: object, key: object) -> None:
     if (task_id is None) == (key is None):
         raise InvalidTask("Give either a task id or a `key`.", reason="INVALID", field="task_id")
+    if not isinstance(task_id or key or "", str):
+        given = task_id if key is None else key
+        raise InvalidTask(f"A task id or a key is text, not {given!r}.", reason="INVALID", field="task_id")
 
 
 def set_target(

@@ -15,7 +15,15 @@ from dataclasses import dataclass
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.duplex import Duplex, StreamCall
-from timerd.sdk.errors import TimerdError, Unavailable, error_of_problem, is_hopeless, is_retryable, timed_out
+from timerd.sdk.errors import (
+    TimerdError,
+    Unavailable,
+    closed,
+    error_of_problem,
+    is_hopeless,
+    is_retryable,
+    timed_out,
+)
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -94,9 +102,9 @@ class Session:
         if self._runner is not None:
             self._runner.cancel()
             await asyncio.gather(self._runner, return_exceptions=True)
-        self._requeue_unanswered(Unavailable("The client was closed before the answer came."))
         for message in list(self._open.values()):
-            self._give_up(message)
+            uncertain = message.uncertain or message.sequence in self._unanswered
+            self._finish(message, closed(uncertain))
 
     async def _run(self) -> None:
         while True:
@@ -147,8 +155,11 @@ class Session:
     def _rest(self, message: _Message, refusal: TimerdError) -> None:
         message.uncertain = message.uncertain or not refusal.reason
         message.last_error = refusal
-        wait_s = max(refusal.retry_after or 0.0, message.backoff.next_s())
-        asyncio.get_running_loop().call_later(wait_s, self._wake, message)
+        wait_s, loop = max(refusal.retry_after or 0.0, message.backoff.next_s()), asyncio.get_running_loop()
+        if loop.time() + wait_s < message.timer.when():
+            loop.call_later(wait_s, self._wake, message)
+        else:
+            self._give_up(message)
 
     def _wake(self, message: _Message) -> None:
         if not message.done:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from timerd.sdk.errors import InvalidTask
+from timerd.sdk.errors import InvalidTask, not_sendable
 from timerd.sdk.times import instant_ms, timestamp_of_ms
 from timerd.sdk.values import ConflictPolicy, Item, RetryPolicy
 from timerd.v1 import task_pb2
@@ -30,8 +30,10 @@ class Template(NamedTuple):
     def to_proto(self) -> task_pb2.TaskTemplate:
         try:
             return self._to_proto()
+        except InvalidTask:
+            raise
         except (TypeError, ValueError) as wrong:
-            raise InvalidTask(f"The task cannot be sent: {wrong}.", reason="INVALID") from None
+            raise not_sendable(wrong) from None
 
     def _to_proto(self) -> task_pb2.TaskTemplate:
         template = task_pb2.TaskTemplate(
@@ -52,7 +54,7 @@ class Template(NamedTuple):
 
     def with_item(self, item: Item) -> Template:
         """The template of one item that differs from the rest."""
-        given = {
+        given: dict[str, Any] = {
             "labels": labels_tuple(item.labels) if item.labels is not None else None,
             "content_type": item.content_type,
             "priority": item.priority,
@@ -89,7 +91,11 @@ def make_template(
 
 
 def labels_tuple(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted(labels.items())) if labels else ()
+    if not labels:
+        return ()
+    if not all(isinstance(text, str) for pair in labels.items() for text in pair):
+        raise InvalidTask(f"Labels are text with text as values, not {labels!r}.", reason="INVALID", field="labels")
+    return tuple(sorted(labels.items()))
 
 
 def optional_ms(moment: datetime | None, field: str) -> int | None:
@@ -106,7 +112,7 @@ def policy_of(policy: ConflictPolicy | str) -> ConflictPolicy:
     return known
 
 
-def payload_bytes(payload: bytes | str) -> bytes:
+def payload_bytes(payload: object) -> bytes:
     if isinstance(payload, bytes):
         return payload
     if isinstance(payload, str):

@@ -17,6 +17,7 @@ from timerd.sdk.errors import InvalidTask
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Span = timedelta | float | int
+_LONGEST_MICROS = 10_000 * 365 * 86_400 * 1_000_000
 _HOW_TO_WRITE_IT = (
     "Write for example `datetime.now(timezone.utc) + timedelta(minutes=5)`, or "
     '`datetime(2030, 1, 1, 9, 0, tzinfo=ZoneInfo("Europe/Berlin"))`.'
@@ -56,14 +57,14 @@ def span_ms(span: Span, field: str = "delay") -> int:
         micros = round((span.total_seconds() if isinstance(span, timedelta) else span) * 1e6)
     except (TypeError, ValueError, OverflowError):
         raise _bad_span(span, field) from None
-    if micros < 0:
+    if not 0 <= micros <= _LONGEST_MICROS:
         raise _bad_span(span, field)
     return -(-micros // 1000)
 
 
 def _bad_span(span: object, field: str) -> InvalidTask:
     return InvalidTask(
-        f"`{field}` must be a timedelta or a number of seconds, 0 or more, not {span!r}. "
+        f"`{field}` must be a timedelta or a number of seconds, 0 or more and below 10,000 years, not {span!r}. "
         "Write for example `timedelta(minutes=5)` or `300`.",
         reason="INVALID",
         field=field,

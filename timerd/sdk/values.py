@@ -230,7 +230,7 @@ class TaskInfo:
 
 
 def _moment(task: task_pb2.Task, field: str) -> datetime | None:
-    return datetime_of_ms(ms_of_timestamp(getattr(task, field))) if task.HasField(field) else None  # type: ignore[arg-type]
+    return datetime_of_ms(ms_of_timestamp(getattr(task, field))) if task.HasField(field) else None
 
 
 @dataclass(frozen=True, slots=True)
