@@ -14,9 +14,8 @@ from tests.unit.deliveries import NOW_MS, ids_of, taken_of, tokens_of
 from timerd.model.errors import StoreUnavailable
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.delivery import FIRST_SLICE_TASKS, Delivery
+from timerd.services.delivery import FIRST_SLICE_TASKS, SLICE_BYTES, STREAM_BYTES, Delivery
 from timerd.services.work_service import WorkService
-from timerd.services.work_stream import MAX_QUEUED_BYTES
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub, add_WorkServiceServicer_to_server
 
@@ -315,8 +314,9 @@ async def test_a_slow_reader_delays_nobody_and_costs_bounded_memory(rig: Rig) ->
     quick = await rig.worker(("small", 5))
     assert len((await quick.deliver()).fire_at_ms) == 5
     await rig.settle_down()
-    # The bound, one slice beyond it, and what gRPC itself has taken.
-    assert rig.delivery.in_flight * 100_000 < 3 * MAX_QUEUED_BYTES + FIRST_SLICE_TASKS * 100_000
+    # What gRPC itself has taken comes on top.
+    most_bytes = STREAM_BYTES[1] + SLICE_BYTES + FIRST_SLICE_TASKS * 100_000
+    assert rig.delivery.in_flight * 100_000 < most_bytes + (8 << 20)
     got = 0
     while got < 400:
         got += len((await slow.deliver()).fire_at_ms)
@@ -342,6 +342,39 @@ async def test_a_drain_says_go_away_and_waits_for_what_is_in_hand(rig: Rig) -> N
     await worker.settle(ACK, tokens[64:])
     await asyncio.wait_for(draining, 10)
     assert rig.delivery.in_flight == 0
+
+
+async def test_a_drain_ends_with_its_time(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 10))
+    await worker.deliver()
+    await rig.delivery.drain(1)
+    worker.call.cancel()
+    await rig.settle_down()
+    await rig.advance(GRACE_MS)
+    assert rig.firing.failed == []
+    assert len(rig.delivery.open_deliveries()) == 2
+
+
+async def test_an_error_of_the_engine_costs_a_pause_and_not_the_pump(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = await rig.worker(("mail", 10))
+    with monkeypatch.context() as broken:
+        broken.setattr(rig.firing, "take", lambda *_: 1 / 0)
+        rig.firing.put(taken_of(range(2)))
+        await rig.settle_down()
+    assert "a round of delivery failed" in caplog.text
+    assert len((await worker.deliver()).fire_at_ms) == 2
+
+
+async def test_a_retry_that_could_not_be_stored_is_logged(rig: Rig, caplog: pytest.LogCaptureFixture) -> None:
+    rig.firing.put(taken_of([1], FLAT))
+    worker = await rig.worker(("mail", 2), lease_ms=1_000)
+    await worker.deliver()
+    rig.firing.error = StoreUnavailable("The disk is full: free some space.", "STORE_UNAVAILABLE")
+    await rig.advance(1_100)
+    assert "The disk is full" in caplog.text
 
 
 async def test_late_flags_and_uneven_payloads(rig: Rig) -> None:

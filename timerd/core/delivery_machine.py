@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ MAX_DELIVER_TASKS = 1_000
 # Deliveries from before a restart have no known start: their leases are extended for so long after they were named.
 HELD_MS = 3_600_000
 MAX_HELD = 100_000
+MAX_FORGOTTEN = 100
 FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
 NOT_HELD = (
     "This delivery is not open here any more, so it cannot be rejected; if its task lives, it is delivered again."
@@ -192,8 +194,7 @@ class DeliveryMachine:
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)
-        if self._held:
-            self._held = {i: ms for i, ms in self._held.items() if ms + 2 * HELD_MS > now_ms}
+        self._forget_held(now_ms)
         return out, gone
 
     def next_wake_ms(self) -> int | None:
@@ -279,6 +280,12 @@ class DeliveryMachine:
             out.until[delivery_id] = min(until_ms, first_ms + HELD_MS)
         else:
             out.lost.append(token)
+
+    def _forget_held(self, now_ms: int) -> None:
+        """Named first, forgotten first."""
+        for delivery_id, first_ms in [*islice(self._held.items(), MAX_FORGOTTEN)]:
+            if first_ms + 2 * HELD_MS <= now_ms:
+                del self._held[delivery_id]
 
     def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
         """The grace is over."""

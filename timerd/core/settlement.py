@@ -41,6 +41,11 @@ class Settlement:
     def __bool__(self) -> bool:
         return bool(self.ended or self.again or self.letters or self.late or self.released)
 
+    @property
+    def size(self) -> int:
+        """How many deliveries it speaks of."""
+        return len(self.ended) + len(self.again) + len(self.letters) + len(self.late)
+
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
         self.ended += other.ended

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
+
+import grpc.aio
 
 from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine, OpenDelivery
 from timerd.core.settlement import Action
@@ -32,6 +35,10 @@ TASK_BYTES = 1_024
 MIN_SLICE_TASKS = 32
 FIRST_SLICE_TASKS = 64
 SLICE_BYTES = 2 << 20
+# What all streams may have waiting, and what each may in any case and at most: beyond it nothing more is assigned to
+# the worker, and nothing more is read from it.
+QUEUED_BYTES = 64 << 20
+STREAM_BYTES = (256 << 10, 4 << 20)
 # Beyond so many tasks in one millisecond (5,000/s) new wake-ups wait for the next one.
 EXACT_TASKS_PER_MS = 5
 AFTER_ERROR_MS = 100
@@ -110,9 +117,10 @@ class Delivery:
         self._streams[stream.number] = stream
         self._machine.join(stream.number, namespace, lease_ms)
 
-    def next_stream(self) -> int:
+    def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
+        """A new one; it counts from `join` on."""
         self._next_stream += 1
-        return self._next_stream
+        return WorkStream(context, self._next_stream, self._stream_bytes, self._room)
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         key = self._machine.credit(stream.number, queue, tasks)
@@ -151,7 +159,11 @@ class Delivery:
             self._machine.broken(stream.number, self._clock_ms())
             self.wake()
 
-    def room(self, number: int) -> None:
+    def _stream_bytes(self) -> int:
+        least, most = STREAM_BYTES
+        return max(least, min(most, QUEUED_BYTES // max(1, len(self._streams))))
+
+    def _room(self, number: int) -> None:
         """A slow reader has caught up."""
         if number in self._streams:
             self._machine.unblock(number)
@@ -187,8 +199,7 @@ class Delivery:
         self._now_ms = now_ms
         try:
             self._expire(now_ms)
-            progress = self._send_due(now_ms)
-            self._set_alarm(now_ms, progress)
+            self._set_alarm(now_ms, self._send_due(now_ms))
         except Exception:  # noqa: BLE001 - logged, and tried again
             _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
             asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
@@ -203,18 +214,28 @@ class Delivery:
             self._firing.worked(queue, present=False)
             self._task_bytes.pop(queue, None)
 
-    def _send_due(self, now_ms: int) -> bool:
-        """Visits the queues in turn, a slice each, until the round is used up. True: something was sent."""
+    def _send_due(self, now_ms: int) -> float:
+        """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
         queues = self._machine.turn()
         left = ROUND_TASKS
         slice_tasks = max(MIN_SLICE_TASKS, min(MAX_DELIVER_TASKS, ROUND_TASKS // max(1, len(queues))))
+        next_ms = math.inf
         for queue in queues:
-            due_ms = self._firing.next_due_ms(queue)
-            if due_ms is not None and due_ms <= now_ms:
-                left -= self._send_slice(queue, slice_tasks, now_ms)
+            due_ms = self._due_ms(queue)
+            if due_ms <= now_ms:
                 if left <= 0:
-                    break
-        return left < ROUND_TASKS
+                    return now_ms
+                cost = self._send_slice(queue, slice_tasks, now_ms)
+                left -= cost
+                # What is due but was not given is asked for again a millisecond later.
+                due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
+            next_ms = min(next_ms, due_ms)
+        return next_ms
+
+    def _due_ms(self, queue: QueueKey) -> float:
+        """When the queue may next have something for a worker that wants it."""
+        due_ms = self._firing.next_due_ms(queue) if self._machine.wanted(queue) else None
+        return math.inf if due_ms is None else due_ms
 
     def _send_slice(self, queue: QueueKey, slice_tasks: int, now_ms: int) -> int:
         """Returns what it cost, in tasks."""
@@ -247,19 +268,14 @@ class Delivery:
         self.lateness.sent(now_ms, assignment.taken.rows.columns["position_ms"])
         return sizes
 
-    def _set_alarm(self, now_ms: int, progress: bool) -> None:
-        """For what comes next; what is due already and could not be taken is tried again a millisecond later."""
-        times = [ms for q in self._machine.turn() if (ms := self._firing.next_due_ms(q)) is not None]
-        next_ms = min(times, default=None)
-        if next_ms is not None and next_ms <= now_ms:
-            if progress:
-                self.wake()
-                return
-            next_ms = now_ms + 1
+    def _set_alarm(self, now_ms: int, next_ms: float) -> None:
+        if next_ms <= now_ms:
+            self.wake()
+            return
         wake_ms = self._machine.next_wake_ms()
-        known = [ms for ms in (next_ms, wake_ms) if ms is not None]
-        if known:
-            self._alarm.set(min(known))
+        at_ms = next_ms if wake_ms is None else min(next_ms, wake_ms)
+        if at_ms < math.inf:
+            self._alarm.set(at_ms)
 
     def _keep(self, stream: WorkStream, until_ms: dict[bytes, int]) -> None:
         for queue in self._machine.queues(stream.number) if until_ms else ():

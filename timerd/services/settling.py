@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from timerd.v1.work_service_pb2 import SettleConfirmed
 
 # Acks of what is not open here are looked up one by one; so many at a time.
 LATE_AT_ONCE = 256
+_LOG = logging.getLogger("timerd.delivery")
 _FAILED_PRECONDITION = 9
 
 
@@ -79,6 +81,8 @@ class Settling:
         problem = await caught(self._store(batch))
         for each in owed:
             each.stream.confirm(_confirmation(each, problem))
+        if problem is not None:
+            _LOG.warning("what became of %d deliveries is not durable yet: %s", batch.size, problem.message)
 
     async def _store(self, batch: Settlement) -> None:
         """All of it is handed over before the first wait: from then on it counts."""

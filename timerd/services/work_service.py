@@ -34,7 +34,7 @@ class WorkService(WorkServiceServicer):
         first = await context.read()
         if first is grpc.aio.EOF:
             return
-        stream = WorkStream(context, self._delivery.next_stream(), self._delivery.room)
+        stream = self._delivery.stream(context)
         try:
             self._open(stream, first)
             await self._serve(stream, context)
@@ -54,6 +54,8 @@ class WorkService(WorkServiceServicer):
             await writer
         finally:
             writer.cancel()
+            # Where the connection is gone, its last write failed: that is known already.
+            await asyncio.gather(writer, return_exceptions=True)
 
     def _open(self, stream: WorkStream, first: pb.WorkRequest) -> None:
         if first.WhichOneof("request") != "open":

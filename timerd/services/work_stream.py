@@ -14,20 +14,23 @@ import grpc.aio
 
 from timerd.v1 import work_service_pb2 as pb
 
-# Beyond it nothing more is assigned to the worker, and nothing more is read from it.
-MAX_QUEUED_BYTES = 4 << 20
 # A confirmation that is owed counts as so much, so that a worker cannot settle without reading the answers.
 _OWED_BYTES = 256
 
 
 class WorkStream:
-    """`on_room` is called when a full stream has room again."""
+    """`limit_bytes` says how much may wait just now; `on_room` is called when a full stream has room again."""
 
     def __init__(
-        self, context: grpc.aio.ServicerContext[Any, Any], number: int, on_room: Callable[[int], None]
+        self,
+        context: grpc.aio.ServicerContext[Any, Any],
+        number: int,
+        limit_bytes: Callable[[], int],
+        on_room: Callable[[int], None],
     ) -> None:
         self.number = number
         self._context = context
+        self._limit_bytes = limit_bytes
         self._on_room = on_room
         self._waiting: deque[tuple[pb.WorkResponse, int]] = deque()
         self._queued_bytes = 0
@@ -44,7 +47,7 @@ class WorkStream:
 
     def block_if_full(self) -> bool:
         """True once when the bound is passed; `on_room` follows."""
-        if self._blocked or self._queued_bytes < MAX_QUEUED_BYTES:
+        if self._blocked or self._queued_bytes < self._limit_bytes():
             return False
         self._blocked = True
         return True
@@ -59,7 +62,7 @@ class WorkStream:
 
     async def room(self) -> None:
         """Until there is room for what the next request may bring."""
-        while self._queued_bytes + self._owed * _OWED_BYTES >= MAX_QUEUED_BYTES:
+        while self._queued_bytes + self._owed * _OWED_BYTES >= self._limit_bytes():
             self._room.clear()
             await self._room.wait()
 
@@ -79,6 +82,6 @@ class WorkStream:
             await self._context.write(response)
             self._queued_bytes -= size_bytes
             self._room.set()
-            if self._blocked and self._queued_bytes < MAX_QUEUED_BYTES // 2:
+            if self._blocked and self._queued_bytes < self._limit_bytes() // 2:
                 self._blocked = False
                 self._on_room(self.number)
