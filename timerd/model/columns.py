@@ -23,6 +23,7 @@ _STEP_BYTES = 4
 # Columns in the order of writing. `fire_at_ms` is written as its distance to `position_ms`.
 _NAMES = ("position_ms", "fire_at_ms", "prefix", "index", "version", "template", "extra", "length", "offset", "flags")
 _PLACES = {name: at for at, name in enumerate(_NAMES)}
+_ZEROS = [0] * len(_NAMES)
 _MASK = (1 << 64) - 1
 
 
@@ -35,14 +36,20 @@ def starts(lengths: Columns) -> Columns:
 def pack_columns(columns: Columns) -> bytes:
     if len(columns) == 1:
         return _pack_one(columns)
-    position = columns["position_ms"].astype(np.uint64)
+    values = np.empty((len(_NAMES), len(columns)), np.int64)
+    for at, name in enumerate(_NAMES):
+        values[at] = columns[name]
+    values[_PLACES["fire_at_ms"]] -= values[_PLACES["position_ms"]]
+    lows, highs = (values.min(axis=1).tolist(), values.max(axis=1).tolist()) if len(columns) else (_ZEROS, _ZEROS)
     out: list[bytes] = []
-    for name in _NAMES:
-        if name == "offset" and np.array_equal(columns["offset"], starts(columns["length"])):
+    for name, column, low, high in zip(_NAMES, values, lows, highs, strict=True):
+        if low == high:
+            code, base = _base(low)
+            out.append(bytes((code,)) + base)
+        elif name == "offset" and np.array_equal(column, starts(columns["length"])):
             out.append(bytes((_DERIVED,)))
-            continue
-        values = columns[name].astype(np.uint64)
-        out.append(_pack_column(values - position if name == "fire_at_ms" else values))
+        else:
+            out.append(_pack_column(column, low, high))
     return b"".join(out)
 
 
@@ -57,12 +64,8 @@ def _pack_one(columns: Columns) -> bytes:
     return b"".join(out)
 
 
-def _pack_column(values: U64) -> bytes:
-    signed = values.view(np.int64)
-    low, high = int(signed.min()) if len(values) else 0, int(signed.max()) if len(values) else 0
-    if low == high:
-        code, base = _base(low)
-        return bytes((code,)) + base
+def _pack_column(signed: npt.NDArray[np.int64], low: int, high: int) -> bytes:
+    values = signed.view(np.uint64)
     plain = _width((high - low) & _MASK)
     if bool((signed[1:] >= signed[:-1]).all()):
         steps = values[1:] - values[:-1]
