@@ -46,6 +46,8 @@ CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
 # The collector looks at young objects this often: columns make little garbage, and a look holds up firing.
 GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
+# For calls that are being answered.
+STOP_GRACE_MS = 500
 
 
 @dataclass(slots=True)
@@ -74,10 +76,10 @@ class Node:
         await self.server.set_serving(serving=False)
         self.engine.drain()
         await self.delivery.drain(drain_ms)
+        await self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
         await self.scheduler.leave(int(self.time.exact_ms()))
-        await self.server.stop(500)
         self.delivery.close()
         await self.store.close()
 

@@ -75,7 +75,7 @@ def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
 def _holder(current: bytes | None, mine: TaskId) -> Procedure[TaskId | None]:
     """The live task that has the key; None: it is free, or its task ended, or its writer died before the row."""
     task = parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
-    if task is None or task == mine:
+    if task is None or task.digest == mine.digest:
         return None
     here = yield from locate(task)
     ended = here.rows is None or here.ending.outcome is not None or bool(here.marks)

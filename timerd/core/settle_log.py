@@ -96,7 +96,7 @@ class SettleLog:
             return []
         batch, self._next = self._next, Batch()
         entries = settle_entries(batch.ended)
-        self.settled.seal(entries)
+        self.settled.seal([key for key, _ in batch.ended], entries)
         self._writing = SettleRecord(self.partition, self.token, self._sequence, entries, tuple(batch.carries))
         self._carrying[self._sequence] = batch
         self._sequence += 1

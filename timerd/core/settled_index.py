@@ -18,6 +18,8 @@ from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
 from timerd.model.settle import ENTRY, Outcome, settle_entries
 
+# So many endings are kept in a dict before they are sorted into a chunk.
+FRESH = 8_192
 MERGE_CHUNKS = 8
 LARGEST_MERGE = 65_536
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -35,11 +37,21 @@ class Chunk:
     latest_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A record that is still in the dict of fresh endings."""
+
+    keys: list[RowKey]
+    entries: Entries
+    latest_ms: int
+
+
 class SettledIndex:
-    """Endings at or above `verified`."""
+    """Endings at or above `verified`: the newest in a dict, the others in sorted chunks."""
 
     def __init__(self) -> None:
         self._fresh: dict[RowKey, Outcome] = {}
+        self._recent: list[Recent] = []
         self._chunks: list[Chunk] = []
 
     def __len__(self) -> int:
@@ -49,10 +61,13 @@ class SettledIndex:
         """An ending whose record is not made yet."""
         self._fresh[key] = outcome
 
-    def seal(self, entries: Entries) -> None:
+    def seal(self, keys: list[RowKey], entries: Entries) -> None:
         """The record of all that was added since the last one."""
-        self._fresh.clear()
-        self.load(entries)
+        self._recent.append(Recent(keys, entries, int(entries["position_ms"].max())))
+        if len(self._fresh) >= FRESH:
+            self.load(np.concatenate([r.entries for r in self._recent]))
+            self._drop(self._recent)
+            self._recent = []
 
     def load(self, entries: Entries) -> None:
         """A record of an earlier holder."""
@@ -86,16 +101,20 @@ class SettledIndex:
     def forget_below(self, verified_ms: int) -> Counter[int]:
         """Drops the records that `verified` has passed as a whole; outcome -> how many."""
         passed = [c for c in self._chunks if c.latest_ms < verified_ms]
+        recent = [r for r in self._recent if r.latest_ms < verified_ms]
+        if recent:
+            self._drop(recent)
+            self._recent = [r for r in self._recent if r.latest_ms >= verified_ms]
         self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
-        return _count(passed)
+        return _count([*[c.entries for c in passed], *[r.entries for r in recent]])
 
     def counts(self) -> Counter[int]:
-        return _count(self._chunks) + Counter(int(o) for o in self._fresh.values())
+        return _count([c.entries for c in self._chunks]) + Counter(int(o) for o in self._fresh.values())
 
     def counts_below(self, position_ms: int) -> Counter[int]:
         """Of the records alone: what has no record yet is not below `verified`."""
-        early = [c.entries[c.entries["position_ms"] < position_ms] for c in self._chunks]
-        return _count_entries(early)
+        records = [*[c.entries for c in self._chunks], *[r.entries for r in self._recent]]
+        return _count([entries[entries["position_ms"] < position_ms] for entries in records])
 
     def keys_with(self, outcome: Outcome) -> set[RowKey]:
         found = {k for k, o in self._fresh.items() if o is outcome}
@@ -103,6 +122,11 @@ class SettledIndex:
             e = chunk.entries[chunk.entries["outcome"] == outcome]
             found.update(map(RowKey, e["position_ms"].tolist(), e["digest"].tolist(), e["version"].tolist()))
         return found
+
+    def _drop(self, records: list[Recent]) -> None:
+        for record in records:
+            for key in record.keys:
+                self._fresh.pop(key, None)
 
     def _merge(self) -> None:
         """The last chunks become one while they are small and many."""
@@ -161,11 +185,7 @@ def _as_entries(rows: RowGroup) -> Entries:
     return out
 
 
-def _count(chunks: list[Chunk]) -> Counter[int]:
-    return _count_entries([c.entries for c in chunks])
-
-
-def _count_entries(parts: list[Entries]) -> Counter[int]:
+def _count(parts: list[Entries]) -> Counter[int]:
     total: Counter[int] = Counter()
     for entries in parts:
         outcomes, numbers = np.unique(entries["outcome"], return_counts=True)

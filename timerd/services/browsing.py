@@ -12,8 +12,9 @@ import numpy as np
 
 from timerd.core.holding import Asked
 from timerd.core.settled_index import SettledIndex
-from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
+from timerd.model.identity import RowKey, TaskId, attempt_of, generation_of, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.model.registers import Move, move_key
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import BucketEntry, Mark, MarkKind
@@ -42,6 +43,8 @@ class Shelf:
     rows: RowGroup
     marks: dict[RowKey, Mark]
     settled: SettledIndex
+    # Of tasks that moved: the generation that lives.
+    alive: dict[bytes, int]
 
 
 class Browsing:
@@ -95,17 +98,28 @@ class Browsing:
     async def _shelf(self, partition: Partition, query: Query, *, payload: bool) -> Shelf:
         groups: list[RowGroup] = []
         marks: dict[RowKey, Mark] = {}
+        moved: set[bytes] = set()
         lo_ms, hi_ms = max(partition.bucket_ms, query.lo_ms), min(partition.end_ms, query.hi_ms)
         cursor, done = 0, False
         while not done:
             page = await self._store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES, keys_only=not payload)
             groups += page.groups
             marks.update((m.key, m) for m in page.marks if m.kind in MARKED or m.kind == MarkKind.FORWARD)
+            moved.update(m.key.digest for m in page.marks if m.kind == MarkKind.MOVED)
             cursor, done = page.cursor, page.done
         settled = SettledIndex()
         for record in await self._store.settled(partition):
             settled.load(record.entries)
-        return Shelf(partition, concat(groups), marks, settled)
+        rows = concat(groups)
+        return Shelf(partition, rows, marks, settled, await self._alive(rows, moved))
+
+    async def _alive(self, rows: RowGroup, moved: set[bytes]) -> dict[bytes, int]:
+        """`moves` of every task that left the partition or came into it by a move."""
+        flagged = np.flatnonzero(rows.columns["flags"] & FLAG_MOVED_IN)
+        digests = list(moved | set(rows.select(flagged).digests()))
+        stored = await self._store.read([move_key(d) for d in digests]) if digests else []
+        moves = [Move.from_bytes(s) if s is not None else None for s in stored]
+        return {d: generation_of(m.place.key.version) if m else 0 for d, m in zip(digests, moves, strict=True)}
 
     def _views(
         self, shelf: Shelf, query: Query, after: Cursor | None, *, payload: bool
@@ -122,17 +136,17 @@ class Browsing:
             place = Cursor(key.position_ms, key.digest)
             if after is not None and place <= after:
                 continue
-            state = self._state(
-                shelf, key, settled=bool(over[n]), moved_in=bool(rows.columns["flags"][n] & FLAG_MOVED_IN)
-            )
+            state = self._state(shelf, key, settled=bool(over[n]))
             shown = state is not None and state in (query.states or ALIVE)
             found.append(
                 (place, self._view(shelf.partition, rows, n, key, state, payload) if shown and state else None)
             )
         return found
 
-    def _state(self, shelf: Shelf, key: RowKey, *, settled: bool, moved_in: bool) -> State | None:
+    def _state(self, shelf: Shelf, key: RowKey, *, settled: bool) -> State | None:
         """None: the task lives elsewhere."""
+        if shelf.alive.get(key.digest, generation_of(key.version)) != generation_of(key.version):
+            return None
         machine = self._scheduler.machines.get(shelf.partition)
         if settled:
             outcome = shelf.settled.get(key)
@@ -146,8 +160,6 @@ class Browsing:
         mark = shelf.marks.get(key)
         if mark is not None:
             return MARKED.get(mark.kind)
-        if moved_in and machine is not None and key in machine.rows.aside:
-            return State.PENDING
         return State.RETRYING if attempt_of(key.version) > 1 else State.PENDING
 
     def _view(self, partition: Partition, rows: RowGroup, n: int, key: RowKey, state: State, payload: bool) -> TaskView:

@@ -58,6 +58,7 @@ ENDED = {
     Outcome.CANCELLED: State.CANCELLED,
     Outcome.PURGED: State.PURGED,
 }
+Times = npt.NDArray[np.int64]
 MOVE_TRIES = 5
 REDRIVE_GENERATION = "redrive"
 
@@ -109,36 +110,34 @@ class Engine:
     async def _append(
         self,
         tasks: NewTasks,
-        positions_ms: npt.NDArray[np.int64],
-        asked_ms: npt.NDArray[np.int64],
+        positions_ms: Times,
+        asked_ms: Times,
         kept: Mapping[int, TaskId],
         now_ms: int,
-    ) -> npt.NDArray[np.int64]:
+    ) -> Times:
         """Where the rows live in the end."""
         rows = _positioned(tasks.rows, positions_ms, asked_ms)
         if kept:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
         if not len(rows):
             return positions_ms
-        late = positions_ms is not asked_ms and not np.array_equal(positions_ms, asked_ms)
-        reply = zlib.compress(positions_ms.tobytes(), 1) if late else b""
-        message = Append(tuple(_by_bucket(rows)), tasks.prefix, reply)
+        message = Append(tuple(_by_bucket(rows)), tasks.prefix, first_reply(positions_ms, asked_ms))
         try:
             done = await drive(insert(message, now_ms), self._procedures)
         except ClosedForGood as error:
             raise Unavailable(
                 "The task's instant was closed while it was written.", "CLOSED", retry_after_ms=100
             ) from error
-        if done.repeated:
-            return np.frombuffer(zlib.decompress(done.repeated), np.int64)
         if done.repeated is not None:
-            return asked_ms
+            placed_ms, first_ms = read_reply(done.repeated)
+            tasks.rows.columns["fire_at_ms"] = first_ms
+            return placed_ms
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
         return positions_ms
 
-    def _ids(self, tasks: NewTasks, positions_ms: npt.NDArray[np.int64]) -> PlacedIds:
+    def _ids(self, tasks: NewTasks, positions_ms: Times) -> PlacedIds:
         buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
         return PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, dict.fromkeys(buckets, 0))
 
@@ -267,6 +266,18 @@ class Engine:
         return State.RETRYING if attempt_of(version) > 1 else State.PENDING
 
 
+def first_reply(positions_ms: Times, asked_ms: Times) -> bytes:
+    """What a repeat of the message is answered with: a delay counts from the first time that it was asked for."""
+    both = positions_ms if np.array_equal(positions_ms, asked_ms) else np.concatenate([positions_ms, asked_ms])
+    return bytes([both is not positions_ms]) + zlib.compress(both.tobytes(), 1)
+
+
+def read_reply(reply: bytes) -> tuple[Times, Times]:
+    """(positions, fire times) of the first time."""
+    times = np.frombuffer(zlib.decompress(reply[1:]), np.int64)
+    return (times[: len(times) // 2], times[len(times) // 2 :]) if reply[0] else (times, times)
+
+
 def _taken(key: str) -> str:
     return f"The key {key!r} is taken by another task: choose another key, or the policy KEEP or REPLACE."
 
@@ -275,7 +286,7 @@ def _hash(namespace: str, request_id: str) -> bytes:
     return blake2b(f"{namespace}\0{request_id}".encode(), digest_size=12, person=b"timerd.request").digest()
 
 
-def _positioned(rows: RowGroup, positions_ms: npt.NDArray[np.int64], asked_ms: npt.NDArray[np.int64]) -> RowGroup:
+def _positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:
     """The same rows where they will live; what came too late is marked so."""
     columns = rows.columns.copy()
     columns["position_ms"] = positions_ms
