@@ -9,7 +9,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd import CancelOutcome, Client
-from timerd.client import InvalidTask, NotFound, OutcomeUnknown, TaskState
+from timerd.client import InvalidTask, NotFound, OutcomeUnknown, TaskState, Unavailable
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -118,3 +118,12 @@ async def test_fire_now_and_server_info(client: Client, server: FakeServer) -> N
 async def test_a_naive_range_is_refused(client: Client) -> None:
     with pytest.raises(InvalidTask, match=r"`start`.*no time zone"):
         await client.count(start=datetime(2030, 1, 1))
+
+
+async def test_a_server_that_is_not_there_got_nothing(server: FakeServer) -> None:
+    await server.stop()
+    async with Client(server.target, timeout=0.2) as client:
+        with pytest.raises(Unavailable, match="nothing was sent") as refused:
+            await client.cancel(key="k")
+    assert refused.value.reason == "NOT_SENT"
+    await server.start()

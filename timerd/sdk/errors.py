@@ -16,6 +16,10 @@ from timerd.v1 import task_pb2
 _LOST_ANSWER = frozenset({"UNKNOWN", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED"})
 # A new stream would be refused in the same way.
 _HOPELESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "NOT_FOUND"})
+# gRPC's words for a call that found no connection to go out on.
+_NEVER_CONNECTED = "failed to connect to all addresses"
+# Our own reason: the request did not leave this process.
+NOT_SENT = "NOT_SENT"
 _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
 
 
@@ -133,11 +137,12 @@ def error_of_problem(problem: task_pb2.Problem) -> TimerdError:
 
 def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
     trailing = {key.lower(): value for key, value in error.trailing_metadata() or ()}
-    retry_after_ms = _text(trailing.get(MetadataKey.RETRY_AFTER_MS))
+    retry_after_ms, details = _text(trailing.get(MetadataKey.RETRY_AFTER_MS)), error.details() or ""
+    never_left = NOT_SENT if details.startswith(_NEVER_CONNECTED) else ""
     return make_error(
         error.code().name,
-        error.details() or "",
-        _text(trailing.get(MetadataKey.REASON)),
+        details,
+        _text(trailing.get(MetadataKey.REASON)) or never_left,
         int(retry_after_ms) if retry_after_ms.isdigit() else 0,
         _text(trailing.get(MetadataKey.FIELD)),
     )
@@ -165,12 +170,12 @@ def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, targe
             f"timerd at {target} did not answer within {timeout_s:g} s: the outcome is unknown. "
             f"Repeating the call with the same request_id (or the same key) is safe.{said}"
         )
-    if last is not None and last.reason:
+    if last is not None and last.reason not in ("", NOT_SENT):
         return last
     return Unavailable(
         f"timerd at {target} could not be reached within {timeout_s:g} s; nothing was sent. "
         f"Check the address and that the server runs.{said}",
-        reason="NOT_SENT",
+        reason=NOT_SENT,
     )
 
 
@@ -178,7 +183,7 @@ def closed(uncertain: bool) -> TimerdError:
     """For calls that the end of their client cuts short."""
     if uncertain:
         return OutcomeUnknown("The client was closed before the answer came: the outcome is unknown.", code="CANCELLED")
-    return TimerdError("The client was closed; nothing was sent.", code="CANCELLED", reason="NOT_SENT")
+    return TimerdError("The client was closed; nothing was sent.", code="CANCELLED", reason=NOT_SENT)
 
 
 def not_sendable(wrong: Exception) -> InvalidTask:

@@ -54,7 +54,7 @@ class Lookups(Link):
         labels: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Purged:
-        """Removes tasks that have not ended. Without `force` it only says how many that would be."""
+        """Removes tasks of a fire-time range that have not ended. Without `force` it only says how many these are."""
         self._open()
         chosen = make_filter(start, end, queue, states, labels)
         request = pb.PurgeRequest(namespace=self._namespace, filter=chosen, force=force)

@@ -48,6 +48,7 @@ class WorkStream:
         self._takes_new = True
         self._stopping = False
         self._heard_s = 0.0
+        self._is_away = False
         self._patience: asyncio.TimerHandle | None = None
         self._patience_is_over = False
         for lane in lanes.values():
@@ -120,7 +121,9 @@ class WorkStream:
             return
         if is_hopeless(ended):
             raise ended
-        log.info("The work stream ended (%s); connecting again.", ended)
+        # Once per outage is enough for the eye.
+        log.log(logging.DEBUG if self._is_away else logging.WARNING, "No work stream (%s); connecting again.", ended)
+        self._is_away = True
 
     def _on_response(self, response: pb.WorkResponse) -> None:
         self._heard_s = asyncio.get_running_loop().time()
@@ -140,6 +143,7 @@ class WorkStream:
 
     def _on_opened(self, opened: pb.Opened) -> None:
         self._backoff.reset()
+        self._is_away = False
         self._lease_ms = opened.lease_ms or self._lease_ms
         self._settler.token_bytes = opened.ack_token_bytes or self._settler.token_bytes
         if opened.lost:
