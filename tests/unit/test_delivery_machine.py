@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
+from timerd.core.before_restart import HELD_MS
 from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.settlement import Action
 from timerd.core.taken import Taken
@@ -241,3 +242,14 @@ def test_what_outlives_its_first_lease_lets_go_of_the_shared_arena(machine: Deli
     [letter] = machine.settle(Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").letters
     assert letter.payload == bytes(5_000)
     assert letter.template == PLAIN
+
+
+def test_what_is_held_from_before_a_restart_is_not_held_for_ever(machine: DeliveryMachine) -> None:
+    tokens = tokens_of(taken_of([1]))
+    assert machine.resume(1, tokens, NOW_MS).lost == []
+    assert machine.extend(1, tokens, NOW_MS + HELD_MS - 1_000).until == {
+        ids_of(taken_of([1]))[0]: NOW_MS + HELD_MS,
+    }
+    assert machine.extend(1, tokens, NOW_MS + HELD_MS).lost == [tokens]
+    machine.tick(NOW_MS + 2 * HELD_MS)
+    assert machine.settle(Action.NACK, tokens, NOW_MS + 2 * HELD_MS, None, "").released == []

@@ -8,12 +8,12 @@ older attempt is ignored. A stream that breaks leaves its worker the grace to co
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.before_restart import BeforeRestart, Held
 from timerd.core.fair_share import FairShare
 from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, Settlement, attempt_timeouts, fail
@@ -24,10 +24,6 @@ from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 
 MAX_DELIVER_TASKS = 1_000
-# Deliveries from before a restart have no known start: their leases are extended for so long after they were named.
-HELD_MS = 3_600_000
-MAX_HELD = 100_000
-MAX_FORGOTTEN = 100
 FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
 NOT_HELD = (
     "This delivery is not open here any more, so it cannot be rejected; if its task lives, it is delivered again."
@@ -49,14 +45,6 @@ class OpenDelivery(NamedTuple):
 
 
 @dataclass(slots=True)
-class Held:
-    """`lost`: tokens of what the worker no longer has. `until`: lease ends of what is from before a restart."""
-
-    lost: list[bytes] = field(default_factory=list)
-    until: dict[bytes, int] = field(default_factory=dict)
-
-
-@dataclass(slots=True)
 class Worker:
     """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives."""
 
@@ -75,8 +63,7 @@ class DeliveryMachine:
         self._workers: dict[int, Worker] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
-        # Deliveries that workers brought from before a restart: id -> first named at.
-        self._held: dict[bytes, int] = {}
+        self._before = BeforeRestart()
         self._draining = False
 
     @property
@@ -194,7 +181,7 @@ class DeliveryMachine:
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)
-        self._forget_held(now_ms)
+        self._before.forget(now_ms)
         return out, gone
 
     def next_wake_ms(self) -> int | None:
@@ -242,7 +229,7 @@ class DeliveryMachine:
         if not is_genuine_token(token, self._secret):
             out.refused[at] = FORGED
             return
-        held = self._held.pop(delivery_id, None) is not None
+        held = self._before.give_up(delivery_id)
         if action == Action.ACK:
             out.late.append(parse_token(token))
         elif action == Action.REJECT:
@@ -261,7 +248,7 @@ class DeliveryMachine:
             delivery_id, version = named[at]
             found = self._flights.find(delivery_id)
             if found is None:
-                self._hold(delivery_id, _token(tokens, at), now_ms, until_ms, out, known_only)
+                self._hold(delivery_id, _token(tokens, at), now_ms, until_ms, out, known_only=known_only)
             elif found[0].versions[found[1]] > version:
                 out.lost.append(_token(tokens, at))
             else:
@@ -269,23 +256,16 @@ class DeliveryMachine:
         for batch, rows in moving.values():
             self._flights.adopt(worker, batch, sorted(set(rows)), until_ms)
 
-    def _hold(self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: Held, known_only: bool) -> None:
-        first_ms = self._held.get(delivery_id)
-        if first_ms is None:
-            if known_only or len(self._held) >= MAX_HELD or not is_genuine_token(token, self._secret):
-                out.lost.append(token)
-                return
-            first_ms = self._held[delivery_id] = now_ms
-        if now_ms < first_ms + HELD_MS:
-            out.until[delivery_id] = min(until_ms, first_ms + HELD_MS)
-        else:
+    def _hold(
+        self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: Held, *, known_only: bool
+    ) -> None:
+        """Not open here: held where the worker may have it from before a restart."""
+        may_begin = not known_only and is_genuine_token(token, self._secret)
+        lease_ms = self._before.hold(delivery_id, now_ms, until_ms, may_begin=may_begin)
+        if lease_ms is None:
             out.lost.append(token)
-
-    def _forget_held(self, now_ms: int) -> None:
-        """Named first, forgotten first."""
-        for delivery_id, first_ms in [*islice(self._held.items(), MAX_FORGOTTEN)]:
-            if first_ms + 2 * HELD_MS <= now_ms:
-                del self._held[delivery_id]
+        else:
+            out.until[delivery_id] = lease_ms
 
     def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
         """The grace is over."""

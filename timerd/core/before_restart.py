@@ -1,0 +1,48 @@
+"""Deliveries that workers bring from before a restart: not open here, but they must not fire while a worker has them.
+
+Nothing is known of such a delivery but its genuine token, so its lease goes by when it was first named here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import islice
+
+# The default attempt_timeout, for want of the task's own.
+HELD_MS = 3_600_000
+MAX_HELD = 100_000
+_FORGOTTEN_AT_ONCE = 100
+
+
+@dataclass(slots=True)
+class Held:
+    """Of tokens that a worker has in hand. `lost`: those of what it no longer has. `until`: delivery id -> lease
+    end, of those from before a restart."""
+
+    lost: list[bytes] = field(default_factory=list)
+    until: dict[bytes, int] = field(default_factory=dict)
+
+
+class BeforeRestart:
+    def __init__(self) -> None:
+        # delivery id -> first named at
+        self._named: dict[bytes, int] = {}
+
+    def hold(self, delivery_id: bytes, now_ms: int, until_ms: int, *, may_begin: bool) -> int | None:
+        """The lease end; None: the worker has lost it. `may_begin`: it may be one that was not named before."""
+        first_ms = self._named.get(delivery_id)
+        if first_ms is None:
+            if not may_begin or len(self._named) >= MAX_HELD:
+                return None
+            first_ms = self._named[delivery_id] = now_ms
+        return min(until_ms, first_ms + HELD_MS) if now_ms < first_ms + HELD_MS else None
+
+    def give_up(self, delivery_id: bytes) -> bool:
+        """It is over. Whether it was held."""
+        return self._named.pop(delivery_id, None) is not None
+
+    def forget(self, now_ms: int) -> None:
+        """Named first, forgotten first; a few each time."""
+        for delivery_id, first_ms in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
+            if first_ms + 2 * HELD_MS <= now_ms:
+                del self._named[delivery_id]
