@@ -116,7 +116,8 @@ async def assemble(
 
 
 async def cluster_secret(store: Store) -> bytes:
-    """Made once for the lifetime of the data: it signs ids. Raises StartupError where the data were made with other buckets."""
+    """Made once for the lifetime of the data: it signs ids. Raises StartupError where the data were made with other
+    buckets."""
     made = dump_json({"bucket_ms": BUCKET_MS, "secret": os.urandom(32).hex()})
     result = (await store.cas([Cas(CLUSTER, None, made)]))[0]
     stored = made if result.status is CasStatus.APPLIED else (await store.read([CLUSTER]))[0]

@@ -1,4 +1,5 @@
-"""What a server can be told. Every limit stands here with its unit and its reason; nothing else reads the environment."""
+"""What a server can be told. Every limit stands here with its unit and its reason; nothing else reads the
+environment."""
 
 from __future__ import annotations
 

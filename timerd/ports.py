@@ -1,8 +1,8 @@
 """READ FIRST. What timerd needs from the world, as guarantees; adapters say how.
 
-Two kinds of storage, never mixed (protocol section 1): **Rows** are plain, additive writes; **Registers** change only by
-compare-and-set. "No plain write on a compare-and-set table" thus holds by type, and the unknown outcome is handled once.
-Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
+Two kinds of storage, never mixed (protocol section 1): **Rows** are plain, additive writes; **Registers** change only
+by compare-and-set. "No plain write on a compare-and-set table" thus holds by type, and the unknown outcome is handled
+once. Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
 """
 
 from __future__ import annotations
@@ -52,14 +52,15 @@ class Rows(Protocol):
     """Plain writes. Every method raises StoreUnavailable (nothing written) or StoreUnknown (unknown)."""
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
-        """Stores each message's rows durably; what came back was read after they were readable. Announces new buckets in
-        the catalogue first. A row that exists already (same partition, position, digest, version) is kept as it is."""
+        """Stores each message's rows durably; what came back was read after they were readable. Announces new buckets
+        in the catalogue first. A row that exists already (same partition, position, digest, version) is kept as it
+        is."""
 
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
-        """Rows with lo_ms <= position < hi_ms that became readable since `cursor` (0 = all), about `limit_bytes` of them.
-        Sees every row whose append was acknowledged before the call. Not ordered between groups."""
+        """Rows with lo_ms <= position < hi_ms that became readable since `cursor` (0 = all), about `limit_bytes` of
+        them. Sees every row whose append was acknowledged before the call. Not ordered between groups."""
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         """For each (position_ms, digest): its rows and marks, possibly none."""

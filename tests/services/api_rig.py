@@ -13,6 +13,7 @@ import grpc.aio
 import numpy as np
 
 from timerd.config import ServerConfig
+from timerd.core.keys import Conflict
 from timerd.model.errors import NotFound, Precondition
 from timerd.model.identity import RowKey, TaskId, encode_id, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
@@ -24,7 +25,6 @@ from timerd.services.reads import DeliveryFacts
 from timerd.services.server import ApiServer
 from timerd.services.verbs import (
     CancelAnswer,
-    Conflict,
     Cursor,
     EngineFacts,
     NewTasks,

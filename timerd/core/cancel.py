@@ -1,7 +1,8 @@
-"""Cancel (protocol section 5): write the mark, *then* look again where the task is, *then* ask the holder of that place.
+"""Cancel (protocol section 5): write the mark, *then* look again where the task is, *then* ask the holder of that
+place.
 
-CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that the
-task fired: then whoever takes the partition reads the mark before it sends anything.
+CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that
+the task fired: then whoever takes the partition reads the mark before it sends anything.
 """
 
 from __future__ import annotations

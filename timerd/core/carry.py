@@ -1,7 +1,7 @@
 """Carry: the one way a task leaves its row alive (protocol section 4).
 
-Retry, guard, hand-over and backlog all write the row again, elsewhere or later; the settle record goes first, so a holder
-that dies in between is completed by the next one from the record.
+Retry, guard, hand-over and backlog all write the row again, elsewhere or later; the settle record goes first, so a
+holder that dies in between is completed by the next one from the record.
 """
 
 from __future__ import annotations

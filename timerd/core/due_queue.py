@@ -1,9 +1,9 @@
 """The waiting rows of one partition: immutable runs, cut into segments per queue and priority.
 
-A run is a row group sorted by (queue, priority, position); a segment is the stretch of one queue and priority in it, with a
-cursor. The next task of a queue is the least of its segment heads by `position - 64,000 x priority` among those that are
-due (protocol section 6). Live inserts come as small runs that are merged by size class, so that a partition that is
-filled one task at a time ends with a few large runs. No Python object per task.
+A run is a row group sorted by (queue, priority, position); a segment is the stretch of one queue and priority in it,
+with a cursor. The next task of a queue is the least of its segment heads by `position - 64,000 x priority` among
+those that are due (protocol section 6). Live inserts come as small runs that are merged by size class, so that a
+partition that is filled one task at a time ends with a few large runs. No Python object per task.
 """
 
 from __future__ import annotations

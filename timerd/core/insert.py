@@ -1,8 +1,8 @@
 """Insert (protocol section 4): write the row, *then* look at `closing`, and only then say OK.
 
-A row at or after `closing` will be scanned; below it only the holder can say that it takes the row in; else it is written
-again later, and the abandoned row gets a FORWARD mark, which look-ups follow. Whoever reads `closing` before the write
-loses a task (tests/models/closing.pml, READFIRST).
+A row at or after `closing` will be scanned; below it only the holder can say that it takes the row in; else it is
+written again later, and the abandoned row gets a FORWARD mark, which look-ups follow. Whoever reads `closing` before
+the write loses a task (tests/models/closing.pml, READFIRST).
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], 
             answer = yield OfferRows(partition, early, source)
             if answer not in (Offered.ADOPTED, Offered.ALREADY_HAVE):
                 refused.append((partition, early, closing_ms))
-            rows = rows.select(np.flatnonzero(~below))
-        if len(rows):
-            hints.append((partition, rows, source))
+        open_rows = rows.select(np.flatnonzero(~below))
+        if len(open_rows):
+            hints.append((partition, open_rows, source))
     return refused, hints
 
 

@@ -31,7 +31,8 @@ class Conflict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` is cancelled then)."""
+    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` is cancelled
+    then)."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""

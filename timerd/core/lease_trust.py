@@ -1,7 +1,8 @@
 """How long an instance may believe that what it holds is still its own (protocol section 4, lease trust).
 
 The holder counts from the *start* of its last good heartbeat; observers count the same time-to-live over their own
-successful reads, so an honest holder always stops first. On one machine the file lock answers instead: `LeaseTrust.always()`.
+successful reads, so an honest holder always stops first. On one machine the file lock answers instead:
+`LeaseTrust.always()`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class LeaseTrust:
 
 @dataclass(slots=True)
 class Observation:
-    """One observer's view of another instance: dead after its counter stood still over >= 3 own good reads that span the TTL."""
+    """One observer's view of another instance: dead after its counter stood still over >= 3 own good reads that span
+    the TTL."""
 
     ttl_ms: float
     _counter: int = -1

@@ -1,4 +1,5 @@
-"""The ledger: every row that was inserted ended in one of the known ways, is open, or is unexplained (protocol section 7)."""
+"""The ledger: every row that was inserted ended in one of the known ways, is open, or is unexplained (protocol
+section 7)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ NAMES = {
 
 @dataclass(slots=True)
 class Ledger:
-    """Sums over partitions. `inserted` counts the rows of finished ones; those of open ones are their endings so far."""
+    """Sums over partitions. `inserted` counts the rows of finished ones; those of open ones are their endings so
+    far."""
 
     inserted: int = 0
     outcomes: Counter[int] = field(default_factory=Counter)

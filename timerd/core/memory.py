@@ -1,6 +1,7 @@
 """One budget for all loaded rows of an instance (guarantee G13). Admission asks it before keeping rows.
 
-A queue that nobody works keeps only a token share: its tasks wait in the store, whatever their number, until a worker comes.
+A queue that nobody works keeps only a token share: its tasks wait in the store, whatever their number, until a worker
+comes.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ class Memory:
     worked: set[QueueKey] = field(default_factory=set)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
-        """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the budget is
-        used up, half of what would be free without it."""
+        """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the
+        budget is used up, half of what would be free without it."""
         if queue not in self.worked:
             return SMALLEST_SHARE_BYTES
         free = self.budget_bytes - self.used_bytes

@@ -1,4 +1,5 @@
-"""Reschedule (protocol section 5, rules M1-M6; tests/models/moves.pml): one compare-and-set decides which of two rows fires.
+"""Reschedule (protocol section 5, rules M1-M6; tests/models/moves.pml): one compare-and-set decides which of two rows
+fires.
 
 The new row is durable before the old one is dropped; a holder that meets either while the move is undecided waits.
 FireNow and Redrive are moves as well.

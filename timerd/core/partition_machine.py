@@ -3,10 +3,10 @@
     ACQUIRE --cas token--> RECOVER --settle records--> LOAD --all pages--> HOT --end, all settled--> COUNT --cas--> DONE
        any --refused--> LOST
 
-Two marks in the control row, both fenced by the token. `closing`: rows below it are no longer taken in without asking the
-holder; raised first, then the partition is scanned once more, so nothing written below it can be missed. `verified`: all
-below it is over; a new holder starts there. The floor rises in the step that decides to move `verified`, before the
-compare-and-set is sent, so that nothing is adopted below it meanwhile.
+Two marks in the control row, both fenced by the token. `closing`: rows below it are no longer taken in without asking
+the holder; raised first, then the partition is scanned once more, so nothing written below it can be missed.
+`verified`: all below it is over; a new holder starts there. The floor rises in the step that decides to move
+`verified`, before the compare-and-set is sent, so that nothing is adopted below it meanwhile.
 
 Facts and `now_ms` in, effects out; the shell (services/scheduler.py) performs them.
 """
@@ -40,7 +40,6 @@ from timerd.model.rows import RowGroup
 from timerd.model.settle import CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, Page
 
-
 # A mover that has not decided after so many looks, one every tick, is taken for dead.
 MOVER_PATIENCE = 10
 
@@ -59,7 +58,7 @@ class PartitionMachine:
         self._settings = settings
         self._memory = memory
         self._changing: ChangeControl | None = None
-        self._reading: QueueKey | None | bool = False
+        self._reading: QueueKey | bool | None = False
         self._scanned_ms = partition.bucket_ms
         self._closing_scan_ms: int | None = None
         self._marked_ms = 0
@@ -164,7 +163,8 @@ class PartitionMachine:
         return (Asked.UNKNOWN, None) if key.position_ms < self.floor_ms else (Asked.WAITING, None)
 
     def cancel(self, digest: bytes, outcome: Outcome, request: bytes) -> bytes:
-        """Remembers the verdict, for rows not yet known as well. Returns the request that gave it (maybe an earlier one)."""
+        """Remembers the verdict, for rows not yet known as well. Returns the request that gave it (maybe an earlier
+        one)."""
         return self.rows.verdicts.setdefault(digest, (outcome, request))[1]
 
     def suspend(self, digest: bytes) -> None:
@@ -196,7 +196,8 @@ class PartitionMachine:
     # -- firing and settling --------------------------------------------------------------------------------------
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Taken | None:
-        """Due rows, in order; they are open from here on. The shell has checked that the clock and the lease are trusted."""
+        """Due rows, in order; they are open from here on. The shell has checked that the clock and the lease are
+        trusted."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
         rows, digests, ended = self.rows.take(queue, limit, now_ms)

@@ -1,7 +1,7 @@
 """Multi-step protocols as generators: each yields a request to the world and is sent the answer.
 
-So the order of steps, which is what keeps tasks from being lost, is plain code without I/O; production drives it against a
-store, tests and the simulator step through it and stop it anywhere.
+So the order of steps, which is what keeps tasks from being lost, is plain code without I/O; production drives it
+against a store, tests and the simulator step through it and stop it anywhere.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows of one partition in memory: waiting, aside, open; and which of them may still fire.
 
-Every row comes through `merge` (a page) or `hint`; both may bring a row again, so what is known is skipped: by the name of
-its commit where the store has cursors, else by its key. A verdict (cancelled, moved away, written again) is remembered for
-rows not yet known as well, and is checked in the step that starts each send (protocol sections 4 and 5).
+Every row comes through `merge` (a page) or `hint`; both may bring a row again, so what is known is skipped: by the
+name of its commit where the store has cursors, else by its key. A verdict (cancelled, moved away, written again) is
+remembered for rows not yet known as well, and is checked in the step that starts each send (protocol sections 4 and 5).
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ class RowsInHand:
             del self._hinted[source]
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
-        """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be over."""
+        """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be
+        over."""
         rows = self.waiting.take(queue, limit, now_ms)
         self._count()
         if rows is None:
@@ -135,7 +136,8 @@ class RowsInHand:
         return found is not None and int(found[0].rows.columns["version"][found[1]]) == key.version
 
     def settle_aside(self, digest: bytes, generation: int, move: int) -> list[Ending]:
-        """`moves`, as the move of that number left it, says which generation lives: its rows may fire, others are over."""
+        """`moves`, as the move of that number left it, says which generation lives: its rows may fire, others are
+        over."""
         self.suspended.pop(digest, None)
         self.alive[digest] = (generation, move)
         ended: list[Ending] = []

@@ -1,4 +1,5 @@
-"""Which rows of a partition are known to be over: what hints, scans and reloads that meet them again are checked against.
+"""Which rows of a partition are known to be over: what hints, scans and reloads that meet them again are checked
+against.
 
 A dict of two million keys takes half a gigabyte when one second holds them all, so endings are kept as the records that
 they were written in, sorted by a 64-bit hash: about 40 bytes each, looked up for a whole group of rows at a time.
@@ -134,10 +135,8 @@ class SettledIndex:
         while small and len(self._chunks[small - 1].entries) < LARGEST_MERGE:
             small -= 1
         tail = self._chunks[small:]
-        if (
-            len(tail) < MERGE_CHUNKS
-            or len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries)
-            and len(tail) < 64
+        if len(tail) < MERGE_CHUNKS or (
+            len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
         ):
             return
         self._chunks[small:] = [_chunk(np.concatenate([c.entries for c in tail]))]
@@ -150,7 +149,8 @@ def _chunk(entries: Entries) -> Chunk:
 
 
 def _find(chunk: Chunk, hashes: Hashes, wanted: Entries) -> npt.NDArray[np.intp]:
-    """Index into the chunk of each wanted row; -1: not there. (Equal hashes of different rows: never seen, still checked.)"""
+    """Index into the chunk of each wanted row; -1: not there. (Equal hashes of different rows: never seen, still
+    checked.)"""
     at = np.minimum(np.searchsorted(chunk.hashes, hashes), len(chunk.hashes) - 1)
     hit = np.flatnonzero(chunk.hashes[at] == hashes)
     found = np.full(len(hashes), -1, dtype=np.intp)

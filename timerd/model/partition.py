@@ -13,7 +13,8 @@ TIME_SCOPE = 0
 
 
 class Partition(NamedTuple):
-    """The unit of storage, lease, load and firing: half-open interval [bucket_ms, bucket_ms + BUCKET_MS) of one shard."""
+    """The unit of storage, lease, load and firing: half-open interval [bucket_ms, bucket_ms + BUCKET_MS) of one
+    shard."""
 
     scope: int
     bucket_ms: int

@@ -42,7 +42,8 @@ def name_key(namespace: str, key: str) -> RegisterKey:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The control row of a partition. `verified_ms` <= `closing_ms`; both only grow; only the holder of the token writes them."""
+    """The control row of a partition. `verified_ms` <= `closing_ms`; both only grow; only the holder of the token
+    writes them."""
 
     token: int
     holder: str

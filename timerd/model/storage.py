@@ -27,8 +27,8 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """`controls`: the raw control register of each partition, read *after* the rows were readable (None: no control row);
-    where it is None, `finishing` names the partition if its bucket's finishing flag was set, also read after."""
+    """`controls`: the raw control register of each partition, read *after* the rows were readable (None: no control
+    row); where it is None, `finishing` names the partition if its bucket's finishing flag was set, also read after."""
 
     controls: Mapping[Partition, bytes | None]
     # Names of what was written, as `RowGroup.source` of a later scan: rows that came as a hint are known by it.
@@ -57,9 +57,10 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on rows of the
-    range that became readable since the cursor (also on rows that do not exist). Go on with `cursor` while not `done`. An engine
-    without cursors answers 0. `RowGroup.source` is the name that `Appended.sources` gave to what was written together."""
+    """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on
+    rows of the range that became readable since the cursor (also on rows that do not exist). Go on with `cursor`
+    while not `done`. An engine without cursors answers 0. `RowGroup.source` is the name that `Appended.sources` gave
+    to what was written together."""
 
     groups: Sequence[RowGroup]
     marks: Sequence[Mark]

@@ -78,15 +78,15 @@ class Facts:
         said = []
         if not self._time.trusted:
             said.append(
-                f"The wall clock jumped by {self._time.difference_ms:.0f} ms: nothing fires until it has been stable for 30 s. "
-                "Check the machine's time service."
+                f"The wall clock jumped by {self._time.difference_ms:.0f} ms: nothing fires until it has been stable "
+                "for 30 s. Check the machine's time service."
             )
         if store.free_bytes < LOW_DISK_BYTES:
             said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")
         if ledger.unexplained:
             said.append(
-                f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or a "
-                "task was missed. Compare with your own records."
+                f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or "
+                "a task was missed. Compare with your own records."
             )
         if oldest_ms and oldest_ms < self._time.exact_ms() - LATE_MS:
             said.append(

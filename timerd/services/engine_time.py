@@ -32,8 +32,8 @@ class EngineTime:
         now_ms = self.firing_ms()
         if now_ms is None:
             raise Unavailable(
-                f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing until "
-                "the clock has been stable for 30 s. Try again then.",
+                f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing "
+                "until the clock has been stable for 30 s. Try again then.",
                 "CLOCK_NOT_TRUSTED",
                 retry_after_ms=5_000,
             )

@@ -97,8 +97,8 @@ class Firing:
         return asyncio.ensure_future(self._bury(letters, ended))
 
     async def end_late(self, token: AckToken) -> bool:
-        """The place in the token is where the row was; its home is found from there by the carry chain backwards, so the
-        row's own extra tells the home."""
+        """The place in the token is where the row was; its home is found from there by the carry chain backwards, so
+        the row's own extra tells the home."""
         found = (await self._store.find(token.partition, [(token.key.position_ms, token.key.digest)]))[0]
         if not len(found.rows):
             return False

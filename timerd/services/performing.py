@@ -1,4 +1,5 @@
-"""Drives the core's procedures: each request they yield is performed against the store or the holder in this process."""
+"""Drives the core's procedures: each request they yield is performed against the store or the holder in this
+process."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
         while True:
             try:
                 answer = await performer.perform(request)
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - the procedure decides
                 request = procedure.throw(error)
             else:
                 request = procedure.send(answer)

@@ -1,4 +1,5 @@
-"""The ids of a stored message, composed when they are asked for: a batch that is answered by its Placement needs few."""
+"""The ids of a stored message, composed when they are asked for: a batch that is answered by its Placement needs
+few."""
 
 from __future__ import annotations
 

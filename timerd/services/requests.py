@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.keys import Conflict
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import message_prefix
 from timerd.model.rows import PREFIX, ROW, RowGroup
@@ -20,7 +21,7 @@ from timerd.services.due_times import DueClock, check_delay, check_fire_at, cloc
 from timerd.services.fields import key_of, limit_count, namespace_of, quoted, request_id_of
 from timerd.services.slices import hash_of, in_slices
 from timerd.services.templates import Common, common_of
-from timerd.services.verbs import Conflict, NewTasks
+from timerd.services.verbs import NewTasks
 from timerd.v1 import timer_service_pb2 as wire
 
 _SIZES = struct.Struct("<QQQQ")

@@ -1,12 +1,13 @@
 """The shell around the partition machines: holds partitions, performs effects, hands facts back.
 
-One asyncio.Task per effect, never per timer. What a machine decided is in core/partition_machine.py; which partitions to
-hold, in core/instance_machine.py; this module only moves bytes between them and the store.
+One asyncio.Task per effect, never per timer. What a machine decided is in core/partition_machine.py; which partitions
+to hold, in core/instance_machine.py; this module only moves bytes between them and the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 RECONCILE_MS = 1_000
 RETRY_S = 0.25
+# A stop does not wait longer for a store that does not answer: the next start completes what is missing.
+LEAVE_S = 5.0
 PAGE_BYTES = 8 << 20
 Leases = Callable[[RowKey], int | None]
 
@@ -134,8 +137,9 @@ class Scheduler:
             keys = list(machine.rows.open_before(1 << 62))
             self._guard(machine, keys, now_ms, CarryReason.HAND_OVER)
             self.perform(machine, machine.flush())
-        while self._tasks or any(not m.log.is_idle for m in self.machines.values()):
-            await asyncio.sleep(0.01)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                await self._until_idle()
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)
@@ -257,6 +261,11 @@ class Scheduler:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    async def _until_idle(self) -> None:
+        """What one effect leads to is performed as well."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
     def _after(self, machine: PartitionMachine) -> None:
         if machine.phase is Phase.DONE:
             self.machines.pop(machine.partition, None)
@@ -269,7 +278,8 @@ class Scheduler:
         await self._surely(self._store.finish_bucket(partition.scope, partition.bucket_ms, finished=True))
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
-        """Only deliveries that a worker still has are guarded; the others are ended or retried by the delivery machine."""
+        """Only deliveries that a worker still has are guarded; the others are ended or retried by the delivery
+        machine."""
         leases = {key: self.lease_of(key) or now_ms for key in keys}
         if leases:
             machine.guard(leases, now_ms, reason)

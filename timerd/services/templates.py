@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 
+from timerd.core.keys import Conflict
 from timerd.model.errors import Invalid
 from timerd.model.task import MAX_PRIORITY, RetryPolicy, Template
 from timerd.services.due_times import duration_ms, ms_from
 from timerd.services.fields import plain_text, queue_of, quoted
-from timerd.services.verbs import Conflict
 from timerd.v1 import task_pb2 as task_wire
 
 MAX_LABELS = 32

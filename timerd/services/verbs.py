@@ -1,6 +1,7 @@
 """The seams between the services: what the API asks of the engine, and what delivery asks of it.
 
-The API turns wire messages into these values and back; services/engine.py answers them. So either side can be tested alone.
+The API turns wire messages into these values and back; services/engine.py answers them. So either side can be tested
+alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from timerd.core.keys import Conflict as Conflict
+from timerd.core.keys import Conflict
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import TaskId
@@ -21,8 +22,9 @@ from timerd.ports import DeadLetter
 
 @dataclass(slots=True)
 class NewTasks:
-    """One message's good items. `rows` (n,): position = fire_at = what was asked (also in the past), all of one namespace, prefix
-    table of one, index = place of the item in the request, version 0. `keys`: row -> (key, policy) of those that have one."""
+    """One message's good items. `rows` (n,): position = fire_at = what was asked (also in the past), all of one
+    namespace, prefix table of one, index = place of the item in the request, version 0. `keys`: row -> (key, policy)
+    of those that have one."""
 
     namespace: str
     prefix: bytes
@@ -218,10 +220,11 @@ class Firing(Protocol):
         ...
 
     async def end_late(self, token: AckToken) -> bool:
-        """An ack for a delivery that is not open here (any attempt of the generation): ends the task where it lives now.
-        False: it had ended, or was never known."""
+        """An ack for a delivery that is not open here (any attempt of the generation): ends the task where it lives
+        now. False: it had ended, or was never known."""
         ...
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
-        """delivery id -> lease end: rows known to be with a worker (resumed from before a restart) do not fire before it."""
+        """delivery id -> lease end: rows known to be with a worker (resumed from before a restart) do not fire before
+        it."""
         ...
