@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from timerd.adapters.alarm import Alarm, LoopAlarm, TimerfdAlarm, make_alarm
+from timerd.adapters.alarm import Alarm, LoopAlarm, TimerfdAlarm, make_alarm, wait_of
 
 
 def clock_ms() -> float:
@@ -18,6 +18,27 @@ def timerfd_or_skip(now_ms: Callable[[], float]) -> Alarm:
         return TimerfdAlarm(now_ms)
     except OSError as error:
         pytest.skip(f"no timerfd here: {error}")
+
+
+async def test_a_clock_that_is_slewed_meanwhile_is_no_reason_to_be_early() -> None:
+    start_ms = clock_ms()
+
+    def slow_ms() -> float:
+        return start_ms + (clock_ms() - start_ms) * 0.5
+
+    alarm = make_alarm(slow_ms)
+    rang = asyncio.Event()
+    at_ms = start_ms + 40
+    alarm.listen(rang.set)
+    alarm.set(at_ms)
+    await asyncio.wait_for(rang.wait(), 5)
+    assert slow_ms() >= at_ms
+    alarm.close()
+
+
+@pytest.mark.parametrize(("left_ms", "expected_ms"), [(-3.0, -3.0), (5.0, 5.0), (1_000.0, 990.0), (3.6e6, 3.564e6)])
+def test_a_long_sleep_is_cut_short(left_ms: float, expected_ms: float) -> None:
+    assert wait_of(left_ms) == pytest.approx(expected_ms)
 
 
 @pytest.mark.parametrize("make", [timerfd_or_skip, LoopAlarm, make_alarm])

@@ -287,6 +287,22 @@ async def test_the_last_worker_that_goes_is_told(rig: Rig) -> None:
     assert sorted(rig.firing.presence) == [("mail", False), ("mail", True), ("other", False), ("other", True)]
 
 
+async def test_a_worker_that_ends_its_side_gets_what_it_is_owed_and_nothing_new(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 10))
+    tokens = (await worker.deliver()).ack_tokens
+    rig.firing.durable.clear()
+    await worker.settle(ACK, tokens)
+    await worker.call.done_writing()
+    await rig.settle_down()
+    rig.firing.put(taken_of([7]))
+    await rig.settle_down()
+    rig.firing.durable.set()
+    assert (await worker.confirmed()).sequence == 5
+    assert await worker.call.read() is grpc.aio.EOF
+    assert rig.delivery.in_flight == 0
+
+
 async def test_tokens_from_before_a_restart_are_held(rig: Rig) -> None:
     taken = taken_of([1])
     worker = await rig.worker(("mail", 3), resume=tokens_of(taken))

@@ -58,7 +58,7 @@ def test_ids_and_tokens_say_where_each_task_lives() -> None:
     assert [t.priority for t in tasks] == [0, 4] * 4 + [0]
     tokens = [deliver.ack_tokens[at : at + 64] for at in range(0, 9 * 64, 64)]
     assert all(is_genuine_token(t, SECRET) for t in tokens)
-    assert [parse_token(t) for t in tokens] == [(BACKLOG, key, 42) for key in taken.rows.keys()]  # noqa: SIM118
+    assert [parse_token(t) for t in tokens] == [(BACKLOG, key, 42) for key in taken.rows.keys()]
     assert deliver.delivery_ids == b"".join(ids_of(taken))
     assert list(deliver.attempts) == [attempt_of(v) for v in taken.rows.columns["version"].tolist()]
 

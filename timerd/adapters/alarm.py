@@ -18,6 +18,8 @@ from typing import Protocol
 _CLOCK_BOOTTIME = 7
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _NANOS_PER_MS = 1_000_000
+_SHORT_MS = 20.0
+_LONG_PART = 0.99
 
 
 class Alarm(Protocol):
@@ -41,6 +43,12 @@ class _Spec(ctypes.Structure):
     )
 
 
+def wait_of(left_ms: float) -> float:
+    """How long to sleep before looking at the clock again. Engine time is slewed against the clock that counts the
+    sleep (by a per mille or so), so a long sleep ends a little before its instant and a short one does the rest."""
+    return left_ms if left_ms < _SHORT_MS else left_ms * _LONG_PART
+
+
 def _silent() -> None:
     """Nobody listens yet."""
 
@@ -51,7 +59,7 @@ class TimerfdAlarm:
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
         self._ring: Callable[[], None] = _silent
-        self._at_ms = math.inf
+        self._at_ms = 0.0
         self._libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(self._libc, "timerfd_create"):
             raise OSError("The C library has no timerfd.")
@@ -65,11 +73,9 @@ class TimerfdAlarm:
         self._ring = ring
 
     def set(self, at_ms: float) -> None:
-        if at_ms == self._at_ms:
-            return
         self._at_ms = at_ms
         # Zero would switch it off.
-        wait_ns = max(1, math.ceil((at_ms - self._now_ms()) * _NANOS_PER_MS))
+        wait_ns = max(1, math.ceil(wait_of(at_ms - self._now_ms()) * _NANOS_PER_MS))
         spec = _Spec(0, 0, *divmod(wait_ns, 1000 * _NANOS_PER_MS))
         if self._libc.timerfd_settime(self._file, 0, ctypes.byref(spec), None):
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
@@ -81,11 +87,13 @@ class TimerfdAlarm:
             self._file = -1
 
     def _rang(self) -> None:
-        self._at_ms = math.inf
         # It was set anew between ringing and now.
         with contextlib.suppress(BlockingIOError):
             os.read(self._file, 8)
-        self._ring()
+        if self._now_ms() < self._at_ms:
+            self.set(self._at_ms)
+        else:
+            self._ring()
 
 
 class LoopAlarm:
@@ -96,14 +104,15 @@ class LoopAlarm:
         self._ring: Callable[[], None] = _silent
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._at_ms = 0.0
 
     def listen(self, ring: Callable[[], None]) -> None:
         self._ring = ring
 
     def set(self, at_ms: float) -> None:
         self.close()
-        # A hundredth of a millisecond, because the loop may be that early by its own clock.
-        wait_ms = max(0.0, at_ms - self._now_ms()) + 0.01
+        self._at_ms = at_ms
+        wait_ms = max(0.0, wait_of(at_ms - self._now_ms()))
         self._timer = self._loop.call_later(wait_ms / 1000, self._rang)
 
     def close(self) -> None:
@@ -111,7 +120,10 @@ class LoopAlarm:
             self._timer.cancel()
 
     def _rang(self) -> None:
-        self._ring()
+        if self._now_ms() < self._at_ms:
+            self.set(self._at_ms)
+        else:
+            self._ring()
 
 
 def make_alarm(now_ms: Callable[[], float]) -> Alarm:

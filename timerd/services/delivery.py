@@ -153,6 +153,11 @@ class Delivery:
         self._keep(stream, held.until)
         return held.lost
 
+    def closing(self, stream: WorkStream) -> None:
+        """The worker has ended its side: it gets what it is owed, and nothing new."""
+        self._machine.block(stream.number)
+        stream.close()
+
     def left(self, stream: WorkStream) -> None:
         """The stream is over, well or not."""
         if self._streams.pop(stream.number, None) is not None:
@@ -165,7 +170,8 @@ class Delivery:
 
     def _room(self, number: int) -> None:
         """A slow reader has caught up."""
-        if number in self._streams:
+        stream = self._streams.get(number)
+        if stream is not None and not stream.closing:
             self._machine.unblock(number)
             self.wake()
 

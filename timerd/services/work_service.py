@@ -50,7 +50,7 @@ class WorkService(WorkServiceServicer):
             while (request := await context.read()) is not grpc.aio.EOF:
                 self._take(stream, request)
                 await stream.room()
-            stream.close()
+            self._delivery.closing(stream)
             await writer
         finally:
             writer.cancel()

@@ -38,7 +38,7 @@ class WorkStream:
         self._blocked = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
-        self._closing = False
+        self.closing = False
 
     def push(self, response: pb.WorkResponse, size_bytes: int = _OWED_BYTES) -> None:
         self._waiting.append((response, size_bytes))
@@ -68,12 +68,12 @@ class WorkStream:
 
     def close(self) -> None:
         """The worker sends no more: `write_all` ends when everything owed is written."""
-        self._closing = True
+        self.closing = True
         self._changed.set()
 
     async def write_all(self) -> None:
         """The one writer: a stream takes one write at a time."""
-        while self._waiting or self._owed or not self._closing:
+        while self._waiting or self._owed or not self.closing:
             if not self._waiting:
                 self._changed.clear()
                 await self._changed.wait()
