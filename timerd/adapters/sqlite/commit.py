@@ -49,7 +49,8 @@ class _Pending:
 
     def add(self, group: RowGroup) -> None:
         self.groups.append(group)
-        self.bytes += int(group.columns["length"].sum()) + group.columns.nbytes
+        lengths = group.columns["length"]
+        self.bytes += int(lengths[0] if len(lengths) == 1 else lengths.sum()) + group.columns.nbytes
 
 
 class Commit:
@@ -74,12 +75,17 @@ class Commit:
         self._distant: dict[FarPlace, list[RowGroup]] = {}
         self._unnamed: dict[Partition, dict[RowKey, int]] = {}
         self._split_now: set[int] = set()
+        # Control and finishing flag of a partition, as they are when the commit ends.
+        self._facts: dict[Partition, tuple[bytes | None, bool]] = {}
+        self._far_from_ms = 0
         self._tidied_ms = 0
         newest = "SELECT max(ifnull((SELECT max(id) FROM groups), 0), ifnull((SELECT max(id) FROM marks), 0))"
         self._sequence = int(connection.execute(newest).fetchone()[0])
 
     def begin(self) -> None:
         self.now_ms = self._clock_ms()
+        self._far_from_ms = -(-(self.now_ms + DAY_MS) // DAY_MS) * DAY_MS
+        self._facts.clear()
         self._split_now.clear()
         self.requests.expire(self.now_ms)
         if abs(self.now_ms - self._tidied_ms) >= _TIDY_MS:
@@ -109,23 +115,40 @@ class Commit:
         return lambda: self._appended(message, sources, repeated)
 
     def _appended(self, message: Append, sources: dict[Partition, int], repeated: bytes | None) -> Appended:
-        control = self.registers.control
-        controls = {partition: control(control_key(partition).name) for partition, _ in message.groups}
-        finishing = [p for p, value in controls.items() if value is None and self.days.is_finishing(p)]
+        controls: dict[Partition, bytes | None] = {}
+        finishing: list[Partition] = []
+        for partition, _ in message.groups:
+            controls[partition], is_finishing = self._facts.get(partition) or self._read_facts(partition)
+            if is_finishing:
+                finishing.append(partition)
         return Appended(controls, sources, frozenset(finishing), repeated)
+
+    def _read_facts(self, partition: Partition) -> tuple[bytes | None, bool]:
+        """Once for all messages of the commit."""
+        value = self.registers.control(control_key(partition).name)
+        facts = value, value is None and self.days.is_finishing(partition)
+        self._facts[partition] = facts
+        return facts
 
     def _gather(self, partition: Partition, group: RowGroup) -> int:
         """Returns the name of the row group it will be part of; 0: it is far."""
-        self.days.announce(partition)
         bucket_ms = partition.bucket_ms
-        if bucket_ms - bucket_ms % DAY_MS >= self.now_ms + DAY_MS and day_of(bucket_ms) not in self.far.opened:
-            self._distant.setdefault(far_place_of(partition), []).append(group)
-            return 0
-        return self._gather_near(partition, group)
+        if bucket_ms < self._far_from_ms or day_of(bucket_ms) in self.far.opened:
+            return self._gather_near(partition, group)
+        self.days.announce(partition)
+        place = far_place_of(partition)
+        if place in self._distant:
+            self._distant[place].append(group)
+        else:
+            self._distant[place] = [group]
+        return 0
 
     def _gather_near(self, partition: Partition, group: RowGroup) -> int:
-        parts = self._near.setdefault(partition, [])
-        if not parts or parts[-1].bytes > MOST_GROUP_BYTES:
+        parts = self._near.get(partition)
+        if parts is None:
+            self.days.announce(partition)
+            parts = self._near[partition] = [_Pending(self.next_name())]
+        elif parts[-1].bytes > MOST_GROUP_BYTES:
             parts.append(_Pending(self.next_name()))
         parts[-1].add(group)
         return parts[-1].name
@@ -133,7 +156,6 @@ class Commit:
     def _gather_fresh(self, partition: Partition, group: RowGroup) -> int:
         """Rows of no message (carries, moves) may be there already. They never go to far groups, where a look for them
         would have to read the whole day."""
-        self.days.announce(partition)
         keys = group.keys()
         if partition not in self._unnamed:
             self._unnamed[partition] = self._keys_pending(partition)

@@ -30,8 +30,10 @@ class Requests:
         """None: it is not known."""
         if prefix in self._pending:
             return self._pending[prefix]
-        query = "SELECT body FROM requests JOIN replies USING (block) WHERE prefix = ?"
-        row = self._connection.execute(query, (prefix,)).fetchone()
+        found = self._connection.execute("SELECT block FROM requests WHERE prefix = ?", (prefix,)).fetchone()
+        if found is None:
+            return None
+        row = self._connection.execute("SELECT body FROM replies WHERE block = ?", found).fetchone()
         return _unpack(row[0]).get(prefix) if row else None
 
     def remember(self, prefix: bytes, reply: bytes) -> None:
