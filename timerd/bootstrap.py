@@ -13,7 +13,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from timerd.adapters.alarm import make_alarm
@@ -24,7 +24,7 @@ from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
-from timerd.model.errors import StartupError
+from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import Cas, CasStatus
@@ -46,6 +46,7 @@ CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
 # The collector looks at young objects this often: columns make little garbage, and a look holds up firing.
 GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
+FLUSH_EVERY_S = 10.0
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 
@@ -67,7 +68,12 @@ class Node:
     async def start(self) -> str:
         """Listening and serving; returns HOST:PORT. Raises StartupError."""
         self.address = str(await self.server.start())
-        self._loops = (asyncio.create_task(self.scheduler.run()), asyncio.create_task(self._drop_expired()))
+        work = (
+            self.scheduler.run(),
+            self._every(DROP_EVERY_S, self._drop_expired),
+            self._every(FLUSH_EVERY_S, self._flush),
+        )
+        self._loops = tuple(asyncio.create_task(each) for each in work)
         await self.server.set_serving(serving=True)
         return self.address
 
@@ -80,13 +86,24 @@ class Node:
         for loop in self._loops:
             loop.cancel()
         await self.scheduler.leave(int(self.time.exact_ms()))
+        await self.engine.flush_estimates()
         self.delivery.close()
         await self.store.close()
 
     async def _drop_expired(self) -> None:
+        await self.scheduler.drop_expired(int(self.time.exact_ms()))
+
+    async def _flush(self) -> None:
+        await self.engine.flush_estimates()
+
+    async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
+        """Housekeeping: what fails now is tried again a period later."""
         while True:
-            await self.scheduler.drop_expired(int(self.time.exact_ms()))
-            await asyncio.sleep(DROP_EVERY_S)
+            await asyncio.sleep(period_s)
+            try:
+                await work()
+            except (Unavailable, StoreUnknown) as error:
+                log.warning("the store did not answer: %s", error)
 
 
 async def assemble(

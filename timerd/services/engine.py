@@ -29,6 +29,7 @@ from timerd.ports import Store
 from timerd.services.browsing import Browsing
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
+from timerd.services.estimating import Estimating
 from timerd.services.performing import drive
 from timerd.services.placed_ids import PlacedIds
 from timerd.services.scheduler import Scheduler
@@ -76,6 +77,8 @@ class Engine:
         self._config = config
         self._procedures = scheduler.procedures
         self._browsing = Browsing(store, scheduler, secret)
+        self._estimating = Estimating(store)
+        self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
 
@@ -132,6 +135,8 @@ class Engine:
             placed_ms, first_ms = read_reply(done.repeated)
             tasks.rows.columns["fire_at_ms"] = first_ms
             return placed_ms
+        self._estimating.add(rows)
+        self._estimating.add(rows)
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
@@ -157,6 +162,12 @@ class Engine:
         lost = [task for task in await asyncio.gather(*work) if task is not None]
         if lost:
             raise Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
+
+    async def flush_estimates(self) -> None:
+        await self._estimating.flush()
+
+    async def flush_estimates(self) -> None:
+        await self._estimating.flush()
 
     # -- cancel, move, look ---------------------------------------------------------------------------------------
 
