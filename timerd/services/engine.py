@@ -78,7 +78,6 @@ class Engine:
         self._procedures = scheduler.procedures
         self._browsing = Browsing(store, scheduler, secret)
         self._estimating = Estimating(store)
-        self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
 
@@ -136,7 +135,6 @@ class Engine:
             tasks.rows.columns["fire_at_ms"] = first_ms
             return placed_ms
         self._estimating.add(rows)
-        self._estimating.add(rows)
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
@@ -162,9 +160,6 @@ class Engine:
         lost = [task for task in await asyncio.gather(*work) if task is not None]
         if lost:
             raise Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
-
-    async def flush_estimates(self) -> None:
-        await self._estimating.flush()
 
     async def flush_estimates(self) -> None:
         await self._estimating.flush()
