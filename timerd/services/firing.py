@@ -14,6 +14,7 @@ from timerd.core.cancel import Cancelled, end_task
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
+from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey, TaskId, delivery_id_of
 from timerd.model.partition import Partition, scope_of
 from timerd.model.rows import FLAG_CARRIED
@@ -22,7 +23,7 @@ from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.performing import drive
-from timerd.services.scheduler import Scheduler
+from timerd.services.scheduler import RETRY_S, Scheduler
 
 log = logging.getLogger(__name__)
 # Where partitions interleave (priorities, catch-up), rows are taken in stretches so that the order holds nearly.
@@ -155,7 +156,14 @@ class Firing:
         return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
 
     async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
-        await self._store.bury(letters)
+        """The deliveries are over for the workers: the store is asked until it has done it."""
+        while True:
+            try:
+                await self._store.bury(letters)
+                break
+            except (StoreUnavailable, StoreUnknown) as error:
+                log.warning("%d dead letters: %s; trying again", len(letters), error)
+                await asyncio.sleep(RETRY_S)
         await self.end(ended)
 
     async def _end_elsewhere(self, item: Ended) -> None:
