@@ -73,7 +73,8 @@ async def _run(wish: Wish, flights: Sequence[Flight], console: Console) -> None:
         ends_ms = _ends_ms(plan, flights)
         console.print(
             f"{wish.day}: {len(flights):,} flights, {plan.speed:,} times as fast as they were, on {address}: "
-            f"{(ends_ms - now_ms()) / 1000:.0f} s. Logs: {wish.folder}"
+            f"{(ends_ms - now_ms()) / 1000:.0f} s. Logs: {wish.folder}",
+            soft_wrap=True,
         )
         async with worker(address, plan.queue, wish.folder / DELIVERIES) as gate:
             await _call(client, plan, flights, wish.folder, console)
@@ -98,7 +99,7 @@ async def _call(client: Client, plan: Plan, flights: Sequence[Flight], folder: P
     facts = sum(len(facts_of(flight, plan.lead_ms)) for flight in flights)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     try:
-        with Progress(*columns, console=console, transient=True) as progress:
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
             bar = progress.add_task("moves and cancels", total=facts)
             caller = Caller(client, plan, log, lambda: progress.advance(bar))
             await caller.store_reminders(flights)

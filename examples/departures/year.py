@@ -133,7 +133,8 @@ class YearRun:
                 self._queue, items, progress=lambda stored: progress.update(bar, completed=stored)
             )
         took_s = (now_ms() - since_ms) / 1000
-        self._console.print(f"{len(reminders):,} reminders stored in {took_s:.1f} s ({len(reminders) / took_s:,.0f}/s)")
+        per_s = len(reminders) / took_s
+        self._console.print(f"{len(reminders):,} reminders stored in {took_s:.1f} s ({per_s:,.0f}/s)", soft_wrap=True)
 
     async def look(self, day: Range) -> AsyncIterator[Check]:
         with self._progress() as progress:
@@ -142,8 +143,8 @@ class YearRun:
         expected = self._future.within(day)
         listed = [each async for each in self._list(day)]
         yield Check(f"listed on {day.name}", len(expected), len(listed))
-        yield Check(f"listed on {day.name}, name and instant as in the data", len(expected), _same(expected, listed))
-        yield Check(f"listed on {day.name}, in order of time", len(listed), _in_order(listed))
+        yield Check("of these, as in the data", len(expected), _same(expected, listed))
+        yield Check("of these, in order of time", len(listed), _in_order(listed))
 
     async def purge(self) -> list[Check]:
         """A dry run, the same with force, and a look whether anything is left."""
@@ -180,7 +181,7 @@ class YearRun:
 
     def _progress(self) -> Progress:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-        return Progress(*columns, console=self._console, transient=True)
+        return Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
 
 
 def _same(expected: Sequence[Reminder], listed: Sequence[Reminder]) -> int:
