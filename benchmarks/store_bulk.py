@@ -17,7 +17,7 @@ import sqlite3
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -44,9 +44,7 @@ def message(chance: np.random.Generator, number: int, rows: int, span_ms: int) -
     columns["length"] = PAYLOAD_BYTES
     columns["offset"] = np.arange(rows) * PAYLOAD_BYTES
     columns = columns[np.argsort(columns["position_ms"], kind="stable")]
-    group = RowGroup(
-        columns, np.frombuffer(prefix, PREFIX), [TEMPLATE], chance.bytes(rows * PAYLOAD_BYTES), []
-    )
+    group = RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATE], chance.bytes(rows * PAYLOAD_BYTES), [])
     buckets = columns["position_ms"] // BUCKET_MS
     starts = np.flatnonzero(np.diff(buckets, prepend=-1)).tolist()
     parts = [
@@ -74,7 +72,6 @@ async def drive(store: SqliteStore, messages: Sequence[Append], callers: int) ->
 
 async def append_case(name: str, store: SqliteStore, messages: list[Append], callers: int) -> None:
     rows = sum(len(group) for one in messages for _, group in one.groups)
-    before = (await store.facts()).used_bytes
     gc.collect()
     seconds, waits = await drive(store, messages, callers)
     p50, p99 = (waits[int(len(waits) * share)] * 1e3 for share in (0.5, 0.99))

@@ -44,7 +44,7 @@ def pack_columns(columns: Columns) -> bytes:
     out: list[bytes] = []
     for name, column, low, high in zip(_NAMES, values, lows, highs, strict=True):
         if low == high:
-            code, base = _base(low)
+            code, base = _origin(low)
             out.append(bytes((code,)) + base)
         elif name == "offset" and np.array_equal(column, starts(columns["length"])):
             out.append(bytes((_DERIVED,)))
@@ -59,7 +59,7 @@ def _pack_one(columns: Columns) -> bytes:
     row["fire_at_ms"] -= row["position_ms"]
     out: list[bytes] = []
     for name in _NAMES:
-        code, base = _base(int(row[name]))
+        code, base = _origin(int(row[name]))
         out.append(bytes((code,)) + base)
     return b"".join(out)
 
@@ -72,10 +72,10 @@ def _pack_column(signed: npt.NDArray[np.int64], low: int, high: int) -> bytes:
         least = int(steps.min())
         narrow = _width(int(steps.max()) - least)
         if narrow < plain and least >> 8 * _STEP_BYTES == 0:
-            code, base = _base(int(signed[0]))
+            code, base = _origin(int(signed[0]))
             body = (steps - np.uint64(least)).astype(_TYPES[narrow]).tobytes() if narrow else b""
             return bytes((code | narrow << 3 | _STEPS,)) + base + least.to_bytes(_STEP_BYTES, "little") + body
-    code, base = _base(low)
+    code, base = _origin(low)
     return bytes((code | plain << 3,)) + base + (values - np.uint64(low & _MASK)).astype(_TYPES[plain]).tobytes()
 
 
@@ -84,7 +84,7 @@ def _width(most: int) -> int:
     return next(code for code, size in enumerate(_BYTES) if most >> 8 * size == 0)
 
 
-def _base(value: int) -> tuple[int, bytes]:
+def _origin(value: int) -> tuple[int, bytes]:
     """Width code and bytes of a signed value; nothing for 0."""
     if value == 0:
         return 0, b""

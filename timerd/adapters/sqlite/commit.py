@@ -14,6 +14,7 @@ import numpy as np
 from timerd.adapters.sqlite.days import DAY_MS, Days, day_of
 from timerd.adapters.sqlite.far import FarPlace, far_days, far_place_of, take_slice, write_far
 from timerd.adapters.sqlite.groups import INSERT, join_sorted, stored_row
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.letters import expire_estimates
 from timerd.adapters.sqlite.registers import RegisterTable
@@ -53,6 +54,17 @@ class _Pending:
         self.bytes += int(lengths[0] if len(lengths) == 1 else lengths.sum()) + group.columns.nbytes
 
 
+class _Waiting:
+    """A message and what becomes of it."""
+
+    __slots__ = ("message", "repeated", "sources")
+
+    def __init__(self, message: Append) -> None:
+        self.message = message
+        self.sources: dict[Partition, int] = {}
+        self.repeated: bytes | None = None
+
+
 class Commit:
     """The transaction state of the writer."""
 
@@ -71,6 +83,7 @@ class Commit:
         self.far = far
         self.now_ms = 0
         self._clock_ms = now_ms
+        self._messages: list[_Waiting] = []
         self._near: dict[Partition, list[_Pending]] = {}
         self._distant: dict[FarPlace, list[RowGroup]] = {}
         self._unnamed: dict[Partition, dict[RowKey, int]] = {}
@@ -99,29 +112,34 @@ class Commit:
         return self._sequence
 
     def append(self, messages: Sequence[Append]) -> Callable[[], list[Appended]]:
-        finishers = [self._append(message) for message in messages]
-        return lambda: [finish() for finish in finishers]
+        """Taken in when the commit is flushed: what is known of all messages is then read at once."""
+        waiting = [_Waiting(message) for message in messages]
+        self._messages += waiting
+        return lambda: [self._appended(one) for one in waiting]
 
-    def _append(self, message: Append) -> Callable[[], Appended]:
-        repeated = self.requests.reply_to(message.prefix) if message.prefix else None
-        sources: dict[Partition, int] = {}
-        if repeated is None:
-            for partition, group in message.groups:
-                name = self._gather(partition, group) if message.prefix else self._gather_fresh(partition, group)
-                if name:
-                    sources[partition] = name
-            if message.prefix:
-                self.requests.remember(message.prefix, message.reply)
-        return lambda: self._appended(message, sources, repeated)
+    def _take_in(self) -> None:
+        messages, self._messages = self._messages, []
+        self.requests.look_up({one.message.prefix for one in messages if one.message.prefix})
+        for one in messages:
+            prefix = one.message.prefix
+            one.repeated = self.requests.reply_to(prefix) if prefix else None
+            if one.repeated is not None:
+                continue
+            gather = self._gather if prefix else self._gather_fresh
+            for partition, group in one.message.groups:
+                if name := gather(partition, group):
+                    one.sources[partition] = name
+            if prefix:
+                self.requests.remember(prefix, one.message.reply)
 
-    def _appended(self, message: Append, sources: dict[Partition, int], repeated: bytes | None) -> Appended:
+    def _appended(self, one: _Waiting) -> Appended:
         controls: dict[Partition, bytes | None] = {}
         finishing: list[Partition] = []
-        for partition, _ in message.groups:
+        for partition, _ in one.message.groups:
             controls[partition], is_finishing = self._facts.get(partition) or self._read_facts(partition)
             if is_finishing:
                 finishing.append(partition)
-        return Appended(controls, sources, frozenset(finishing), repeated)
+        return Appended(controls, one.sources, frozenset(finishing), one.repeated)
 
     def _read_facts(self, partition: Partition) -> tuple[bytes | None, bool]:
         """Once for all messages of the commit."""
@@ -195,9 +213,10 @@ class Commit:
         return drop_slice(self.connection, partition)
 
     def flush(self) -> None:
+        self._take_in()
         near = [(part.name, partition, part.groups) for partition, parts in self._near.items() for part in parts]
         rows = (stored_row(name, partition, join_sorted(groups)) for name, partition, groups in near)
-        self.connection.executemany(INSERT, rows)
+        insert_rows(self.connection, INSERT, rows)
         if self._distant:
             self.far.waiting.update(place.day for place in self._distant)
             write_far(self.connection, self._distant.items())
@@ -214,6 +233,7 @@ class Commit:
         self.far.waiting |= far_days(self.connection)
 
     def _clear(self) -> None:
+        self._messages.clear()
         self._near.clear()
         self._distant.clear()
         self._unnamed.clear()

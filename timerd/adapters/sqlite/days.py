@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.ports import BucketEntry
 
@@ -47,7 +48,7 @@ class Days:
 
     def flush(self) -> None:
         rows = [(*key, *(bits.to_bytes(_BYTES, "little") for bits in self._known[key])) for key in self._changed]
-        self._connection.executemany("INSERT OR REPLACE INTO days VALUES (?,?,?,?,?)", rows)
+        insert_rows(self._connection, "INSERT OR REPLACE INTO days", rows)
         self._changed.clear()
 
     def forget(self) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from timerd.adapters.sqlite.days import day_of
 from timerd.adapters.sqlite.groups import join_sorted, open_group, pack
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.errors import CorruptRow
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup
@@ -22,7 +23,7 @@ from timerd.model.rows import RowGroup
 # A slice takes a few ten milliseconds of the writer, so that other commits do not wait long.
 SLICE_GROUPS = 256
 SLICE_BYTES = 4 << 20
-_INSERT = "INSERT INTO far_groups (day, scope, shard, keys_crc, payloads_crc, keys, payloads) VALUES (?,?,?,?,?,?,?)"
+_INSERT = "INSERT INTO far_groups (day, scope, shard, keys_crc, payloads_crc, keys, payloads)"
 _OF_DAY = """SELECT id, scope, shard, keys_crc, keys, payloads_crc, payloads FROM far_groups
     WHERE day = ? AND corrupt = 0 ORDER BY scope, shard LIMIT ?"""
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ def far_place_of(partition: Partition) -> FarPlace:
 
 def write_far(connection: sqlite3.Connection, pending: Iterable[tuple[FarPlace, Sequence[RowGroup]]]) -> None:
     rows = ((*place, *pack(join_sorted(groups))) for place, groups in pending)
-    connection.executemany(_INSERT, rows)
+    insert_rows(connection, _INSERT, rows)
 
 
 def far_days(connection: sqlite3.Connection) -> set[int]:

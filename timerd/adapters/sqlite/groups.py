@@ -17,7 +17,7 @@ from timerd.model.errors import CorruptRow
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup, concat
 
-INSERT = "INSERT INTO groups VALUES (?,?,?,?,?,?,?,?,?,?)"
+INSERT = "INSERT INTO groups"
 _BY_PLACE = "FROM groups WHERE scope = ? AND bucket = ? AND shard = ? AND id > ? ORDER BY id"
 _WITH_PAYLOADS = f"SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads {_BY_PLACE}"
 _KEYS_ONLY = f"SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL {_BY_PLACE}"
@@ -73,21 +73,15 @@ def pack(group: RowGroup) -> Packed:
 def open_group(name: str, parts: Sequence[object], source: int) -> RowGroup:
     """`parts`: crc and bytes of the keys, crc and bytes of the payloads (None where only keys were read)."""
     keys_crc, keys, payloads_crc, payloads = parts
-    assert isinstance(keys, bytes)
-    if checksum(keys) != keys_crc:
+    if not isinstance(keys, bytes) or checksum(keys) != keys_crc:
         raise CorruptRow(f"The keys of {name} do not match their checksum.")
     if payloads is None:
         payloads = b""
-    elif checksum(bytes_of(payloads)) != payloads_crc:
+    elif not isinstance(payloads, bytes) or checksum(payloads) != payloads_crc:
         raise CorruptRow(f"The payloads of {name} do not match their checksum.")
-    group = RowGroup.unpack(keys, bytes_of(payloads))
+    group = RowGroup.unpack(keys, payloads)
     group.source = source
     return group
-
-
-def bytes_of(value: object) -> bytes:
-    assert isinstance(value, bytes)
-    return value
 
 
 def join_sorted(groups: Sequence[RowGroup]) -> RowGroup:
@@ -100,7 +94,7 @@ def join_sorted(groups: Sequence[RowGroup]) -> RowGroup:
 
 
 def stored_row(name: int, partition: Partition, group: RowGroup) -> tuple[object, ...]:
-    """Parameters of INSERT; the group is sorted."""
+    """A row for INSERT; the group is sorted."""
     positions = group.columns["position_ms"]
     first, last = int(positions[0]) - partition.bucket_ms, int(positions[-1]) - partition.bucket_ms
     return (name, *place_of(partition), first, last, *pack(group))

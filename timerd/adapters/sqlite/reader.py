@@ -48,9 +48,12 @@ class Reader:
         self._connection = connect_reader(path)
         self._on_corrupt = on_corrupt
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"timerd-{name}")
+        self._closed = False
         self.index = KeyIndex(self._connection, on_corrupt)
 
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
+        if self._closed:
+            raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._connection)
         except sqlite3.Error as error:
@@ -96,5 +99,6 @@ class Reader:
             connection.execute("COMMIT")
 
     def close(self) -> None:
+        self._closed = True
         self._thread.shutdown()
         self._connection.close()

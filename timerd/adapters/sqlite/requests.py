@@ -9,11 +9,15 @@ from __future__ import annotations
 import sqlite3
 import struct
 import zlib
+from collections.abc import Collection
+from itertools import islice
 
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.identity import PREFIX_BYTES
 
 KEEP_MS = 86_400_000
 _MOST_EXPIRED = 3
+_MOST_ASKED = 512
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
 
 
@@ -23,33 +27,41 @@ class Requests:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._pending: dict[bytes, bytes] = {}
+        self._stored: dict[bytes, bytes] = {}
         # When the oldest block expires, as far as it is known.
         self._expires_ms = 0
 
+    def look_up(self, prefixes: Collection[bytes]) -> None:
+        """Reads what is known of messages that will be asked for in this commit."""
+        waiting = iter(prefixes)
+        while part := list(islice(waiting, _MOST_ASKED)):
+            query = f"SELECT prefix, block FROM requests WHERE prefix IN ({','.join('?' * len(part))})"
+            for prefix, block in self._connection.execute(query, part).fetchall():
+                row = self._connection.execute("SELECT body FROM replies WHERE block = ?", (block,)).fetchone()
+                if row is not None:
+                    self._stored[prefix] = _unpack(row[0])[prefix]
+
     def reply_to(self, prefix: bytes) -> bytes | None:
         """None: it is not known."""
-        if prefix in self._pending:
-            return self._pending[prefix]
-        found = self._connection.execute("SELECT block FROM requests WHERE prefix = ?", (prefix,)).fetchone()
-        if found is None:
-            return None
-        row = self._connection.execute("SELECT body FROM replies WHERE block = ?", found).fetchone()
-        return _unpack(row[0]).get(prefix) if row else None
+        stored = self._stored.get(prefix)
+        return self._pending.get(prefix) if stored is None else stored
 
     def remember(self, prefix: bytes, reply: bytes) -> None:
         self._pending[prefix] = reply
 
     def flush(self, now_ms: int) -> None:
+        self._stored.clear()
         if not self._pending:
             return
         row = (now_ms + KEEP_MS, _pack(self._pending))
         block = self._connection.execute("INSERT INTO replies (expires_ms, body) VALUES (?,?)", row).lastrowid
         rows = [(prefix, block) for prefix in sorted(self._pending)]
-        self._connection.executemany("INSERT OR REPLACE INTO requests VALUES (?,?)", rows)
+        insert_rows(self._connection, "INSERT OR REPLACE INTO requests", rows)
         self._pending.clear()
 
     def forget(self) -> None:
         self._pending.clear()
+        self._stored.clear()
         self._expires_ms = 0
 
     def expire(self, now_ms: int) -> None:

@@ -83,6 +83,7 @@ MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FIRST),)
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:
     """A connection that writes. Transactions are begun and ended by hand."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=256)
+    connection.text_factory = bytes
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
@@ -97,6 +98,8 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
 def connect_reader(path: Path) -> sqlite3.Connection:
     """A connection that sees what is committed; each statement by itself unless it begins a transaction."""
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    # No column with text is read: where one comes, it was a blob that is spoilt, and its checksum will tell.
+    connection.text_factory = bytes
     connection.execute(f"PRAGMA mmap_size = {READ_MAP_BYTES}")
     connection.execute("PRAGMA cache_size = -8192")
     connection.execute("PRAGMA query_only = ON")

@@ -1,0 +1,78 @@
+"""What is over is forgotten in small steps, and its space is used again."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.sqlite.conftest import DAY_MS, Bench
+from timerd.adapters.sqlite import retention
+from timerd.adapters.sqlite.requests import KEEP_MS
+from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.registers import name_key
+from timerd.ports import Cas, Mark, MarkKind
+from timerd.testing.contracts.build import HERE, START_MS, batch, key, message, scan
+
+MINUTE_MS = 60_000
+
+
+async def test_the_space_of_a_dropped_partition_is_used_again(bench: Bench) -> None:
+    store = bench.open()
+    pages: list[int] = []
+    for n in range(6):
+        partition = Partition(0, START_MS + n * BUCKET_MS, 0)
+        await store.append([batch(f"m{n}", [partition.bucket_ms] * 3_000, b"x" * 200)])
+        await store.drop(partition)
+        pages.append(int(str(bench.query("PRAGMA page_count")[0][0])))
+    assert pages[-1] <= pages[1] * 1.1
+
+
+async def test_a_drop_goes_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "SLICE_ROWS", 2)
+    store = bench.open()
+    for n in range(7):
+        await store.append([message(f"m{n}", key(f"k{n}", n))])
+    await store.mark([Mark(HERE, key(f"k{n}", n), MarkKind.PURGED, b"") for n in range(5)])
+    assert await store._write(lambda commit: commit.drop(HERE, retention.drop_slice))
+    assert (bench.count("groups"), bench.count("marks")) == (5, 3)
+    await store.drop(HERE)
+    assert (bench.count("groups"), bench.count("marks")) == (0, 0)
+    assert (await scan(store)).marks == []
+
+
+async def test_a_repeat_is_known_for_a_day_and_its_record_then_forgotten(bench: Bench) -> None:
+    store = bench.open()
+    await store.append([message("a", key("a"))])
+    bench.now_ms += KEEP_MS - 1
+    (again,) = await store.append([message("a", key("a"))])
+    assert again.repeated == b"stored"
+    bench.now_ms += 2
+    for n in range(5):
+        await store.append([message(f"b{n}", key(f"b{n}"))])
+    assert bench.count("requests") == bench.count("replies") == 5
+
+
+async def test_as_many_old_requests_go_as_new_ones_come(bench: Bench) -> None:
+    store = bench.open()
+    for n in range(20):
+        await store.append([message(f"a{n}", key(f"a{n}"))])
+    bench.now_ms += KEEP_MS + 1
+    store = await bench.reopen()
+    for n in range(10):
+        await store.append([message(f"b{n}", key(f"b{n}"))])
+    assert bench.count("requests") == 10
+
+
+async def test_registers_and_estimates_end_with_their_time(bench: Bench) -> None:
+    store = bench.open()
+    brief, lasting, forever = (name_key("d", name) for name in "abc")
+    await store.cas([Cas(brief, None, b"1", START_MS + 1), Cas(lasting, None, b"2", START_MS + DAY_MS)])
+    await store.cas([Cas(forever, None, b"3")])
+    await store.save_estimates({("d", "q", START_MS): 1, ("d", "q", START_MS + 2 * DAY_MS): 1})
+    assert list(await store.read([brief])) == [b"1"]
+    bench.now_ms += MINUTE_MS
+    await store.mark([])
+    assert list(await store.read([brief, lasting, forever])) == [None, b"2", b"3"]
+    bench.now_ms += DAY_MS + MINUTE_MS
+    await store.mark([])
+    assert list(await store.read([brief, lasting, forever])) == [None, None, b"3"]
+    assert await store.estimates("d", "q", 0, 1 << 60) == {START_MS + 2 * DAY_MS: 1}
