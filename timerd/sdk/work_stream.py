@@ -25,6 +25,7 @@ from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
 _SETTLE_AGAIN_S = 0.5
+_FLUSH_EVERY_S = 0.002
 _CONFIRM_S = 10.0
 
 
@@ -45,6 +46,7 @@ class WorkStream:
         self._stream: Duplex[pb.WorkResponse] | None = None
         self._backoff = Backoff()
         self._flush_is_due = False
+        self._flushed_s = 0.0
         self._takes_new = True
         self._stopping = False
         self._heard_s = 0.0
@@ -163,13 +165,16 @@ class WorkStream:
             self._flush_later()
 
     def _flush_later(self) -> None:
-        """Everything of one loop turn leaves together: settlements first, then the credit that they free."""
+        """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load, of
+        two milliseconds: a message costs both sides more than a hundred tasks in it."""
         if not self._flush_is_due:
             self._flush_is_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            loop = asyncio.get_running_loop()
+            loop.call_at(max(loop.time(), self._flushed_s + _FLUSH_EVERY_S), self._flush)
 
     def _flush(self) -> None:
         self._flush_is_due = False
+        self._flushed_s = asyncio.get_running_loop().time()
         self._watch_the_end()
         if self._stream is None:
             return
