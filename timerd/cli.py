@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code."""
+    # gRPC's own log lines, written from C++ beside ours: what they say arrives as a sentence too.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         code = app(arguments, prog_name="timerd", standalone_mode=False)
     except Failure as failure:

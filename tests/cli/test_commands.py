@@ -161,6 +161,21 @@ def test_list_goes_through_the_pages_up_to_its_limit(terminal: Terminal, server:
     assert sent.filter.end_time.seconds - sent.filter.start_time.seconds in (7200, 7201)
 
 
+@pytest.mark.parametrize("arguments", [("list",), ("purge", "--queue", "mails"), ("count", "--to", "1h")])
+def test_what_is_not_said_of_a_range_is_wide(
+    terminal: Terminal, server: FakeServer, arguments: tuple[str, ...]
+) -> None:
+    for name, answer in (("List", pb.ListResponse()), ("Purge", pb.PurgeResponse()), ("Count", pb.CountResponse())):
+        server.timers.unary_answers[name].append(answer)
+    assert terminal(*arguments).code == 0
+    kinds = {"List": pb.ListRequest, "Purge": pb.PurgeRequest, "Count": pb.CountRequest}
+    method, data = server.timers.unary[0]
+    sent = kinds[method].FromString(data).filter
+    assert sent.HasField("start_time")
+    assert sent.start_time.seconds == 0
+    assert sent.end_time.seconds > 0
+
+
 def test_list_as_a_table(terminal: Terminal, server: FakeServer) -> None:
     server.timers.unary_answers["List"].append(pb.ListResponse(tasks=[task("A" * 59)]))
     ran = terminal("list")

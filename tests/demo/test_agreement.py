@@ -29,6 +29,16 @@ def test_any_other_figure_does_not(name: str, value: int) -> None:
     assert disagreeing(as_promised(), LEDGER | {name: value}) == [name]
 
 
+def test_what_a_crash_made_both_may_be_counted_as_either() -> None:
+    made = as_promised()
+    made.schedule(9, 4990)
+    made.deliver(9, 4990)
+    made.cancel(9, "CANCELLED", asked=4980, answered=6100)
+    assert disagreeing(made, LEDGER | {"acked": 5, "cancelled": 1}) == []
+    assert disagreeing(made, LEDGER | {"acked": 4, "cancelled": 2}) == []
+    assert disagreeing(made, LEDGER | {"acked": 3, "cancelled": 3}) == ["acked", "cancelled"]
+
+
 def test_an_unknown_answer_allows_a_range() -> None:
     made = as_promised()
     made.schedule(9, 2000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from timerd.client import TaskInfo
 
 _COLUMNS = ("fire_time", "queue", "state", "task_id", "key", "labels", "payload")
+_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
+_FARTHEST = timedelta(days=201 * 365)
 _STATES = ("pending", "in_flight", "acked", "cancelled", "dead", "expired", "purged", "finished", "retrying")
 
 
@@ -25,11 +28,17 @@ def filters(
 ) -> dict[str, Any]:
     """The keywords that list, count and purge of the client share."""
     given: dict[str, Any] = {"queue": queue, "labels": options.parse_labels(label)}
-    given["start"] = parse_moment(since) if since is not None else None
-    given["end"] = parse_moment(until) if until is not None else None
-    if given["start"] and given["end"] and given["start"] >= given["end"]:
-        raise WrongInput(f"--from ({since}) must be before --to ({until}).")
+    given |= span_of(since, until)
     return given | ({"states": _states(state)} if state else {})
+
+
+def span_of(since: str | None, until: str | None) -> dict[str, datetime]:
+    """Tasks are stored by time, so the server wants a range: what is not given reaches as far as tasks can."""
+    start = parse_moment(since) if since is not None else _FIRST
+    end = parse_moment(until) if until is not None else datetime.now(UTC) + _FARTHEST
+    if start >= end:
+        raise WrongInput(f"--from ({since or 'the beginning'}) must be before --to ({until or 'the end'}).")
+    return {"start": start, "end": end}
 
 
 def _states(names: Sequence[str]) -> list[Any]:
@@ -119,6 +128,8 @@ async def count(
 ) -> None:
     """Count tasks: exactly within --from and --to, as an estimate without them."""
     chosen = filters(queue, since, until, label, state)
+    if since is None and until is None:
+        del chosen["start"], chosen["end"]
     client = await call.connect()
     call.bar.begin("counting")
     number = await client.count(**chosen)

@@ -1,12 +1,12 @@
 """The callers: they ask what the plan says at the time it says, and write down what they were answered.
 
-Several of each kind work side by side; the SDK repeats what a killed server left unanswered.
+Nobody waits for anybody else's answer; the SDK repeats what a killed server left unanswered.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -15,9 +15,8 @@ from timerd.client import Aborted, CancelOutcome, Client, ItemOutcome, PartlySto
 from timerd.demo.plan import Change, Plan, Wanted
 from timerd.demo.records import Call, LogWriter, Verb, now_ms
 
-Step = TypeVar("Step")
+Step = TypeVar("Step", Wanted, Change)
 QUEUE = "demo"
-_CALLERS = 8
 _CHUNK = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _OUTCOMES = {ItemOutcome.STORED: "OK", ItemOutcome.NOT_STORED: "NOT_STORED", ItemOutcome.UNKNOWN: "UNKNOWN"}
@@ -44,19 +43,19 @@ class Callers:
     _task_ids: dict[int, str] = field(default_factory=dict)
 
     async def run(self, plan: Plan) -> None:
-        chunks = [plan.bulk[at : at + _CHUNK] for at in range(0, len(plan.bulk), _CHUNK)]
         async with asyncio.TaskGroup() as group:
-            for first in range(_CALLERS):
-                group.create_task(self._one_by_one(chunks[first::_CALLERS], self._schedule_chunk))
-                group.create_task(self._one_by_one(plan.singles[first::_CALLERS], self._schedule_one))
-                group.create_task(self._one_by_one(plan.changes[first::_CALLERS], self._change))
+            for at in range(0, len(plan.bulk), _CHUNK):
+                group.create_task(self._schedule_chunk(plan.bulk[at : at + _CHUNK]))
+            group.create_task(self._pace(plan.singles, self._schedule_one, group))
+            group.create_task(self._pace(plan.changes, self._change, group))
 
-    async def _one_by_one(self, steps: Iterable[Step], act: Callable[[Step], Awaitable[None]]) -> None:
+    async def _pace(
+        self, steps: Iterable[Step], act: Callable[[Step], Coroutine[None, None, None]], group: asyncio.TaskGroup
+    ) -> None:
+        """Each at its time, whether or not those before it have been answered."""
         for step in steps:
-            await act(step)
-
-    async def _wait(self, offset_ms: int) -> None:
-        await asyncio.sleep(max(0.0, (self.start_ms + offset_ms - now_ms()) / 1000))
+            await asyncio.sleep(max(0.0, (self.start_ms + step.ask_ms - now_ms()) / 1000))
+            group.create_task(act(step))
 
     def _moment(self, offset_ms: int) -> datetime:
         return _EPOCH + timedelta(milliseconds=self.start_ms + offset_ms)
@@ -73,7 +72,6 @@ class Callers:
         self._note_stored(chunk, asked_ms, tasks)
 
     async def _schedule_one(self, wanted: Wanted) -> None:
-        await self._wait(wanted.ask_ms)
         asked_ms = now_ms()
         self.answered.unanswered += 1
         try:
@@ -104,7 +102,6 @@ class Callers:
         self.answered.schedules += len(chunk)
 
     async def _change(self, change: Change) -> None:
-        await self._wait(change.ask_ms)
         task_id = self._task_ids.get(change.number)
         if task_id is None:
             # Its schedule call has no answer yet: nobody can name the task.

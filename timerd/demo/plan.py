@@ -73,7 +73,7 @@ def _changes(rng: Random, bulk: list[Wanted], each: int, end_ms: int) -> list[Ch
 
 
 def _before(rng: Random, wanted: Wanted, end_ms: int) -> int:
-    return rng.randint(end_ms * 3 // 20, wanted.fire_ms - end_ms // 50)
+    return rng.randint(end_ms * 3 // 20, wanted.fire_ms - end_ms // 20)
 
 
 def _move(rng: Random, wanted: Wanted, later: bool, end_ms: int) -> Change:

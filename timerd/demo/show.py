@@ -61,12 +61,16 @@ def _counts(report: Report) -> list[tuple[str, int, str]]:
         ("scheduled", verdict.scheduled, unknown),
         ("cancelled", verdict.cancelled, _of(report.cancels_asked, verdict.cancelled)),
         ("moved", verdict.moved, _of(report.moves_asked, verdict.moved)),
-        ("fired", verdict.fired, ""),
+        ("fired", verdict.fired, _also_cancelled(verdict.delivered_then_cancelled)),
     ]
 
 
 def _of(asked: int, done: int) -> str:
     return f"of {asked:,} asked; the others came too late" if asked != done else ""
+
+
+def _also_cancelled(count: int) -> str:
+    return f"{count:,} of them before the crash, CANCELLED after it" if count else ""
 
 
 def _violations(report: Report) -> list[tuple[str, int, str]]:

@@ -37,6 +37,8 @@ class Verdict:
     moves_unknown: int
     # Stored or moved when their time was already past: such a row may have been written twice, in two places.
     too_late: int
+    # Delivered, and CANCELLED after the crash that made the server forget it: the ledger may call them either.
+    delivered_then_cancelled: int
     fired: int
     acked: int
     duplicates: int
@@ -64,6 +66,7 @@ def judge(logs: Logs) -> Verdict:
         cancels_unknown=sum(call.verb == "cancel" and call.outcome in MAY_ARRIVE for call in logs.calls),
         moves_unknown=sum(call.verb == "move" and call.outcome == "UNKNOWN" for call in logs.calls),
         too_late=sum(call.verb != "cancel" and call.answered_ms > call.fire_at_ms for call in logs.calls),
+        delivered_then_cancelled=sum(stories[each].cancelled_ms is not None for each in arrived if each in stories),
         fired=len(arrived),
         acked=len({each.number for each in logs.deliveries if each.delivery_id in acked_ms}),
         duplicates=len(repeats),

@@ -1,0 +1,162 @@
+"""A real server process, met through the command line only: ready line, the main job, doctor, one server per folder,
+SIGTERM, TLS, and the demo with its kill -9."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Ran
+from timerd.demo.processes import free_port
+
+pytestmark = pytest.mark.process
+TIMERD = [sys.executable, "-m", "timerd.cli"]
+PATIENCE_S = 60
+
+
+def timerd(*arguments: str, stdin: str = "") -> Ran:
+    done = subprocess.run(
+        [*TIMERD, *arguments], input=stdin, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+class Server:
+    """`timerd serve` on a free port."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        self.data = folder / "data"
+        command = [*TIMERD, "serve", "--data", str(self.data), "--listen", self.address, *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], PATIENCE_S)[0], "the server says nothing"
+        self.ready = self.process.stdout.readline()
+
+    def stop(self) -> tuple[int, str, str]:
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=PATIENCE_S)
+        return self.process.returncode, out, err
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    running = Server(tmp_path)
+    monkeypatch.setenv("TIMERD_SERVER", running.address)
+    yield running
+    running.process.kill()
+    running.process.communicate()
+
+
+def test_one_line_says_that_the_server_is_ready_and_sigterm_ends_it(server: Server) -> None:
+    expected = f"timerd is ready on {server.address} (data: {server.data}, durability: fsync before OK)\n"
+    assert server.ready == expected
+    assert server.stop() == (0, "", "")
+
+
+def test_the_main_job_from_the_shell(server: Server) -> None:
+    scheduled = timerd("schedule", "mails", "hello ada", "--in", "1s", "--label", "to=ada", "--json").json
+    later = timerd("schedule", "mails", "later", "--in", "1h", "--key", "k1", "--json").json
+    assert timerd("get", scheduled["task_id"], "--json").json["payload"] == "hello ada"
+    listed = timerd("list", "--from", "now", "--to", "2h", "--json")
+    assert {line["task_id"] for line in listed.lines} >= {later["task_id"]}
+    worked = timerd("work", "mails", "--count", "1", "--exec", 'read text; echo "$text for $TIMERD_TASK_ID"; exit 0')
+    # A command that reads to the end of its input sees no newline there, so `read` keeps what it got.
+    assert worked.out == f"hello ada for {scheduled['task_id']}\n"
+    assert timerd("get", scheduled["task_id"], "--json").json["state"] == "ACKED"
+    assert timerd("cancel", scheduled["task_id"], "--json").json["outcome"] == "ALREADY_FIRED"
+    moved = timerd("reschedule", later["task_id"], "--in", "2h", "--json").json
+    assert moved["fire_time"] > later["fire_time"]
+    assert timerd("cancel", "--key", "k1", "--json").json["outcome"] == "CANCELLED"
+
+
+def test_a_rejected_task_is_a_dead_letter_and_lives_again(server: Server) -> None:
+    task_id = timerd("schedule", "mails", "bad", "--in", "0s", "--json").json["task_id"]
+    worked = timerd("work", "mails", "--count", "1", "--exec", "echo no such address >&2; exit 65")
+    assert worked.code == 0
+    letter = timerd("dead-letters", "--queue", "mails", "--json").json
+    assert (letter["task_id"], letter["last_error"]) == (task_id, "exit code 65: no such address")
+    assert timerd("redrive", task_id, "--json").json == {"redriven": 1}
+    assert timerd("work", "mails", "--count", "1").out == "bad\n"
+
+
+def test_a_file_in_bulk_is_counted_and_purged(server: Server) -> None:
+    lines = "".join(f"{number}\n" for number in range(3000))
+    assert (
+        timerd("schedule", "bulk", "--file", "-", "--in", "30m", stdin=lines).out == "Scheduled 3,000 tasks on bulk.\n"
+    )
+    span = ("--queue", "bulk", "--from", "now", "--to", "1h", "--json")
+    assert timerd("count", *span).json == {"count": 3000, "estimated": False}
+    assert timerd("purge", *span).json == {"purged": 3000, "dry_run": True}
+    assert timerd("purge", *span, "--force").json == {"purged": 3000, "dry_run": False}
+    assert timerd("count", *span).json["count"] == 0
+
+
+def test_doctor_finds_a_fresh_server_well(server: Server) -> None:
+    ran = timerd("doctor", "--json")
+    assert (ran.code, ran.json["findings"]) == (0, [])
+    assert "FULL" in ran.json["durability"]
+    assert "All is well." in timerd("doctor").out
+
+
+def test_a_second_server_on_the_same_data_is_refused_with_a_sentence(server: Server) -> None:
+    ran = timerd("serve", "--data", str(server.data), "--listen", f"127.0.0.1:{free_port()}")
+    assert (ran.code, ran.out) == (1, "")
+    assert str(server.data) in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_port_in_use_is_refused_with_a_sentence(server: Server, tmp_path: Path) -> None:
+    ran = timerd("serve", "--data", str(tmp_path / "other"), "--listen", server.address)
+    assert (ran.code, ran.out) == (1, "")
+    assert server.address in ran.err
+    assert ran.err.count("\n") == 1
+
+
+def test_a_server_with_tls_answers_those_who_trust_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+         "-keyout", str(key), "-out", str(certificate)],
+        capture_output=True, check=False,
+    )  # fmt: skip
+    if made.returncode:
+        pytest.skip(f"openssl cannot make a certificate here: {made.stderr.decode()[-200:]}")
+    server = Server(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key))
+    try:
+        address = ("--server", server.address)
+        assert timerd("doctor", *address, "--tls-ca", str(certificate), "--json").code == 0
+        assert timerd("doctor", *address, "--timeout", "1s").code == 3
+    finally:
+        assert server.stop()[0] == 0
+
+
+def test_ctrl_c_ends_a_worker_gracefully(server: Server) -> None:
+    worker = subprocess.Popen(
+        [*TIMERD, "work", "mails", "--exec", "cat; sleep 0.5; echo ' done'"], stdout=subprocess.PIPE, text=True
+    )
+    assert worker.stdout is not None
+    task_id = timerd("schedule", "mails", "hello", "--in", "0s", "--json").json["task_id"]
+    assert os.read(worker.stdout.fileno(), 5) == b"hello"
+    worker.send_signal(signal.SIGINT)
+    out, _ = worker.communicate(timeout=PATIENCE_S)
+    assert (worker.returncode, out) == (0, " done\n")
+    assert timerd("get", task_id, "--json").json["state"] == "ACKED"
+
+
+def test_the_demo_in_short_form_keeps_its_promises(tmp_path: Path) -> None:
+    ran = timerd("demo", "--tasks", "400", "--seconds", "4", "--data", str(tmp_path / "demo"), "--json")
+    report = json.loads(ran.out)
+    assert report["violations"] == []
+    assert (ran.code, report["holds"]) == (0, True)
+    assert (report["scheduled"], report["early"], report["lost"]) == (400, 0, 0)
+    assert [figure["name"] for figure in report["ledger"] if not figure["agrees"]] == []
