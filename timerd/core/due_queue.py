@@ -132,11 +132,12 @@ class DueQueue:
         return lane.rows - self.lane_rows(queue)
 
     def lowest(self, queue: QueueKey, share_bytes: int) -> tuple[int, int]:
-        """(position, tie) so that the queue's rows before it take about `share_bytes`."""
+        """(position, tie) so that the queue's rows before it take about `share_bytes`, and are one at least."""
         parts = [s.rest() for s in _live(self._lanes[queue])]
         positions = np.concatenate([p.columns["position_ms"] for p in parts])
         ties = np.concatenate([tie_of(p) for p in parts])
-        at = min(len(positions) - 1, int(len(positions) * share_bytes / max(1, self.lane_bytes(queue))))
+        wanted = int(len(positions) * share_bytes / max(1, self.lane_bytes(queue)))
+        at = min(len(positions) - 1, max(1, wanted))
         nth = np.lexsort((ties, positions))[at]
         return int(positions[nth]), int(ties[nth])
 
@@ -210,6 +211,8 @@ class DueQueue:
 
 def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
     """Parts of one queue and priority, each sorted by position. Most groups have one."""
+    if not len(rows):
+        return
     places = [(QueueKey(t.namespace, t.queue), t.priority) for t in rows.templates]
     if len(set(places)) == 1:
         yield (*places[0], _sorted(rows))

@@ -2,11 +2,15 @@
 
 Tasks fire by engine time. A wall clock that is stepped does not move it: when the two differ by more than 100 ms the
 instance stops firing, closing and accepting, and re-anchors when the wall clock has kept its new course for 30 s.
+
+It never goes back, or rows would be written below `closing`. After a wall clock that was set back it stands still, not
+trusted, until the wall has caught up; a restart anchors anew for those who cannot wait.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 
 MAX_DIFFERENCE_MS = 100.0
 STABLE_MS = 30_000.0
@@ -26,13 +30,14 @@ class EngineClock:
     difference_ms: float = 0.0
     _course_ms: float = 0.0
     _steady_since_ms: float = 0.0
+    _held_ms: float = -inf
 
     @classmethod
     def anchored(cls, wall_ms: float, boot_ms: float) -> EngineClock:
         return cls(wall_ms - boot_ms, boot_ms)
 
     def now_ms(self, boot_ms: float) -> float:
-        return boot_ms + self.offset_ms
+        return max(self._held_ms, boot_ms + self.offset_ms)
 
     def observe(self, wall_ms: float, boot_ms: float) -> bool:
         """Returns whether time is trusted now."""
@@ -52,8 +57,10 @@ class EngineClock:
             self.trusted = False
             self._course_ms = course
             self._steady_since_ms = boot_ms
-        elif abs(self.difference_ms) <= MAX_DIFFERENCE_MS / 2 or boot_ms - self._steady_since_ms >= STABLE_MS:
-            # Never backwards: a wall clock that was set back is waited for by the slew's limit, not by a jump.
-            self.offset_ms = course
-            self.difference_ms = 0.0
+        elif abs(self.difference_ms) <= MAX_DIFFERENCE_MS / 2:
             self.trusted = True
+        elif boot_ms - self._steady_since_ms >= STABLE_MS:
+            self._held_ms = self.now_ms(boot_ms)
+            self.offset_ms = course
+            self.difference_ms = wall_ms - self.now_ms(boot_ms)
+            self.trusted = self.difference_ms >= 0

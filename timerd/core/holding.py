@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+
+from timerd.model.partition import Partition
+from timerd.model.registers import Control
 
 
 class Phase(Enum):
@@ -45,3 +48,11 @@ class Settings:
     # Endings kept in memory because something older is still open; beyond it that is carried.
     max_settled: int = 200_000
     carry_batch: int = 1_000
+
+
+def taken_over(partition: Partition, current: Control | None, settings: Settings, now_ms: int) -> Control:
+    """The control row with a token of its own: never lower than the wall's seconds, because a restored backup must not
+    restart below a token that workers have seen."""
+    token = max((current.token if current else 0) + 1, now_ms // 1000)
+    base = current or Control(0, "", "", partition.bucket_ms, partition.bucket_ms)
+    return replace(base, token=token, holder=settings.holder, address=settings.address)

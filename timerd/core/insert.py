@@ -7,17 +7,29 @@ the write loses a task (tests/models/closing.pml, READFIRST).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from timerd.core.holding import Offered
-from timerd.core.procedures import AppendRows, HintRows, OfferRows, Procedure, SetMarks
+from timerd.core.procedures import (
+    AppendRows,
+    Ending,
+    Find,
+    FindSettledMany,
+    HintRows,
+    OfferRows,
+    Procedure,
+    SetMarks,
+)
+from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control
-from timerd.model.rows import RowGroup
-from timerd.model.storage import Append, Appended, Mark, MarkKind
+from timerd.model.rows import RowGroup, concat
+from timerd.model.settle import Outcome
+from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 
 MAX_ROUNDS = 5
 
@@ -32,6 +44,13 @@ class Inserted:
 
     repeated: bytes | None = None
     moved: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    # The reverse, for rows that are written again more than once.
+    _first: dict[tuple[int, bytes], int] = field(default_factory=dict)
+
+    def note(self, key: RowKey, position_ms: int) -> None:
+        first_ms = self._first.pop((key.position_ms, key.digest), key.position_ms)
+        self.moved[first_ms, key.digest] = position_ms
+        self._first[position_ms, key.digest] = first_ms
 
 
 def insert(message: Append, now_ms: int) -> Procedure[Inserted]:
@@ -46,7 +65,9 @@ def insert(message: Append, now_ms: int) -> Procedure[Inserted]:
             yield HintRows(hints)
         if not refused:
             return done
-        message = yield from _write_again(refused, appended, now_ms, done)
+        message = yield from _write_again(refused, now_ms, done)
+        if not message.groups:
+            return done
     raise ClosedForGood
 
 
@@ -80,18 +101,36 @@ def closing_of(partition: Partition, appended: Appended) -> int:
     return partition.end_ms if partition in appended.finishing else partition.bucket_ms
 
 
-def _write_again(refused: Sequence[Placed], appended: Appended, now_ms: int, done: Inserted) -> Procedure[Append]:
-    """The same rows at a position that is not closed; the abandoned ones point there."""
-    groups: dict[Partition, RowGroup] = {}
+def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[Append]:
+    """The same rows at a position that is not closed; the abandoned ones point there. A repeat (of a carry, by a later
+    holder) goes where the first one pointed, and ends where the row was over already."""
+    groups: dict[Partition, list[RowGroup]] = defaultdict(list)
     marks: list[Mark] = []
     for partition, rows, closing_ms in refused:
-        position_ms = max(now_ms, closing_ms)
-        target = Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)
-        for key in rows.keys():
+        forwards, over = yield from _before(partition, rows)
+        for n, key in enumerate(rows.keys()):
+            if over[n]:
+                continue
+            pointed_ms = forwards[n]
+            position_ms = max(now_ms, closing_ms) if pointed_ms is None else pointed_ms
             marks.append(Mark(partition, key, MarkKind.FORWARD, b"%d" % position_ms))
-            done.moved[(key.position_ms, key.digest)] = position_ms
-        moved = rows.compact()
-        moved.columns["position_ms"] = position_ms
-        groups[target] = moved
-    yield SetMarks(marks)
-    return Append(tuple(groups.items()))
+            done.note(key, position_ms)
+            moved = rows.select(slice(n, n + 1)).compact()
+            moved.columns["position_ms"] = position_ms
+            groups[Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)].append(moved)
+    if marks:
+        yield SetMarks(marks)
+    return Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
+
+
+def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[int | None], list[bool]]]:
+    """For each row where an earlier writer pointed it to, and whether it has ended in its own place."""
+    keys = rows.keys()
+    found: Sequence[Found] = yield Find(partition, [(key.position_ms, key.digest) for key in keys])
+    endings: Sequence[Ending] = yield FindSettledMany(partition, keys)
+    values = [
+        next((int(m.value) for m in place.marks if m.kind == MarkKind.FORWARD and m.key == key), None)
+        for key, place in zip(keys, found, strict=True)
+    ]
+    over = [ending.outcome not in (None, Outcome.FORWARDED) for ending in endings]
+    return values, over

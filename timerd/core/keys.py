@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from timerd.core.cancel import end_task
+from timerd.core.cancel import KINDS, end_task
 from timerd.core.lookup import locate
 from timerd.core.procedures import Procedure, ReadRegister, TryCas
 from timerd.model.identity import TaskId, parse_task_id
@@ -79,5 +79,5 @@ def _holder(current: bytes | None, mine: TaskId) -> Procedure[TaskId | None]:
     if task is None or task.digest == mine.digest:
         return None
     here = yield from locate(task)
-    ended = here.rows is None or here.ending.outcome is not None or bool(here.marks)
+    ended = here.rows is None or here.ending.outcome is not None or any(map(here.mark, KINDS.values()))
     return None if ended else task

@@ -6,7 +6,7 @@ Cancel, Get, Reschedule and late acks all use this one look-up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,7 +23,8 @@ MAX_HOPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """`rows` (1,): the row where the task lives or ended; None: no row is there (never was, or dropped long ago)."""
+    """`rows` (1,): the row where the task lives or ended, or, while it is being written there, the one that it was
+    carried from. None: no row is there (never was, or dropped long ago)."""
 
     place: Place
     rows: RowGroup | None
@@ -41,26 +42,27 @@ def locate(task: TaskId) -> Procedure[Located]:
     stored = yield from settled_move(task.digest)
     move = Move.from_bytes(stored) if stored is not None else None
     place = move.place if move is not None else Place(task.home, RowKey(task.position_ms, task.digest, 0))
+    carried: RowGroup | None = None
     for _ in range(MAX_HOPS):
         found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
         rows = _version(found.rows, place.key.version)
         here = Located(place, rows, found.marks, Ending(None), move, stored)
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
-            if place.partition == parked or move is not None:
-                return here
+            if place.partition == parked or carried is not None:
+                return replace(here, rows=carried)
             # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
             place = Place(parked, place.key)
             continue
         forward = here.mark(MarkKind.FORWARD)
         if forward is not None:
-            place = _forwarded(place, int(forward))
+            place, carried = _forwarded(place, int(forward)), rows
             continue
         ending: Ending = yield FindSettled(place.partition, place.key)
         onward = _onward(place, task, ending)
         if onward is None:
             return Located(place, rows, found.marks, ending, move, stored)
-        place = onward
+        place, carried = onward, rows
     raise RuntimeError(f"task {task} is carried in a circle")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from timerd.core.cancel import ONWARD
 from timerd.core.holding import Asked, Offered
 from timerd.core.insert import closing_of
 from timerd.core.lookup import Located, generation, locate
@@ -62,9 +63,9 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     free, why = yield from _source_is_free(move, wish)
     state = MoveState.MOVED if free and taken else MoveState.FAILED
     decided = yield from _decide(task, move, stored, state)
-    if not free:
+    if why:
         raise Precondition(f"The task {why}: it cannot be moved any more.", "HAS_FIRED")
-    if not taken or not decided:
+    if not (free and taken and decided):
         raise Aborted("Another call moved or looked at the task at the same moment: try again.", "MOVE_LOST")
     return move.fire_at_ms
 
@@ -122,7 +123,8 @@ def _write_target(move: Move, row: RowGroup) -> Procedure[bool]:
 
 
 def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
-    """M4 and M5: the holder suspends the row or says what became of it; then the cell, whatever it said."""
+    """M4 and M5: the holder suspends the row or says what became of it; then the cell, whatever it said. No reason is
+    given where the task lives on, in a place it was carried to meanwhile."""
     partition, key = move.source.partition, move.source.key
     answer: HolderAnswer = yield AskToMove(partition, key)
     outcome = answer.outcome
@@ -135,6 +137,8 @@ def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
         return False, "is with a worker"
     if cancelled:
         return False, "was cancelled"
+    if outcome in ONWARD:
+        return False, ""
     if outcome is not None and not (wish.revive and outcome is Outcome.DEAD):
         return False, f"has ended ({outcome.name.lower()})"
     return True, ""

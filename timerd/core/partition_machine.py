@@ -18,30 +18,26 @@ from dataclasses import replace
 
 from timerd.core.carry import backlog_of, carried_row, guard_carry, retry_carry
 from timerd.core.effects import (
-    AskMoves,
     ChangeControl,
     CountRows,
     Effects,
-    FailMove,
     FlagFinishing,
     ReadControl,
-    ReadPage,
     ReadSettled,
 )
-from timerd.core.holding import Asked, Offered, Phase, Settings
+from timerd.core.holding import Asked, Offered, Phase, Settings, taken_over
 from timerd.core.memory import Memory
+from timerd.core.move_watch import MoveWatch
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
+from timerd.core.sweep import Sweep
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move, MoveState
 from timerd.model.rows import RowGroup
-from timerd.model.settle import CarryReason, Outcome, SettleRecord
+from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, Page
-
-# A mover that has not decided after so many looks, one every tick, is taken for dead.
-MOVER_PATIENCE = 10
 
 
 class PartitionMachine:
@@ -58,16 +54,11 @@ class PartitionMachine:
         self._settings = settings
         self._memory = memory
         self._changing: ChangeControl | None = None
-        self._reading: QueueKey | bool | None = False
-        self._scanned_ms = partition.bucket_ms
-        self._closing_scan_ms: int | None = None
+        self._sweep = Sweep(partition, partition.bucket_ms)
+        self._moves = MoveWatch(partition)
         self._marked_ms = 0
         self._flagged = False
         self._flagging = False
-        self._asked: dict[bytes, int] = {}
-        # Of earlier holders: carried to the backlog, maybe without the row.
-        self._parked: set[RowKey] = set()
-        self._cut_before: tuple[int, int] | None = None
         # A backlog partition closes only after its home has been verified to the end.
         self.may_close = partition.scope == TIME_SCOPE
 
@@ -99,7 +90,6 @@ class PartitionMachine:
             self.phase = Phase.DONE
             self.rows.drop_all()
             return []
-        self._closing_scan_ms = change.value.closing_ms
         self.log.forget_below(change.value.verified_ms)
         return self._read_page()
 
@@ -107,47 +97,43 @@ class PartitionMachine:
         if self.phase is not Phase.RECOVER or self.control is None:
             return []
         self.log.recover(records, self.control.verified_ms, self.control.counts)
-        self._parked = self.log.settled.keys_with(Outcome.PARKED)
         self.phase = Phase.LOAD
         return self._read_page()
 
     def page_read(self, page: Page, now_ms: int) -> Effects:
         """`page.groups` may bring rows again; marks come before the rows of the same page."""
-        only = self._reading if isinstance(self._reading, QueueKey) else None
-        self._reading = False
         if self.phase in (Phase.LOST, Phase.DONE):
             return []
         self.rows.mark(page.marks)
         for group in page.groups:
-            self._complete_carries(group)
-            self.rows.merge(group, only)
-        if not page.done:
-            return self._read_page(only, page.cursor)
-        if only is not None:
-            return self._reloaded(only)
-        self.rows.forget_hints(page.cursor)
-        if self._closing_scan_ms is not None:
-            self._scanned_ms, self._closing_scan_ms = self._closing_scan_ms, None
-        if self.phase is Phase.LOAD:
-            self.phase = Phase.HOT
-            self._parked = set()
-        return [*self.log.recarry(), *self._ask_moves()]
+            if self.phase is Phase.LOAD:
+                self.log.complete(group)
+            self.rows.merge(group)
+        if self.rows.reloading is None:
+            self.rows.forget_hints(page.cursor)
+        next_page = self._sweep.turned(page)
+        return next_page or self._swept()
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
     def hint(self, rows: RowGroup, source: int) -> None:
         """Rows just written at or after `closing`. May be ignored: the sweep finds them."""
-        if self.phase in (Phase.LOAD, Phase.HOT) and not isinstance(self._reading, QueueKey):
+        if self._takes_in:
             self.rows.hint(rows, source)
 
     def offer(self, rows: RowGroup, source: int) -> Offered:
-        """Rows just written below `closing`: whether this holder takes them in."""
-        if self.phase is not Phase.HOT or isinstance(self._reading, QueueKey):
-            return Offered.BELOW_FLOOR
-        if int(rows.columns["position_ms"].min()) < self.floor_ms:
-            return Offered.BELOW_FLOOR
-        if source and source <= self.rows.cursor:
+        """Rows just written below `closing`: whether this holder takes them in. What was refused once is never fired
+        from that place: its writer writes it again."""
+        keys = rows.keys()
+        refused = self.phase not in (Phase.LOAD, Phase.HOT) or any(
+            key.position_ms < self.floor_ms or key in self.rows.row_verdicts for key in keys
+        )
+        if not refused and source and source <= self.rows.cursor:
             return Offered.ALREADY_HAVE
+        if refused or not self._takes_in:
+            later = [key for key in keys if key.position_ms >= self.floor_ms and self.ask(key)[0] is not Asked.OPEN]
+            self.rows.row_verdicts.update(dict.fromkeys(later, Outcome.FORWARDED))
+            return Offered.BELOW_FLOOR
         self.rows.hint(rows, source)
         return Offered.ADOPTED
 
@@ -169,25 +155,28 @@ class PartitionMachine:
 
     def suspend(self, digest: bytes) -> None:
         """A mover asks: the row fires only after `moves` has been read again."""
-        self.rows.suspended[digest] = self.rows.suspended.get(digest, 0) + 1
-        self._asked.pop(digest, None)
+        self.rows.suspend(digest)
+        self._moves.forget(digest)
 
     def recheck(self, digest: bytes) -> Effects:
         """The move of a suspended row was decided, or may have been."""
-        return [AskMoves(self.partition, [digest])] if self.phase is Phase.HOT else []
+        return self._moves.ask_again([digest]) if self.phase is Phase.HOT else []
 
     def moves_read(self, moves: Mapping[bytes, Move | None], asked: Mapping[bytes, int]) -> Effects:
         """`asked`: the value of `asking` when the read began; a later ask wins over this answer."""
+        self._moves.answered(moves)
+        if self.rows.reloading is not None:
+            return []
         effects: Effects = []
         for digest, move in moves.items():
             if asked.get(digest, 0) != self.asking(digest):
-                effects.append(AskMoves(self.partition, [digest]))
+                effects += self._moves.ask([digest])
             elif move is not None and move.state is MoveState.MOVING:
-                effects += self._wait_for_move(digest, move)
+                effects += self._moves.undecided(digest, move)
             else:
-                self._asked.pop(digest, None)
-                alive, number = (0, 0) if move is None else (generation_of(move.place.key.version), move.generation)
-                self.log.end(self.rows.settle_aside(digest, alive, number))
+                self._moves.forget(digest)
+                alive = None if move is None else (generation_of(move.place.key.version), move.generation)
+                self.log.end(self.rows.settle_aside(digest, alive))
         return [*effects, *self.log.flush()]
 
     def asking(self, digest: bytes) -> int:
@@ -211,8 +200,9 @@ class PartitionMachine:
         """(ticket that is done when this is durable, what was not open here: it was carried on meanwhile)."""
         endings, missing = [], []
         for item in ended:
-            if self.rows.close(item.key.digest) is not None:
-                endings.append((item.key, item.outcome))
+            found = self.rows.close(item.key)
+            if found is not None:
+                endings.append((found.key, item.outcome))
             else:
                 missing.append(item)
         self.log.end(endings)
@@ -220,27 +210,17 @@ class PartitionMachine:
 
     def again(self, failed: Iterable[Again]) -> int:
         """Carries each as its next attempt, unless it was cancelled meanwhile. Returns the ticket."""
-        before = self.log.ticket if self.log.has_news else self.log.done_through
         for item in failed:
-            found = self.rows.close(item.key.digest)
-            if found is None:
-                continue
-            verdict = self.rows.verdict(item.key)
-            if verdict is not None:
-                self.log.end([(item.key, verdict)])
-                continue
-            carry = retry_carry(self.partition, item)
-            self.log.carry(carry, (carry.target, carried_row(*found, self.partition, carry)))
-        return self.log.ticket if self.log.has_news else before
+            if self.rows.is_open(item.key):
+                self._carry_on(retry_carry(self.partition, item))
+        return self._ticket
 
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason) -> int:
-        """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop."""
+        """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
         for key, lease_until_ms in leases.items():
-            found = self.rows.close(key.digest) if self.rows.is_open(key) else None
-            if found is not None:
-                carry = guard_carry(self.partition, key, lease_until_ms, now_ms, reason)
-                self.log.carry(carry, (carry.target, carried_row(*found, self.partition, carry)))
-        return self.log.ticket
+            if self.rows.is_open(key):
+                self._carry_on(guard_carry(self.partition, key, lease_until_ms, now_ms, reason))
+        return self._ticket
 
     def flush(self) -> Effects:
         """The record of what ended since the last one, unless one is on its way."""
@@ -277,12 +257,14 @@ class PartitionMachine:
         self._flagged = True
         return []
 
-    def counted(self, rows: int, now_ms: int) -> Effects:
-        """The key-only scan: what it counts more than has ended is unexplained."""
+    def counted(self, rows: int, now_ms: int, forwards: int = 0) -> Effects:
+        """The key-only scan, and how many of its rows point elsewhere: what it has more than ended is unexplained."""
         self.inserted = rows
         if self.control is None or self._changing is not None:
             return []
-        value = replace(self.control, finished=True, inserted=rows, counts=self._counts(self.partition.end_ms))
+        self.log.count_forwards(rows, forwards)
+        end_ms = self.partition.end_ms
+        value = replace(self.control, verified_ms=end_ms, finished=True, inserted=rows, counts=self._counts(end_ms))
         return self._change(value)
 
     def verifiable_ms(self) -> int:
@@ -290,7 +272,7 @@ class PartitionMachine:
         if self.log.recovers:
             return self.floor_ms
         held = [ms for ms in (self.rows.oldest_ms(), self.log.oldest_ms()) if ms is not None]
-        return max(self.floor_ms, min([self._scanned_ms, *held]))
+        return max(self.floor_ms, min([self._sweep.scanned_ms, *held]))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -299,18 +281,16 @@ class PartitionMachine:
             self.phase = Phase.DONE
             self.control = current
             return []
-        # Never lower than the wall's seconds: a restored backup must not restart below a token that workers have seen.
-        token = max((current.token if current else 0) + 1, now_ms // 1000)
-        start = self.partition.bucket_ms
-        base = current or Control(0, "", "", start, start)
-        value = replace(base, token=token, holder=self._settings.holder, address=self._settings.address)
-        return self._change(value, current)
+        return self._change(taken_over(self.partition, current, self._settings, now_ms), current)
 
     def _recover(self, control: Control) -> Effects:
         self.phase = Phase.RECOVER
-        self.floor_ms = self._scanned_ms = control.verified_ms
+        self.floor_ms = control.verified_ms
+        self._sweep = Sweep(self.partition, control.verified_ms)
         self.log = SettleLog(self.partition, control.token)
+        refused = self.rows.row_verdicts
         self.rows = RowsInHand(self._memory, self.log.settled)
+        self.rows.row_verdicts = refused
         return [ReadSettled(self.partition)]
 
     def _lose(self) -> Effects:
@@ -322,40 +302,50 @@ class PartitionMachine:
         self._changing = ChangeControl(self.partition, expected or self.control, value)
         return [self._changing]
 
-    def _read_page(self, only: QueueKey | None = None, cursor: int | None = None) -> Effects:
-        """One read at a time: rows that are dropped while a queue is reloaded are on the next sweep."""
-        if self._reading is not False:
-            return []
-        self._reading = only if only is not None else True
-        lo_ms = self.rows.withheld[only][0] if only is not None else self.floor_ms
-        at = cursor if cursor is not None else (0 if only is not None else self.rows.cursor)
-        return [ReadPage(self.partition, lo_ms, self.partition.end_ms, at)]
+    @property
+    def _takes_in(self) -> bool:
+        """While a queue is reloaded it could not be said whether a row comes with it or not."""
+        return self.phase in (Phase.LOAD, Phase.HOT) and self.rows.reloading is None
+
+    @property
+    def _ticket(self) -> int:
+        return self.log.ticket if self.log.has_news else self.log.done_through
+
+    def _read_page(self) -> Effects:
+        """One read at a time."""
+        closing_ms = self.control.closing_ms if self.control is not None else self.floor_ms
+        return self._sweep.start(self.floor_ms, closing_ms, self.rows.cursor)
+
+    def _swept(self) -> Effects:
+        """All pages are here. What was closed while they were read is scanned at once."""
+        effects: Effects = []
+        if self.rows.reloading is not None:
+            self.rows.end_reload()
+        elif self.phase is Phase.LOAD:
+            self.phase = Phase.HOT
+            effects += self.log.recarry()
+        if self.control is not None and self.control.closing_ms > self._sweep.scanned_ms:
+            effects += self._read_page()
+        return [*effects, *self._ask_moves()]
 
     def _reload(self) -> Effects:
         """Brings in more of a queue that was cut, once most of what it had is gone."""
+        if self._sweep.is_reading:
+            return []
         for queue in self.rows.withheld:
             own = self.rows.waiting.lane_bytes(queue)
-            if own <= self._memory.share_bytes(queue, own) // 4 and self._reading is False:
-                self._cut_before = self.rows.withheld[queue]
-                return self._read_page(queue)
+            if own <= self._memory.share_bytes(queue, own) // 4:
+                return self._sweep.reload(self.rows.begin_reload(queue))
         return []
 
-    def _reloaded(self, queue: QueueKey) -> Effects:
-        if self.rows.withheld.get(queue) == self._cut_before:
-            del self.rows.withheld[queue]
-        return []
-
-    def _complete_carries(self, group: RowGroup) -> None:
-        """Rows that an earlier holder carried: the record is durable, the row may not be."""
-        if self.phase is not Phase.LOAD or not (self.log.carries or self._parked):
-            return
-        for n, key in enumerate(group.keys()):
-            carry = self.log.carries.get(key)
-            if carry is not None:
-                self.log.again((carry.target, carried_row(group, n, self.partition, carry)))
-            elif key in self._parked:
-                row = group.select(slice(n, n + 1)).compact()
-                self.log.again((backlog_of(row, self.partition), row))
+    def _carry_on(self, carry: Carry) -> None:
+        """An open row goes on elsewhere, unless its task was ended meanwhile."""
+        found = self.rows.close(carry.source)
+        verdict = self.rows.verdict(carry.source)
+        if verdict is not None:
+            self.log.end([(carry.source, verdict)])
+        elif found is not None:
+            self.log.carry(carry, (carry.target, carried_row(found.rows, found.row, self.partition, carry)))
 
     def _park(self, now_ms: int) -> None:
         """What nobody took by the lag limit goes to its queue's backlog."""
@@ -377,7 +367,7 @@ class PartitionMachine:
         if closing == end_ms and not self._flagged:
             return self._flag()
         verified = self.verifiable_ms()
-        if verified == end_ms and self.log.is_idle and self._reading is False:
+        if verified == end_ms and self.log.is_idle and not self._sweep.is_reading:
             self.phase = Phase.COUNT
             return [CountRows(self.partition)]
         idle = verified == control.verified_ms and not self._closes(control, closing)
@@ -404,12 +394,4 @@ class PartitionMachine:
         return tuple(sorted((int(outcome), n) for outcome, n in counts.items()))
 
     def _ask_moves(self) -> Effects:
-        digests = list(dict.fromkeys(key.digest for key in self.rows.aside))
-        return [AskMoves(self.partition, digests)] if digests else []
-
-    def _wait_for_move(self, digest: bytes, move: Move) -> Effects:
-        """Its mover needs milliseconds; one that left is not waited for."""
-        self._asked[digest] = self._asked.get(digest, 0) + 1
-        if self._asked[digest] <= MOVER_PATIENCE:
-            return []
-        return [FailMove(self.partition, digest, move)]
+        return self._moves.ask(self.rows.aside)

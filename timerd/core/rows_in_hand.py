@@ -1,7 +1,7 @@
 """The rows of one partition in memory: waiting, aside, open; and which of them may still fire.
 
-Every row comes through `merge` (a page) or `hint`; both may bring a row again, so what is known is skipped: by the
-name of its commit where the store has cursors, else by its key. A verdict (cancelled, moved away, written again) is
+Every row comes through `merge` (a page) or `hint`; both may bring a row again, so what is known is skipped: by its
+commit and key where the store has cursors, else by its key. A verdict (cancelled, moved away, written again) is
 remembered for rows not yet known as well, and is checked in the step that starts each send (protocol sections 4 and 5).
 """
 
@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.memory import Memory
-from timerd.core.settled_index import SettledIndex
+from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
@@ -23,6 +25,14 @@ from timerd.model.storage import Mark, MarkKind
 
 VERDICTS = {MarkKind.CANCELLED: Outcome.CANCELLED, MarkKind.PURGED: Outcome.PURGED, MarkKind.ACKED: Outcome.ACKED}
 Ending = tuple[RowKey, Outcome]
+
+
+class Closed(NamedTuple):
+    """A row that was open."""
+
+    rows: RowGroup
+    row: int
+    key: RowKey
 
 
 @dataclass(slots=True)
@@ -43,15 +53,20 @@ class RowsInHand:
         # Digest -> hash of the request that cancelled (empty: purged or acknowledged).
         self.verdicts: dict[bytes, tuple[Outcome, bytes]] = {}
         self.row_verdicts: dict[RowKey, Outcome] = {}
-        # Rows that fire only after `moves` says that the task lives here, and digests that a mover asked for.
-        self.aside: dict[RowKey, RowGroup] = {}
+        # Rows that fire only after `moves` says that the task lives here, by digest; and digests that were asked for,
+        # with the number of the last ask. No number comes twice: an answer is never taken for that of a later ask.
+        self.aside: dict[bytes, dict[RowKey, RowGroup]] = {}
         self.suspended: dict[bytes, int] = {}
+        self._asks = count(1)
         # Of tasks that moved: the generation whose rows may fire, and the move that said so.
         self.alive: dict[bytes, tuple[int, int]] = {}
         # Queues whose rows at or after (position, tie) are left in the store.
         self.withheld: dict[QueueKey, tuple[int, int]] = {}
+        # The queue that is brought in again, and from where.
+        self.reloading: tuple[QueueKey, tuple[int, int]] | None = None
         self.cursor = 0
-        self._hinted: dict[int, set[bytes]] = {}
+        # By the name of their commit; its other rows come with a page.
+        self._hinted: dict[int, list[RowGroup]] = {}
         self._known: set[RowKey] | None = None
         self._batches: list[OpenBatch] = []
         self._memory = memory
@@ -65,26 +80,40 @@ class RowsInHand:
                 self.verdicts.setdefault(m.key.digest, (VERDICTS[m.kind], m.value))
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
-            elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value):
-                self.suspended.setdefault(m.key.digest, 0)
+            elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value) and m.key.digest not in self.suspended:
+                self.suspend(m.key.digest)
 
-    def merge(self, rows: RowGroup, only: QueueKey | None = None) -> None:
-        """A group of a page. `only`: of a reload, all of one queue at or after where it was cut."""
-        rows = self._unhinted(rows) if only is None else rows
-        for queue, _, part in split(rows):
-            if only in (None, queue):
-                self._admit(queue, part, reload=only is not None)
+    def suspend(self, digest: bytes) -> None:
+        """The digest's rows fire only after a read of `moves` that begins later than this."""
+        self.suspended[digest] = next(self._asks)
+
+    def merge(self, rows: RowGroup) -> None:
+        """A group of a page."""
+        if self.reloading is not None:
+            self._merge_again(rows, *self.reloading)
+            return
+        for queue, _, part in split(self._unseen(rows)):
+            self._admit(queue, part)
 
     def hint(self, rows: RowGroup, source: int) -> None:
-        """Rows that were just written. They may be on a page as well."""
+        """Rows that were just written. They may be on a page as well. Not while a queue is reloaded."""
         if source and source <= self.cursor:
             return
         if source:
-            self._hinted.setdefault(source, set()).update(rows.prefixes.tolist())
+            self._hinted.setdefault(source, []).append(rows)
         else:
             rows = self._unknown(rows)
         for queue, _, part in split(rows):
-            self._admit(queue, part, reload=False)
+            self._admit(queue, part)
+
+    def begin_reload(self, queue: QueueKey) -> int:
+        """The queue's rows at or after the returned position are read from the store again."""
+        place = self.withheld.pop(queue)
+        self.reloading = queue, place
+        return place[0]
+
+    def end_reload(self) -> None:
+        self.reloading = None
 
     def forget_hints(self, cursor: int) -> None:
         """Everything up to `cursor` has been merged."""
@@ -109,19 +138,27 @@ class RowsInHand:
 
     def send(self, rows: RowGroup, digests: Sequence[bytes]) -> None:
         """From here on they are open."""
+        for digest in self.open.keys() & digests:
+            self.open[digest][0].left -= 1
         batch = OpenBatch(rows, len(digests), int(rows.columns["position_ms"].min()))
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
 
-    def close(self, digest: bytes) -> tuple[RowGroup, int] | None:
-        """The row (group, index) is no longer open; None: it was not."""
-        found = self.open.pop(digest, None)
+    def close(self, key: RowKey) -> Closed | None:
+        """The open row of the same generation, which is no longer open; None: there is none."""
+        found = self.open.get(key.digest)
         if found is None:
             return None
         batch, row = found
+        version = int(batch.rows.columns["version"][row])
+        if version != key.version:
+            if generation_of(version) != generation_of(key.version):
+                return None
+            key = RowKey(int(batch.rows.columns["position_ms"][row]), key.digest, version)
+        del self.open[key.digest]
         batch.left -= 1
-        return batch.rows, row
+        return Closed(batch.rows, row, key)
 
     def open_before(self, position_ms: int) -> Iterator[RowKey]:
         """Open rows older than `position_ms`."""
@@ -135,19 +172,21 @@ class RowsInHand:
         found = self.open.get(key.digest)
         return found is not None and int(found[0].rows.columns["version"][found[1]]) == key.version
 
-    def settle_aside(self, digest: bytes, generation: int, move: int) -> list[Ending]:
-        """`moves`, as the move of that number left it, says which generation lives: its rows may fire, others are
-        over."""
+    def settle_aside(self, digest: bytes, alive: tuple[int, int] | None) -> list[Ending]:
+        """`alive`: (generation that lives, number of the move that said so). Its rows may fire, those of other
+        generations up to that move are over, and what a later move brought waits for the next answer. None: `moves` has
+        forgotten the task, which it does long after all its rows were due, so whatever is left of it fires."""
         self.suspended.pop(digest, None)
-        self.alive[digest] = (generation, move)
+        if alive is not None:
+            self.alive[digest] = alive
         ended: list[Ending] = []
-        for key in [k for k in self.aside if k.digest == digest]:
-            row = self.aside.pop(key)
-            verdict = self.verdict(key)
-            if verdict is not None:
+        for key, row in self.aside.pop(digest, {}).items():
+            if alive is not None and generation_of(key.version) > alive[1]:
+                self._put_aside(key, row)
+            elif (verdict := self.verdict(key)) is not None:
                 ended.append((key, verdict))
             else:
-                self.waiting.add(row)
+                self._release(row)
         self._count()
         return ended
 
@@ -155,8 +194,9 @@ class RowsInHand:
         """Position of the oldest row that is not over."""
         self._batches = [b for b in self._batches if b.left]
         found = [b.oldest_ms for b in self._batches]
-        found += [key.position_ms for key in self.aside]
+        found += [key.position_ms for rows in self.aside.values() for key in rows]
         found += [position for position, _ in self.withheld.values()]
+        found += [self.reloading[1][0]] if self.reloading is not None else []
         waiting = self.waiting.oldest_ms()
         return min(found if waiting is None else [*found, waiting], default=None)
 
@@ -168,14 +208,29 @@ class RowsInHand:
         self._batches.clear()
         self._count()
 
-    def _unhinted(self, rows: RowGroup) -> RowGroup:
+    def _merge_again(self, rows: RowGroup, queue: QueueKey, place: tuple[int, int]) -> None:
+        """Of a reload: what was left in the store, but not what no sweep has met: the next one will."""
+        for found, _, part in split(self._seen(rows)):
+            if found == queue:
+                late = part.select(np.flatnonzero(~before(part, *place)))
+                self._admit(queue, self._not_open(late))
+
+    def _unseen(self, rows: RowGroup) -> RowGroup:
+        """Without what came as a hint."""
         if rows.source == 0:
             return self._unknown(rows)
         hinted = self._hinted.get(rows.source)
-        if not hinted:
+        return rows.select(np.flatnonzero(~keys_in(rows, hinted))) if hinted else rows
+
+    def _seen(self, rows: RowGroup) -> RowGroup:
+        """Only what came before, on a page or as a hint."""
+        if rows.source == 0:
+            known = self._known or set()
+            return rows.select(np.array([n for n, key in enumerate(rows.keys()) if key in known], dtype=np.intp))
+        if rows.source <= self.cursor:
             return rows
-        fresh = np.array([prefix not in hinted for prefix in rows.prefixes.tolist()], dtype=bool)
-        return rows.select(np.flatnonzero(fresh[rows.columns["prefix"]]))
+        hinted = self._hinted.get(rows.source, [])
+        return rows.select(np.flatnonzero(keys_in(rows, hinted))) if hinted else rows.select(slice(0))
 
     def _unknown(self, rows: RowGroup) -> RowGroup:
         """Of a store without cursors: by key."""
@@ -185,26 +240,32 @@ class RowsInHand:
         known.update(keys)
         return rows.select(np.array(fresh, dtype=np.intp))
 
-    def _admit(self, queue: QueueKey, rows: RowGroup, *, reload: bool) -> None:
+    def _not_open(self, rows: RowGroup) -> RowGroup:
+        """Rows of high priority are sent before the older ones of their queue, so they may lie behind the cut."""
+        if not self.open:
+            return rows
+        return rows.select(np.array([n for n, k in enumerate(rows.keys()) if not self.is_open(k)], dtype=np.intp))
+
+    def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
         """Keeps the rows, or leaves the end of the queue in the store when its share is used up."""
         cut = self.withheld.get(queue)
         if cut is not None:
-            early = before(rows, *cut)
-            rows = rows.select(np.flatnonzero(~early if reload else early))
+            rows = rows.select(np.flatnonzero(before(rows, *cut)))
         rows = self._set_aside(rows)
         if not len(rows):
             return
         self.waiting.add(rows)
         self._count()
-        self._withhold(queue, reload=reload)
+        self._withhold(queue)
 
-    def _withhold(self, queue: QueueKey, *, reload: bool) -> None:
+    def _withhold(self, queue: QueueKey) -> None:
+        """One row is kept whatever its size, so that the queue goes on."""
         share = self._memory.share_bytes(queue, self.waiting.lane_bytes(queue))
-        if self.waiting.lane_bytes(queue) <= share:
+        if self.waiting.lane_bytes(queue) <= share or self.waiting.lane_rows(queue) == 1:
             return
         place = self.waiting.lowest(queue, share * 3 // 4)
         self.waiting.cut(queue, *place)
-        self.withheld[queue] = place if reload else min(place, self.withheld.get(queue, place))
+        self.withheld[queue] = min(place, self.withheld.get(queue, place))
         self._count()
 
     def _set_aside(self, rows: RowGroup) -> RowGroup:
@@ -216,11 +277,23 @@ class RowsInHand:
             return rows
         keep = []
         for n, key in enumerate(rows.keys()):
-            if flagged[n] or key.digest in self.suspended:
-                self.aside.setdefault(key, rows.select(slice(n, n + 1)).compact())
-            else:
+            if not flagged[n] and key.digest not in self.suspended:
                 keep.append(n)
+            elif key not in self.aside.get(key.digest, {}):
+                self._put_aside(key, rows.select(slice(n, n + 1)).compact())
         return rows.select(np.array(keep, dtype=np.intp))
+
+    def _put_aside(self, key: RowKey, row: RowGroup) -> None:
+        """Until a read of `moves` that begins after this."""
+        self.aside.setdefault(key.digest, {})[key] = row
+        self.suspend(key.digest)
+
+    def _release(self, row: RowGroup) -> None:
+        """Waits with the others, or stays in the store with them."""
+        for queue, _, part in split(row):
+            cut = self.withheld.get(queue)
+            if cut is None or bool(before(part, *cut)[0]):
+                self.waiting.add(part)
 
     def _sieve(self, rows: RowGroup, digests: list[bytes], now_ms: int) -> dict[int, Ending | None]:
         """Row -> how it ended; None: it is aside and has not."""
@@ -231,7 +304,7 @@ class RowsInHand:
                 if (verdict := self.verdict(key)) is not None:
                     over[n] = (key, verdict)
                 elif digest in self.suspended:
-                    self.aside[key] = rows.select(slice(n, n + 1)).compact()
+                    self._put_aside(key, rows.select(slice(n, n + 1)).compact())
                     over[n] = None
         if any(t.expire_at_ms and t.expire_at_ms <= now_ms for t in rows.templates):
             for n, key in enumerate(rows.keys()):
@@ -246,7 +319,7 @@ class RowsInHand:
         if found is not None:
             return found[0]
         alive = self.alive.get(key.digest)
-        if alive is not None and alive[0] != generation_of(key.version):
+        if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
             return Outcome.MOVED
         return self.row_verdicts.get(key)
 

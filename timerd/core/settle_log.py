@@ -10,8 +10,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from timerd.core.carry import backlog_of, carried_row
 from timerd.core.effects import Effects, WriteCarried, WriteSettled
-from timerd.core.settled_index import SettledIndex
+from timerd.core.settled_index import SettledIndex, keys_of
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -42,6 +43,8 @@ class SettleLog:
         # What is known to have ended and is not yet below `verified`.
         self.settled = SettledIndex()
         self.carries: dict[RowKey, Carry] = {}
+        # Carried by earlier holders, the rows maybe not written yet -> number of the record.
+        self.unfinished: dict[RowKey, int] = {}
         self.counts: Counter[int] = Counter()
         self.done_through = -1
         self._next = Batch()
@@ -79,16 +82,33 @@ class SettleLog:
         self.end((key, Outcome.PARKED) for key in keys)
         self._next.groups.append(group)
 
-    def again(self, group: Group) -> None:
-        """A carried row of an earlier holder whose record is durable and whose row may not be."""
-        self._carrying.setdefault(-1, Batch()).groups.append(group)
+    def complete(self, rows: RowGroup) -> None:
+        """Of loaded rows those that an earlier holder carried on: the record is durable, the new row may not be. Rows
+        of one record were written together and are again, so that the store has all of them under one name or none."""
+        if not self.unfinished:
+            return
+        for n, key in enumerate(rows.keys()):
+            record = self.unfinished.pop(key, None)
+            if record is not None:
+                self._carrying.setdefault(-1 - record, Batch()).groups.append(self._carried(rows, n, key))
+
+    def _carried(self, rows: RowGroup, n: int, key: RowKey) -> Group:
+        carry = self.carries.get(key)
+        if carry is not None:
+            return carry.target, carried_row(rows, n, self.partition, carry)
+        row = rows.select(slice(n, n + 1)).compact()
+        return backlog_of(row, self.partition), row
 
     def recover(self, records: Sequence[SettleRecord], verified_ms: int, counts: Iterable[tuple[int, int]]) -> None:
         """What earlier holders settled at or above `verified`."""
         self.counts.update(dict(counts))
-        for record in records:
-            self.settled.load(record.entries[record.entries["position_ms"] >= verified_ms])
-            self.carries.update((c.source, c) for c in record.carries if c.source.position_ms >= verified_ms)
+        for number, record in enumerate(records):
+            entries = self.settled.without_known(record.entries[record.entries["position_ms"] >= verified_ms])
+            self.settled.load(entries)
+            parked = entries[entries["outcome"] == Outcome.PARKED]
+            carries = {c.source: c for c in record.carries if c.source.position_ms >= verified_ms}
+            self.carries = carries | self.carries
+            self.unfinished.update(dict.fromkeys([*carries, *keys_of(parked)], number))
 
     def flush(self) -> Effects:
         """The next record, unless one is on its way."""
@@ -102,14 +122,10 @@ class SettleLog:
         self._sequence += 1
         return [WriteSettled(self._writing)]
 
-    def resend(self) -> Effects:
-        """Byte for byte, after a write whose outcome is not known."""
-        carrying = [WriteCarried(self.partition, n, b.groups) for n, b in self._carrying.items() if self._is_written(n)]
-        return [*([WriteSettled(self._writing)] if self._writing else []), *carrying]
-
     def recarry(self) -> Effects:
-        batch = self._carrying.get(-1)
-        return [WriteCarried(self.partition, -1, batch.groups)] if batch else []
+        """What earlier holders carried, once all of it is known."""
+        self.unfinished.clear()
+        return [WriteCarried(self.partition, n, b.groups) for n, b in self._carrying.items() if n < 0]
 
     def settled_written(self, sequence: int) -> Effects:
         """The record is durable: now its carried rows, and the next record."""
@@ -131,7 +147,7 @@ class SettleLog:
     @property
     def recovers(self) -> bool:
         """Rows carried by an earlier holder are still being written again: `verified` stays."""
-        return -1 in self._carrying
+        return any(number < 0 for number in self._carrying)
 
     def forget_below(self, verified_ms: int) -> None:
         """`verified` has passed them: only their count is kept."""
@@ -143,12 +159,14 @@ class SettleLog:
         """Exactly the rows below `verified`: what the control row keeps, so that a new holder counts each row once."""
         return self.counts + self.settled.counts_below(verified_ms)
 
+    def count_forwards(self, rows: int, forwards: int) -> None:
+        """Rows that point elsewhere and were never taken in because `verified` had passed them: they ended there."""
+        ended = self.totals()
+        self.counts[Outcome.FORWARDED] += max(0, min(forwards - ended[Outcome.FORWARDED], rows - ended.total()))
+
     def totals(self) -> Counter[int]:
         """Outcome -> how many rows of the partition ended so."""
         return self.counts + self.settled.counts()
-
-    def _is_written(self, sequence: int) -> bool:
-        return self._writing is None or sequence != self._writing.sequence
 
     def _finish(self, sequence: int) -> None:
         del self._carrying[sequence]

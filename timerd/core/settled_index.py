@@ -8,6 +8,7 @@ they were written in, sorted by a 64-bit hash: about 40 bytes each, looked up fo
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ MERGE_CHUNKS = 8
 LARGEST_MERGE = 65_536
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD_POSITION = np.uint64(0xC2B2AE3D27D4EB4F)
+_SPREAD_VERSION = np.uint64(0x165667B19E3779F9)
 Hashes = npt.NDArray[np.uint64]
 Entries = npt.NDArray[Any]
 
@@ -76,6 +78,14 @@ class SettledIndex:
             self._chunks.append(_chunk(entries))
             self._merge()
 
+    def without_known(self, entries: Entries) -> Entries:
+        """Of a record: what no record before it has said (a holder that was taken over may have said it as well)."""
+        fresh = np.ones(len(entries), dtype=bool)
+        hashes = _hash(entries)
+        for chunk in self._chunks:
+            fresh &= _find(chunk, hashes, entries) < 0
+        return entries[fresh]
+
     def get(self, key: RowKey) -> Outcome | None:
         found = self._fresh.get(key)
         if found is not None or not self._chunks:
@@ -117,13 +127,6 @@ class SettledIndex:
         records = [*[c.entries for c in self._chunks], *[r.entries for r in self._recent]]
         return _count([entries[entries["position_ms"] < position_ms] for entries in records])
 
-    def keys_with(self, outcome: Outcome) -> set[RowKey]:
-        found = {k for k, o in self._fresh.items() if o is outcome}
-        for chunk in self._chunks:
-            e = chunk.entries[chunk.entries["outcome"] == outcome]
-            found.update(map(RowKey, e["position_ms"].tolist(), e["digest"].tolist(), e["version"].tolist()))
-        return found
-
     def _drop(self, records: list[Recent]) -> None:
         for record in records:
             for key in record.keys:
@@ -142,6 +145,10 @@ class SettledIndex:
         self._chunks[small:] = [_chunk(np.concatenate([c.entries for c in tail]))]
 
 
+def keys_of(entries: Entries) -> Iterator[RowKey]:
+    return map(RowKey, entries["position_ms"].tolist(), entries["digest"].tolist(), entries["version"].tolist())
+
+
 def _chunk(entries: Entries) -> Chunk:
     hashes = _hash(entries)
     order = np.argsort(hashes)
@@ -149,16 +156,26 @@ def _chunk(entries: Entries) -> Chunk:
 
 
 def _find(chunk: Chunk, hashes: Hashes, wanted: Entries) -> npt.NDArray[np.intp]:
-    """Index into the chunk of each wanted row; -1: not there. (Equal hashes of different rows: never seen, still
-    checked.)"""
-    at = np.minimum(np.searchsorted(chunk.hashes, hashes), len(chunk.hashes) - 1)
-    hit = np.flatnonzero(chunk.hashes[at] == hashes)
+    """Index into the chunk of each wanted row; -1: not there. Rows of equal hash lie side by side."""
     found = np.full(len(hashes), -1, dtype=np.intp)
-    entries = chunk.entries[at[hit]]
-    same = (entries["position_ms"] == wanted["position_ms"][hit]) & (entries["version"] == wanted["version"][hit])
-    same &= entries["digest"] == wanted["digest"][hit]
-    found[hit[same]] = at[hit[same]]
+    at = np.searchsorted(chunk.hashes, hashes)
+    hit = np.arange(len(hashes))
+    while len(hit):
+        inside = at < len(chunk.hashes)
+        inside[inside] = chunk.hashes[at[inside]] == hashes[hit[inside]]
+        at, hit = at[inside], hit[inside]
+        entries = chunk.entries[at]
+        same = (entries["position_ms"] == wanted["position_ms"][hit]) & (entries["version"] == wanted["version"][hit])
+        same &= entries["digest"] == wanted["digest"][hit]
+        found[hit[same]] = at[same]
+        at, hit = at[~same] + 1, hit[~same]
     return found
+
+
+def keys_in(rows: RowGroup, groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_]:
+    """(n,): which rows are among those of the groups."""
+    listed = _chunk(np.concatenate([_as_entries(group) for group in groups]))
+    return _find(listed, _hash_rows(rows), _as_entries(rows)) >= 0
 
 
 def _hash(entries: Entries) -> Hashes:
@@ -173,7 +190,7 @@ def _hash_rows(rows: RowGroup) -> Hashes:
 
 
 def _mix(tie: Hashes, position_ms: Entries, version: Entries) -> Hashes:
-    mixed: Hashes = tie + position_ms.astype(np.uint64) * _SPREAD_POSITION + version.astype(np.uint64) * _SPREAD
+    mixed: Hashes = tie + position_ms.astype(np.uint64) * _SPREAD_POSITION + version.astype(np.uint64) * _SPREAD_VERSION
     return mixed
 
 

@@ -27,7 +27,7 @@ from timerd.core.effects import (
     WriteSettled,
 )
 from timerd.core.holding import Phase, Settings
-from timerd.core.insert import insert
+from timerd.core.insert import ClosedForGood, insert
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
@@ -37,7 +37,7 @@ from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move, MoveState, control_key, move_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import CarryReason
-from timerd.model.storage import Append, Cas
+from timerd.model.storage import Append, Cas, MarkKind
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.performing import Performer, drive
@@ -192,7 +192,7 @@ class Scheduler:
             try:
                 await self._handlers[type(effect)](machine, effect)
                 return
-            except (StoreUnavailable, StoreUnknown) as error:
+            except (StoreUnavailable, StoreUnknown, ClosedForGood) as error:
                 log.warning("%s of %s: %s; trying again", type(effect).__name__, machine.partition, error)
                 await asyncio.sleep(RETRY_S)
 
@@ -251,13 +251,14 @@ class Scheduler:
 
     async def _count_rows(self, machine: PartitionMachine, effect: CountRows) -> None:
         p = effect.partition
-        cursor = rows = 0
+        cursor = rows = forwards = 0
         done = False
         while not done:
             page = await self._store.scan(p, p.bucket_ms, p.end_ms, cursor, PAGE_BYTES, keys_only=True)
             rows += sum(map(len, page.groups))
+            forwards += sum(mark.kind == MarkKind.FORWARD for mark in page.marks)
             cursor, done = page.cursor, page.done
-        self.perform(machine, machine.counted(rows, int(self._time.exact_ms())))
+        self.perform(machine, machine.counted(rows, int(self._time.exact_ms()), forwards))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

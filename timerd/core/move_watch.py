@@ -1,0 +1,45 @@
+"""Asking `moves` for the rows that may not fire before it has answered: each digest once at a time, with patience."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from timerd.core.effects import AskMoves, Effects, FailMove
+from timerd.model.partition import Partition
+from timerd.model.registers import Move
+
+# A mover that has not decided after so many looks, one every tick, is taken for dead.
+MOVER_PATIENCE = 10
+
+
+class MoveWatch:
+    """Of one held partition."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._on_its_way: set[bytes] = set()
+        self._looks: dict[bytes, int] = {}
+
+    def ask(self, digests: Iterable[bytes]) -> Effects:
+        """A read for those that none is on its way for."""
+        fresh = [digest for digest in digests if digest not in self._on_its_way]
+        return self.ask_again(fresh) if fresh else []
+
+    def ask_again(self, digests: list[bytes]) -> Effects:
+        """A read that begins now, whatever is on its way."""
+        self._on_its_way.update(digests)
+        return [AskMoves(self._partition, digests)]
+
+    def answered(self, digests: Iterable[bytes]) -> None:
+        self._on_its_way.difference_update(digests)
+
+    def undecided(self, digest: bytes, move: Move) -> Effects:
+        """Its mover needs milliseconds; one that left is not waited for."""
+        self._looks[digest] = self._looks.get(digest, 0) + 1
+        if self._looks[digest] <= MOVER_PATIENCE:
+            return []
+        return [FailMove(self._partition, digest, move)]
+
+    def forget(self, digest: bytes) -> None:
+        """It was decided, or another mover has come."""
+        self._looks.pop(digest, None)
