@@ -61,6 +61,8 @@ class KeyIndex:
         self._connection = connection
         self._on_corrupt = on_corrupt
         self._partitions: OrderedDict[Partition, _Known] = OrderedDict()
+        # Of all partitions, kept as they come and go: a purge of a year walks a hundred thousand of them.
+        self._rows = 0
 
     def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[RowGroup]:
         """For each (position_ms, digest) its rows of all versions."""
@@ -82,8 +84,9 @@ class KeyIndex:
         """Of a partition, or all."""
         if partition is None:
             self._partitions.clear()
-        else:
-            self._partitions.pop(partition, None)
+            self._rows = 0
+        elif partition in self._partitions:
+            self._rows -= len(self._partitions.pop(partition))
 
     def _candidates(self, partition: Partition, wanted: Hashes) -> dict[int, list[int]]:
         """Group -> which of the keys may be in it."""
@@ -110,13 +113,13 @@ class KeyIndex:
                 self._on_corrupt(error)
         if names:
             known.add(hashes, names)
+            self._rows += sum(map(len, hashes))
             self._make_room()
         return known
 
     def _make_room(self) -> None:
-        rows = sum(map(len, self._partitions.values()))
-        while rows > MOST_ROWS and len(self._partitions) > 1:
-            rows -= len(self._partitions.popitem(last=False)[1])
+        while self._rows > MOST_ROWS and len(self._partitions) > 1:
+            self._rows -= len(self._partitions.popitem(last=False)[1])
 
     def _read(self, name: int, payloads: bool) -> RowGroup | None:
         stored = read_group(self._connection, name)
