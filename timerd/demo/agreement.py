@@ -29,14 +29,16 @@ class Figure:
 def compare(verdict: Verdict, ledger: Mapping[str, int]) -> tuple[Figure, ...]:
     """`ledger` by the names of the message Ledger."""
 
-    either = verdict.delivered_then_cancelled
+    both, either = verdict.delivered_then_cancelled, verdict.acked_or_cancelled
 
     def figure(name: str, least: int, most: int) -> Figure:
         return Figure(name, ledger.get(name, 0), least, most)
 
     return (
         figure("acked", verdict.acked - either, verdict.fired),
-        figure("cancelled", verdict.cancelled - either, verdict.cancelled + verdict.cancels_unknown),
+        figure(
+            "cancelled", verdict.cancelled - both, verdict.cancelled + verdict.cancels_unknown + max(0, either - both)
+        ),
         figure("moved", verdict.moved, verdict.moved + verdict.moves_unknown + verdict.too_late),
         figure("dead", 0, 0),
         figure("expired", 0, 0),

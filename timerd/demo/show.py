@@ -70,7 +70,7 @@ def _of(asked: int, done: int) -> str:
 
 
 def _also_cancelled(count: int) -> str:
-    return f"{count:,} of them before the crash, CANCELLED after it" if count else ""
+    return f"{count:,} of them answered CANCELLED too" if count else ""
 
 
 def _violations(report: Report) -> list[tuple[str, int, str]]:

@@ -37,8 +37,10 @@ class Verdict:
     moves_unknown: int
     # Stored or moved when their time was already past: such a row may have been written twice, in two places.
     too_late: int
-    # Delivered, and CANCELLED after the crash that made the server forget it: the ledger may call them either.
+    # Delivered, and CANCELLED was answered too.
     delivered_then_cancelled: int
+    # Delivered, and a crash came between a cancel and its answer: the ledger may call them acked or cancelled.
+    acked_or_cancelled: int
     fired: int
     acked: int
     duplicates: int
@@ -67,6 +69,7 @@ def judge(logs: Logs) -> Verdict:
         moves_unknown=sum(call.verb == "move" and call.outcome == "UNKNOWN" for call in logs.calls),
         too_late=sum(call.verb != "cancel" and call.answered_ms > call.fire_at_ms for call in logs.calls),
         delivered_then_cancelled=sum(stories[each].cancelled_ms is not None for each in arrived if each in stories),
+        acked_or_cancelled=len(interrupted_cancels(logs) & arrived.keys()),
         fired=len(arrived),
         acked=len({each.number for each in logs.deliveries if each.delivery_id in acked_ms}),
         duplicates=len(repeats),
@@ -74,6 +77,15 @@ def judge(logs: Logs) -> Verdict:
         violations=violations_of(stories, arrived, unexplained, logs.kills),
         lateness=lateness_of(stories, arrived, logs.kills),
     )
+
+
+def interrupted_cancels(logs: Logs) -> set[int]:
+    return {
+        call.number
+        for call in logs.calls
+        for kill in logs.kills
+        if call.verb == "cancel" and call.asked_ms <= kill.ready_ms and kill.killed_ms <= call.answered_ms
+    }
 
 
 def by_number(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]]:
