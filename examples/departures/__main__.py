@@ -48,11 +48,16 @@ def judge(folder: Annotated[Path, typer.Argument(help="The --logs of a replay.")
 
 
 @app.command()
-def year(day: Day = _DEFAULT_DAY, lead: Lead = 30, server: Server = None) -> None:
+def year(
+    day: Day = _DEFAULT_DAY,
+    lead: Lead = 30,
+    months: Annotated[int, typer.Option(min=1, max=12, help="Only so many of the year, from January.")] = 12,
+    server: Server = None,
+) -> None:
     """The whole year, moved into the future: store it, count it by month, list one day, purge it."""
     from examples.departures.year import replay_year
 
-    _leave(replay_year(server, day.date(), lead * MINUTE_MS, Console()))
+    _leave(replay_year(server, day.date(), lead * MINUTE_MS, months, Console()))
 
 
 @app.command(hidden=True)

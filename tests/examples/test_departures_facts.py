@@ -91,7 +91,6 @@ def test_the_future_holds_the_year_once_between_1_and_366_days_ahead(year: list[
     assert instants_ms[0] >= TODAY_MS + DAY_MS
     assert instants_ms[-1] <= TODAY_MS + 366 * DAY_MS
     assert sum(len(future.within(month)) for month in future.months()) == FLIGHTS_IN_ALL
-    assert len(future.within(future.whole)) == FLIGHTS_IN_ALL
 
 
 def test_months_and_days_of_the_future_are_those_of_the_data(year: list[Flight]) -> None:
