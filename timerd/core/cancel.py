@@ -38,6 +38,8 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
         if here.rows is None:
             return Cancelled.NOT_FOUND
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
+            # Once more, because the marks were read before it was known to have ended.
+            here = yield from locate(task)
             return _ended(here, here.ending.outcome, request)
         yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[outcome], request)])
         again = yield from locate(task)
@@ -62,12 +64,13 @@ def _conclude(here: Located, answer: HolderAnswer, outcome: Outcome, request: by
         ending: Ending = yield FindSettled(here.place.partition, here.place.key)
         settled = ending.outcome
     if settled is None:
-        return Cancelled.CANCELLED if here.mark(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
+        return Cancelled.CANCELLED if here.first(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
     return None if settled in ONWARD else _ended(here, settled, request)
 
 
-def _ended(here: Located, settled: Outcome, request: bytes) -> Cancelled:
-    if settled in (Outcome.CANCELLED, Outcome.PURGED):
-        mine = request in (here.mark(MarkKind.CANCELLED), here.mark(MarkKind.PURGED))
-        return Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
-    return Cancelled.ALREADY_FIRED
+def _ended(here: Located, settled: Outcome | None, request: bytes) -> Cancelled:
+    if settled not in KINDS:
+        return Cancelled.ALREADY_FIRED
+    if here.first(KINDS[settled]) == request:
+        return Cancelled.CANCELLED
+    return Cancelled.ALREADY_FIRED if settled is Outcome.ACKED else Cancelled.ALREADY_CANCELLED

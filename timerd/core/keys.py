@@ -79,5 +79,5 @@ def _holder(current: bytes | None, mine: TaskId) -> Procedure[TaskId | None]:
     if task is None or task.digest == mine.digest:
         return None
     here = yield from locate(task)
-    ended = here.rows is None or here.ending.outcome is not None or any(map(here.mark, KINDS.values()))
+    ended = here.rows is None or here.ending.outcome is not None or any(map(here.first, KINDS.values()))
     return None if ended else task

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from timerd.core.carry import carried_row
 from timerd.core.procedures import Ending, Find, FindSettled, Procedure, ReadRegister, TryCas
 from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.partition import Partition, bucket_of
@@ -24,7 +25,7 @@ MAX_HOPS = 10_000
 @dataclass(frozen=True, slots=True)
 class Located:
     """`rows` (1,): the row where the task lives or ended, or, while it is being written there, the one that it was
-    carried from. None: no row is there (never was, or dropped long ago)."""
+    carried from. None: no row is there (never was, or dropped long ago). `marks` are those of all places on the way."""
 
     place: Place
     rows: RowGroup | None
@@ -32,6 +33,10 @@ class Located:
     ending: Ending
     move: Move | None
     stored_move: bytes | None
+
+    def first(self, kind: MarkKind) -> bytes | None:
+        """Value of the earliest mark on the way: a task that was ended stays so wherever it was carried meanwhile."""
+        return next((m.value for m in self.marks if m.kind == kind), None)
 
     def mark(self, kind: MarkKind) -> bytes | None:
         """Value of a mark on the row."""
@@ -43,10 +48,12 @@ def locate(task: TaskId) -> Procedure[Located]:
     move = Move.from_bytes(stored) if stored is not None else None
     place = move.place if move is not None else Place(task.home, RowKey(task.position_ms, task.digest, 0))
     carried: RowGroup | None = None
+    marks: list[Mark] = []
     for _ in range(MAX_HOPS):
         found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
         rows = _version(found.rows, place.key.version)
-        here = Located(place, rows, found.marks, Ending(None), move, stored)
+        marks += found.marks
+        here = Located(place, rows, marks, Ending(None), move, stored)
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
             if place.partition == parked or carried is not None:
@@ -61,8 +68,9 @@ def locate(task: TaskId) -> Procedure[Located]:
         ending: Ending = yield FindSettled(place.partition, place.key)
         onward = _onward(place, task, ending)
         if onward is None:
-            return Located(place, rows, found.marks, ending, move, stored)
-        place, carried = onward, rows
+            return replace(here, ending=ending)
+        carried = carried_row(rows, 0, place.partition, ending.carry) if ending.carry is not None else rows
+        place = onward
     raise RuntimeError(f"task {task} is carried in a circle")
 
 

@@ -63,6 +63,9 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     free, why = yield from _source_is_free(move, wish)
     state = MoveState.MOVED if free and taken else MoveState.FAILED
     decided = yield from _decide(task, move, stored, state)
+    if not taken:
+        abandoned = Mark(move.target.partition, move.target.key, MarkKind.FORWARD, b"%d" % move.source.key.position_ms)
+        yield SetMarks([abandoned])
     if why:
         raise Precondition(f"The task {why}: it cannot be moved any more.", "HAS_FIRED")
     if not (free and taken and decided):
@@ -76,8 +79,10 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
     ended = here.ending.outcome
     if ended is not None and not (wish.revive and ended is Outcome.DEAD):
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
-    if here.mark(MarkKind.CANCELLED) is not None or here.mark(MarkKind.PURGED) is not None:
+    if here.first(MarkKind.CANCELLED) is not None or here.first(MarkKind.PURGED) is not None:
         raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
+    if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
+        raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
     return here.rows
 
 

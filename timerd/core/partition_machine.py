@@ -30,7 +30,7 @@ from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
-from timerd.core.sweep import Sweep
+from timerd.core.sweep import Sweep, from_floor
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.partition import TIME_SCOPE, Partition
@@ -108,7 +108,7 @@ class PartitionMachine:
         for group in page.groups:
             if self.phase is Phase.LOAD:
                 self.log.complete(group)
-            self.rows.merge(group)
+            self.rows.merge(from_floor(group, self.floor_ms))
         if self.rows.reloading is None:
             self.rows.forget_hints(page.cursor)
         next_page = self._sweep.turned(page)
@@ -143,10 +143,12 @@ class PartitionMachine:
             return Asked.UNKNOWN, None
         if self.rows.is_open(key):
             return Asked.OPEN, None
-        outcome = self.log.settled.get(key) or self.rows.verdict(key)
-        if outcome is not None:
-            return Asked.ENDED, outcome
-        return (Asked.UNKNOWN, None) if key.position_ms < self.floor_ms else (Asked.WAITING, None)
+        outcome = self.log.settled.get(key)
+        if outcome is None and key.position_ms < self.floor_ms:
+            # Over and forgotten: a verdict that came since says nothing about how.
+            return Asked.UNKNOWN, None
+        outcome = outcome or self.rows.verdict(key)
+        return (Asked.WAITING, None) if outcome is None else (Asked.ENDED, outcome)
 
     def cancel(self, digest: bytes, outcome: Outcome, request: bytes) -> bytes:
         """Remembers the verdict, for rows not yet known as well. Returns the request that gave it (maybe an earlier

@@ -6,8 +6,11 @@ are on their way, and only a scan that begins after the raise is sure to meet it
 
 from __future__ import annotations
 
+import numpy as np
+
 from timerd.core.effects import Effects, ReadPage
 from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
 from timerd.model.storage import Page
 
 
@@ -47,3 +50,10 @@ class Sweep:
     def _read(self, lo_ms: int, cursor: int) -> Effects:
         self._lo_ms = lo_ms
         return [ReadPage(self._partition, lo_ms, self._partition.end_ms, cursor)]
+
+
+def from_floor(rows: RowGroup, floor_ms: int) -> RowGroup:
+    """Of a page that may have been asked for before the floor rose: what is new below it was refused, or will be."""
+    if int(rows.columns["position_ms"][0]) >= floor_ms:
+        return rows
+    return rows.select(np.flatnonzero(rows.columns["position_ms"] >= floor_ms))

@@ -178,7 +178,8 @@ class Performer:
         if asked is Asked.UNKNOWN:
             return None
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
-            return Ending(outcome, machine.log.carries.get(key))
+            carry = machine.log.carries.get(key)
+            return Ending(outcome, carry) if carry is not None else None
         return Ending(outcome if asked is Asked.ENDED else None)
 
     async def _in_records(self, partition: Partition, key: RowKey) -> Ending:

@@ -1,0 +1,510 @@
+"""A whole service in one room: store, partition machines and procedures, with every effect on its way as long as the
+test likes, in any order, and an oracle that knows only what callers and workers were told.
+
+The store is performed in one step and its answer is heard in another, so anything may come in between. A crash forgets
+all that is on its way; a new set of machines starts from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from timerd.adapters.memory import MemoryStore
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.effects import (
+    AskMoves,
+    ChangeControl,
+    CountRows,
+    Effect,
+    Effects,
+    FailMove,
+    FlagFinishing,
+    ReadControl,
+    ReadPage,
+    ReadSettled,
+    WriteCarried,
+    WriteSettled,
+)
+from timerd.core.holding import Phase, Settings
+from timerd.core.insert import Inserted, insert
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.ledger import Ledger
+from timerd.core.memory import Memory
+from timerd.core.move import Wish, move_task
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AppendRows, Procedure
+from timerd.core.taken import Again, Ended, QueueKey
+from timerd.model.errors import Aborted, Precondition
+from timerd.model.identity import RowKey, TaskId, digest_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.registers import Control, Move, MoveState, control_key, move_key
+from timerd.model.rows import FLAG_CARRIED, PREFIX, ROW, RowGroup, concat
+from timerd.model.settle import CarryReason, Outcome
+from timerd.model.storage import Append, Cas, CasStatus, MarkKind
+from timerd.model.task import Template
+from timerd.services.performing import Performer
+
+START_MS = 1_800_000_000_000
+QUEUES = (QueueKey("default", "a"), QueueKey("default", "b"))
+TEMPLATES = [Template("default", "a"), Template("default", "b"), Template("default", "a", 3)]
+LEASE_MS = 4_000
+PAGE_BYTES = 250
+Result = TypeVar("Result")
+
+
+def done(work: Coroutine[Any, Any, Result]) -> Result:
+    """The memory store never waits."""
+    try:
+        work.send(None)
+    except StopIteration as stop:
+        return cast(Result, stop.value)
+    raise AssertionError("it waits")
+
+
+class OneCommitStore(MemoryStore):
+    """Rows that are written together have one name, as in a group commit."""
+
+    shared = 0
+
+    def _next(self) -> int:
+        if self.shared:
+            return self.shared
+        return super()._next()
+
+    def _write(self, partition: Partition, group: RowGroup) -> int:
+        source = super()._write(partition, group)
+        groups = self._partitions[partition].groups
+        if len(groups) > 1 and groups[-1].source == groups[-2].source:
+            joined = concat(groups[-2:])
+            order = np.argsort(joined.columns["position_ms"], kind="stable")
+            groups[-2:] = [replace(joined.select(order), source=source)]
+        return source
+
+    def begin_commit(self) -> None:
+        self.shared = super()._next()
+
+    def end_commit(self) -> None:
+        self.shared = 0
+
+
+class TightMemory(Memory):
+    """A queue may keep a few rows of each partition."""
+
+    def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
+        return self.budget_bytes
+
+
+@dataclass
+class Task:
+    """What callers and workers know of one."""
+
+    id: TaskId
+    fire_at_ms: set[int]
+    stored: bool = False
+    acked: bool = False
+    # No delivery may start any more.
+    over: bool = False
+    lease_until_ms: int = 0
+    key: RowKey | None = None
+    partition: Partition | None = None
+    moving: int = 0
+    deliveries: int = 0
+    # What a crash left open: an ack or a cancel that was not answered.
+    asked: bool = False
+
+
+@dataclass
+class World:
+    budget_bytes: int = 1 << 30
+    lag_ms: int = 600_000
+    now_ms: int = START_MS + 10_000
+    store: OneCommitStore = field(default_factory=OneCommitStore)
+    machines: dict[Partition, PartitionMachine] = field(default_factory=dict)
+    tasks: dict[bytes, Task] = field(default_factory=dict)
+    # On their way; the request where it is one that may share a commit.
+    pending: list[tuple[object, Callable[[], None]]] = field(default_factory=list)
+    confirming: list[tuple[PartitionMachine, int, Task]] = field(default_factory=list)
+    scopes: set[int] = field(default_factory=set)
+    unknown: int = 0
+    crashes: int = 0
+    messages: int = 0
+
+    def __post_init__(self) -> None:
+        self.memory = TightMemory(self.budget_bytes)
+        self.instance = InstanceMachine(60_000)
+        self.settings = Settings("me", max_mark_lag_ms=self.lag_ms)
+        self.performer = Performer(self.store, cast(Any, self))
+        self.scopes = {TEMPLATES[0].scope, TEMPLATES[1].scope}
+
+    # -- what a scheduler is asked for ----------------------------------------------------------------------------
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int) -> None:
+        if partition in self.machines:
+            self.machines[partition].hint(rows, source)
+        elif self.instance.is_near(partition, self.now_ms):
+            self.hold(partition)
+
+    def wake(self) -> None:
+        """Nobody sleeps."""
+
+    def perform(self, machine: PartitionMachine, effects: Effects) -> None:
+        for effect in effects:
+            self.pending.append((effect, lambda effect=effect: self._perform(machine, effect)))  # type: ignore[misc]
+
+    def hold(self, partition: Partition) -> None:
+        if partition not in self.machines:
+            machine = PartitionMachine(partition, self.settings, self.memory)
+            self.machines[partition] = machine
+            self.perform(machine, machine.start())
+
+    # -- time and chance ------------------------------------------------------------------------------------------
+
+    def run(self, picks: Sequence[int]) -> None:
+        """Some of what is on its way, in the order that the picks say."""
+        for pick in picks:
+            if self.pending:
+                request, action = self.pending.pop(pick % len(self.pending))
+                if isinstance(request, AppendRows) and pick % 2:
+                    self._commit(action)
+                else:
+                    action()
+        self._confirm()
+
+    def _commit(self, first: Callable[[], None]) -> None:
+        """All rows that are on their way to the store share a commit."""
+        others = [p for p in self.pending if isinstance(p[0], AppendRows)]
+        self.pending = [p for p in self.pending if not isinstance(p[0], AppendRows)]
+        self.store.begin_commit()
+        for action in [first, *(action for _, action in others)]:
+            action()
+        self.store.end_commit()
+
+    def settle_down(self) -> None:
+        for _ in range(5_000):
+            if not self.pending:
+                self._confirm()
+                return
+            self.run([0])
+        raise AssertionError("it never comes to rest")
+
+    def advance(self, ms: int) -> None:
+        self.now_ms += ms
+        self.tick()
+
+    def tick(self) -> None:
+        for machine in list(self.machines.values()):
+            if machine.phase is Phase.HOT:
+                late = machine.laggards(self.now_ms)
+                leases = {key: self.tasks[key.digest].lease_until_ms or self.now_ms for key in late}
+                machine.guard(leases, self.now_ms, CarryReason.GUARD)
+            self.perform(machine, machine.tick(self.now_ms))
+        self.reconcile()
+
+    def reconcile(self) -> None:
+        catalogue = done(self.store.catalogue(TIME_SCOPE, -(1 << 62), self.now_ms + 60_001))
+        scopes = {s: done(self.store.catalogue(s, -(1 << 62), 1 << 62)) for s in sorted(self.scopes)}
+        for partition in self.instance.wanted(self.now_ms, catalogue, scopes):
+            self.hold(partition)
+        for partition, machine in self.machines.items():
+            if partition.scope != TIME_SCOPE:
+                [home] = done(self.store.read([control_key(partition._replace(scope=TIME_SCOPE))]))
+                machine.may_close = home is None or Control.from_bytes(home).finished
+
+    def crash(self) -> None:
+        """Whatever was told to nobody is unknown; what was told holds."""
+        self.crashes += 1
+        self.machines.clear()
+        self.pending.clear()
+        self.confirming.clear()
+        self.memory.used_bytes = 0
+        for task in self.tasks.values():
+            task.lease_until_ms, task.key, task.moving = 0, None, 0
+
+    # -- callers --------------------------------------------------------------------------------------------------
+
+    def insert(self, delays_ms: Sequence[int], template: int) -> None:
+        self.messages += 1
+        prefix = b"m%011d" % self.messages
+        columns = np.zeros(len(delays_ms), ROW)
+        columns["index"] = np.arange(len(delays_ms))
+        columns["position_ms"] = columns["fire_at_ms"] = self.now_ms + np.array(delays_ms)
+        rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATES[template]], b"", [])
+        positions = columns["position_ms"].tolist()
+        buckets = columns["position_ms"] - columns["position_ms"] % BUCKET_MS
+        groups = [
+            (Partition(TIME_SCOPE, b, 0), rows.select(np.flatnonzero(buckets == b)).compact())
+            for b in np.unique(buckets).tolist()
+        ]
+        scope, priority = TEMPLATES[template].scope, TEMPLATES[template].priority
+        for n, position_ms in enumerate(positions):
+            task = TaskId(position_ms, 0, scope, priority, prefix, n, b"-" * 8)
+            self.tasks[task.digest] = Task(task, {position_ms})
+
+        def stored(said: Inserted) -> None:
+            for n, position_ms in enumerate(positions):
+                digest = digest_of(prefix, n)
+                task = self.tasks[digest]
+                placed_ms = said.moved.get((position_ms, digest), position_ms)
+                task.id, task.stored = task.id._replace(position_ms=placed_ms), True
+
+        self.drive(insert(Append(tuple(groups), prefix, b"yes"), self.now_ms), stored)
+
+    def cancel(self, task: Task) -> None:
+        task.asked = True
+
+        def said(answer: Cancelled) -> None:
+            assert answer is not Cancelled.NOT_FOUND, task
+            if answer is Cancelled.ALREADY_FIRED:
+                assert task.deliveries, task
+            if answer in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT):
+                task.over = True
+
+        self.drive(end_task(task.id, Outcome.CANCELLED, b"cancel"), said)
+
+    def move(self, task: Task, delay_ms: int) -> None:
+        wish = Wish(f"{self.now_ms} {self.messages}", self.now_ms + delay_ms, self.now_ms, 86_400_000)
+        self.messages += 1
+        task.moving += 1
+        task.fire_at_ms.add(wish.fire_at_ms)
+
+        def said(fire_at_ms: int) -> None:
+            task.moving -= 1
+            if not task.moving:
+                task.fire_at_ms = {fire_at_ms}
+
+        def failed(error: Exception) -> None:
+            assert isinstance(error, Aborted | Precondition), error
+            task.moving -= 1
+
+        self.drive(move_task(task.id, wish), said, failed)
+
+    def drive(
+        self,
+        procedure: Procedure[Result],
+        said: Callable[[Result], None],
+        failed: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """A request is performed in one step, its answer heard in another."""
+
+        def go(send: Callable[[], object]) -> None:
+            try:
+                request = send()
+            except StopIteration as stop:
+                said(stop.value)
+                return
+            except (Aborted, Precondition) as error:
+                assert failed is not None, error
+                failed(error)
+                return
+            self.pending.append((request, lambda: perform(request)))
+
+        def perform(request: Any) -> None:
+            answer = done(self.performer.perform(request))
+            self.pending.append((None, lambda: go(lambda: procedure.send(answer))))
+
+        go(lambda: next(procedure))
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def take(self, queue: QueueKey, limit: int) -> None:
+        for machine in list(self.machines.values()):
+            taken = machine.take(queue, limit, self.now_ms)
+            for n, key in enumerate(taken.rows.keys() if taken else []):
+                assert taken is not None
+                task = self.tasks[key.digest]
+                columns = taken.rows.columns
+                if columns["flags"][n] & FLAG_CARRIED and task.lease_until_ms > self.now_ms:
+                    machine.guard({key: task.lease_until_ms}, self.now_ms, CarryReason.GUARD)
+                else:
+                    self._delivered(task, key, taken.partition, int(columns["fire_at_ms"][n]))
+            self.perform(machine, machine.flush())
+
+    def _delivered(self, task: Task, key: RowKey, partition: Partition, fire_at_ms: int) -> None:
+        assert fire_at_ms <= self.now_ms, f"early: {task}"
+        assert not task.over, f"after CANCELLED: {task}"
+        assert not task.acked, f"after its ack was confirmed: {task}"
+        assert task.lease_until_ms <= self.now_ms, f"twice: {task}"
+        assert fire_at_ms in task.fire_at_ms, f"not where it was moved to: {task}"
+        task.lease_until_ms, task.key, task.partition = self.now_ms + LEASE_MS, key, partition
+        task.deliveries += 1
+
+    def in_hand(self) -> list[Task]:
+        return [t for t in self.tasks.values() if t.key is not None]
+
+    def ack(self, task: Task) -> None:
+        assert task.key is not None
+        assert task.partition is not None
+        machine = self.machines.get(task.partition)
+        ended = Ended(task.partition, task.key, Outcome.ACKED)
+        ticket, missing = machine.end([ended]) if machine is not None else (0, [ended])
+        task.key, task.asked = None, True
+        if missing or machine is None:
+            self.drive(end_task(task.id, Outcome.ACKED, b"late ack"), lambda said: self._acked_late(task, said))
+        else:
+            task.lease_until_ms = 1 << 62
+            self.confirming.append((machine, ticket, task))
+            self.perform(machine, machine.flush())
+
+    def _acked_late(self, task: Task, said: Cancelled) -> None:
+        assert said is not Cancelled.NOT_FOUND, task
+        if said in (Cancelled.CANCELLED, Cancelled.ALREADY_FIRED):
+            task.acked = True
+        else:
+            task.over = True
+
+    def nack(self, task: Task, delay_ms: int) -> None:
+        """Also what a lease that ends without a sign of life does."""
+        assert task.key is not None
+        assert task.partition is not None
+        machine = self.machines.get(task.partition)
+        if machine is not None and machine.rows.is_open(task.key):
+            position_ms = max(task.key.position_ms, self.now_ms) + delay_ms
+            machine.again([Again(task.partition, task.key, position_ms, self.now_ms, "no")])
+            task.lease_until_ms = 0
+            self.perform(machine, machine.flush())
+        task.key = None
+
+    def expire(self) -> None:
+        for task in self.in_hand():
+            if task.lease_until_ms <= self.now_ms:
+                self.nack(task, 0)
+
+    def _confirm(self) -> None:
+        left = []
+        for machine, ticket, task in self.confirming:
+            if machine.log.done_through >= ticket:
+                task.acked = True
+            else:
+                left.append((machine, ticket, task))
+        self.confirming = left
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def drain(self) -> None:
+        """Every worker acknowledges, every partition is finished; nothing that was stored may be missing."""
+        for _ in range(400):
+            self.settle_down()
+            self.expire()
+            for queue in QUEUES:
+                self.take(queue, 100)
+            for task in self.in_hand():
+                self.ack(task)
+            self.settle_down()
+            if self._is_finished():
+                break
+            self.advance(20_000)
+        assert self._is_finished(), [(p, m.phase, m.control) for p, m in self.machines.items()]
+        for task in self.tasks.values():
+            if task.stored and not (task.acked or task.over):
+                assert self.crashes, f"lost: {task}"
+                assert task.asked, f"lost: {task}"
+                self.drive(end_task(task.id, Outcome.CANCELLED, b"check"), self._is_over)
+        self.settle_down()
+        self._balance()
+
+    def _is_over(self, said: Cancelled) -> None:
+        """A task that nobody ended would be cancelled now."""
+        assert said in (Cancelled.ALREADY_CANCELLED, Cancelled.ALREADY_FIRED), said
+
+    def _is_finished(self) -> bool:
+        everything = done(self.store.catalogue(None, -(1 << 62), 1 << 62))
+        return all(entry.finished for entry in everything)
+
+    def _balance(self) -> None:
+        ledger = Ledger()
+        for entry in done(self.store.catalogue(None, -(1 << 62), 1 << 62)):
+            [stored] = done(self.store.read([control_key(Partition(entry.scope, entry.bucket_ms, 0))]))
+            if stored is not None:
+                ledger.add_finished([Control.from_bytes(stored)])
+        if self.crashes:
+            assert ledger.unexplained >= 0, ledger.named()
+        else:
+            assert ledger.unexplained == 0, ledger.named()
+
+    # -- effects --------------------------------------------------------------------------------------------------
+
+    def _perform(self, machine: PartitionMachine, effect: Effect) -> None:
+        """The store's part; the machine hears of it later."""
+        hear = self._at_the_store(machine, effect)
+        self.pending.append((None, lambda: self._heard(machine, hear)))
+
+    def _heard(self, machine: PartitionMachine, hear: Callable[[], Effects]) -> None:
+        if self.machines.get(machine.partition) is not machine:
+            return
+        before = machine.control
+        self.perform(machine, hear())
+        if before is not None and machine.control is not None:
+            assert machine.control.closing_ms >= before.closing_ms
+            assert machine.control.verified_ms >= before.verified_ms
+            assert machine.control.closing_ms <= max(self.now_ms, machine.partition.bucket_ms)
+        assert machine.phase is not Phase.LOST
+        if machine.phase is Phase.DONE:
+            del self.machines[machine.partition]
+            done(self.store.finish_bucket(machine.partition.scope, machine.partition.bucket_ms, finished=True))
+
+    def _at_the_store(self, machine: PartitionMachine, effect: Effect) -> Callable[[], Effects]:  # noqa: PLR0911
+        store = self.store
+        match effect:
+            case ReadControl(partition):
+                [stored] = done(store.read([control_key(partition)]))
+                control = Control.from_bytes(stored) if stored is not None else None
+                return lambda: machine.control_read(control, self.now_ms)
+            case ChangeControl():
+                return self._cas(machine, effect)
+            case ReadSettled(partition):
+                records = done(store.settled(partition))
+                return lambda: machine.settled_read(records, self.now_ms)
+            case ReadPage(partition, lo_ms, hi_ms, cursor):
+                page = done(store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES))
+                return lambda: machine.page_read(page, self.now_ms)
+            case WriteSettled(record):
+                done(store.settle([record]))
+                return lambda: machine.settled_written(record)
+            case WriteCarried():
+                self._carry(machine, effect)
+                return list
+            case AskMoves(_, digests):
+                asked = {digest: machine.asking(digest) for digest in digests}
+                raw = done(store.read([move_key(d) for d in digests]))
+                moves = {d: Move.from_bytes(m) if m is not None else None for d, m in zip(digests, raw, strict=True)}
+                return lambda: machine.moves_read(moves, asked)
+            case FailMove(_, digest, move):
+                failed = move.decided(MoveState.FAILED)
+                done(store.cas([Cas(move_key(digest), move.to_bytes(), failed.to_bytes())]))
+                return lambda: machine.recheck(digest)
+            case FlagFinishing(partition):
+                done(store.finish_bucket(partition.scope, partition.bucket_ms, finished=False))
+                return machine.flagged
+            case CountRows(partition):
+                page = done(store.scan(partition, partition.bucket_ms, partition.end_ms, 0, 1 << 40, keys_only=True))
+                rows = sum(map(len, page.groups))
+                forwards = sum(m.kind == MarkKind.FORWARD for m in page.marks)
+                return lambda: machine.counted(rows, self.now_ms, forwards)
+
+    def _cas(self, machine: PartitionMachine, effect: ChangeControl) -> Callable[[], Effects]:
+        expected = effect.expected.to_bytes() if effect.expected is not None else None
+        unknown, self.unknown = self.unknown, 0
+        if unknown == 2:
+            return lambda: machine.control_changed(CasStatus.UNKNOWN, self.now_ms)
+        change = Cas(control_key(effect.partition), expected, effect.value.to_bytes())
+        status = CasStatus.UNKNOWN if unknown else done(self.store.cas([change]))[0].status
+        if unknown:
+            done(self.store.cas([change]))
+        return lambda: machine.control_changed(status, self.now_ms)
+
+    def _carry(self, machine: PartitionMachine, effect: WriteCarried) -> None:
+        parts: dict[Partition, list[RowGroup]] = {}
+        for partition, rows in effect.groups:
+            parts.setdefault(partition, []).append(rows)
+        message = Append(tuple((p, concat(g)) for p, g in parts.items()))
+
+        def written(_: Inserted) -> None:
+            if self.machines.get(machine.partition) is machine:
+                machine.carried_written(effect.sequence)
+
+        self.drive(insert(message, self.now_ms), written)
+
