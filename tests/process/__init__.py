@@ -1,0 +1,1 @@
+"""Real server processes under real faults, watched from outside."""

@@ -1,0 +1,90 @@
+"""Processes of ours: each says a line when it is ready, is ended by its pid, and leaves its errors in a file."""
+
+from __future__ import annotations
+
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from timerd.demo.processes import free_port
+
+_START_S = 60.0
+_STOP_S = 30.0
+
+
+class Child:
+    """May be started again after its end."""
+
+    def __init__(self, arguments: Sequence[str], errors: Path) -> None:
+        self._command = [sys.executable, *arguments]
+        self._errors = errors
+        self._process: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        """Returns the line that it said."""
+        with self._errors.open("ab") as errors:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+            )
+        assert self._process.stdout is not None
+        readable = select.select([self._process.stdout], [], [], _START_S)[0]
+        line = self._process.stdout.readline() if readable else ""
+        assert line, f"{self._command} said nothing; its errors: {self.errors()}"
+        return line
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def errors(self) -> str:
+        return self._errors.read_text(errors="replace") if self._errors.exists() else ""
+
+    def tell(self, line: str) -> None:
+        assert self._process is not None
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def wait(self, patience_s: float = _STOP_S) -> int:
+        """Its exit code."""
+        assert self._process is not None
+        self._process.communicate(timeout=patience_s)
+        return self._process.returncode
+
+    def kill(self) -> None:
+        """kill -9: no chance to tidy up."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+            self._process.communicate()
+
+    def terminate(self) -> int:
+        """SIGTERM, and its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+
+class Server(Child):
+    """`timerd serve` on a free port, which it keeps over restarts."""
+
+    def __init__(self, folder: Path, *options: str, data: Path | None = None) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        self.data = data or folder / "data"
+        arguments = ["-m", "timerd.cli", "serve", "--data", str(self.data), "--listen", self.address, *options]
+        super().__init__(arguments, folder / "server.err")
+
+
+def run_cli(*arguments: str, stdin: str = "", prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+    """A `timerd` command, to its end."""
+    command = [*prefix, sys.executable, "-m", "timerd.cli", *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=_START_S)
