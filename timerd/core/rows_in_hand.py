@@ -280,7 +280,7 @@ class RowsInHand:
             if not flagged[n] and key.digest not in self.suspended:
                 keep.append(n)
             elif key not in self.aside.get(key.digest, {}):
-                self._put_aside(key, rows.select(slice(n, n + 1)).compact())
+                self._put_aside(key, rows.one(n))
         return rows.select(np.array(keep, dtype=np.intp))
 
     def _put_aside(self, key: RowKey, row: RowGroup) -> None:
@@ -304,7 +304,7 @@ class RowsInHand:
                 if (verdict := self.verdict(key)) is not None:
                     over[n] = (key, verdict)
                 elif digest in self.suspended:
-                    self._put_aside(key, rows.select(slice(n, n + 1)).compact())
+                    self._put_aside(key, rows.one(n))
                     over[n] = None
         if any(t.expire_at_ms and t.expire_at_ms <= now_ms for t in rows.templates):
             for n, key in enumerate(rows.keys()):

@@ -89,6 +89,18 @@ class RowGroup:
         at = int(self.columns["extra"][row])
         return self.extras[at - 1] if at else NO_EXTRA
 
+    def one(self, row: int) -> RowGroup:
+        """A compact group of one row; many times cheaper than `compact` of a selection."""
+        columns = self.columns[row : row + 1].copy()
+        at = columns[0]
+        start, size, prefix = int(at["offset"]), int(at["length"]), int(at["prefix"])
+        extras = [self.extras[int(at["extra"]) - 1]] if at["extra"] else []
+        template = self.templates[int(at["template"])]
+        at["prefix"] = at["template"] = at["offset"] = 0
+        at["extra"] = len(extras)
+        payload = bytes(self.payloads[start : start + size])
+        return RowGroup(columns, self.prefixes[prefix : prefix + 1], [template], payload, extras, self.source)
+
     def compact(self) -> RowGroup:
         """A copy that holds only what its rows use: their payloads in row order, their prefixes, templates, extras."""
         if len(self.columns) == 1 and len(self.prefixes) == len(self.templates) == 1 and not self.extras:

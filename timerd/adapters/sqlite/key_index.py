@@ -21,6 +21,8 @@ from timerd.model.partition import Partition
 from timerd.model.rows import PREFIX, RowGroup, concat, empty_group
 
 MOST_ROWS = 4_000_000
+# Groups that were opened are kept, for who cancels or moves a task reads its row several times.
+MOST_OPEN_BYTES = 32 << 20
 _DIGEST = np.dtype([("low", "<u8"), ("high", "<u4"), ("index", ">u4")])
 Hashes = npt.NDArray[np.uint64]
 _PRIMES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
@@ -31,6 +33,14 @@ class _Run(NamedTuple):
 
     hashes: Hashes
     groups: npt.NDArray[np.int64]
+
+
+class _Opened(NamedTuple):
+    """A group with the order of its rows by hash."""
+
+    group: RowGroup
+    hashes: Hashes
+    order: npt.NDArray[np.intp]
 
 
 @dataclass(slots=True)
@@ -63,6 +73,8 @@ class KeyIndex:
         self._partitions: OrderedDict[Partition, _Known] = OrderedDict()
         # Of all partitions, kept as they come and go: a purge of a year walks a hundred thousand of them.
         self._rows = 0
+        self._open: OrderedDict[tuple[int, bool], _Opened] = OrderedDict()
+        self._open_bytes = 0
 
     def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[RowGroup]:
         """For each (position_ms, digest) its rows of all versions."""
@@ -75,13 +87,15 @@ class KeyIndex:
         found: list[list[RowGroup]] = [[] for _ in keys]
         wanted = _hash_keys(keys)
         for name, asked in self._candidates(partition, wanted).items():
-            group = self._read(name, payloads)
-            if group is not None:
-                _pick(group, keys, wanted, asked, found)
+            opened = self._opened(name, payloads)
+            if opened is not None:
+                _pick(opened, keys, wanted, asked, found)
         return found
 
     def forget(self, partition: Partition | None = None) -> None:
-        """Of a partition, or all."""
+        """Of a partition, or all. Names may be given again after that."""
+        self._open.clear()
+        self._open_bytes = 0
         if partition is None:
             self._partitions.clear()
             self._rows = 0
@@ -121,6 +135,22 @@ class KeyIndex:
         while self._rows > MOST_ROWS and len(self._partitions) > 1:
             self._rows -= len(self._partitions.popitem(last=False)[1])
 
+    def _opened(self, name: int, payloads: bool) -> _Opened | None:
+        found = self._open.get((name, payloads))
+        if found is not None:
+            self._open.move_to_end((name, payloads))
+            return found
+        group = self._read(name, payloads)
+        if group is None:
+            return None
+        hashes = _hash_rows(group)
+        order = np.argsort(hashes, kind="stable")
+        opened = self._open[(name, payloads)] = _Opened(group, hashes[order], order)
+        self._open_bytes += _size_bytes(opened)
+        while self._open_bytes > MOST_OPEN_BYTES:
+            self._open_bytes -= _size_bytes(self._open.popitem(last=False)[1])
+        return opened
+
     def _read(self, name: int, payloads: bool) -> RowGroup | None:
         stored = read_group(self._connection, name)
         if stored is None:
@@ -156,21 +186,23 @@ def _hash_rows(group: RowGroup) -> Hashes:
     return _mix(group.columns["position_ms"].astype(np.int64), raw.view(_DIGEST))
 
 
+def _size_bytes(opened: _Opened) -> int:
+    return opened.group.size_bytes + 16 * len(opened.hashes) + 1_000
+
+
 def _pick(
-    group: RowGroup,
+    opened: _Opened,
     keys: Sequence[tuple[int, bytes]],
     wanted: Hashes,
     asked: list[int],
     found: list[list[RowGroup]],
 ) -> None:
     """Adds the group's rows of the keys `asked` to `found`; equal hashes of other keys are told apart here."""
-    hashes = _hash_rows(group)
-    order = np.argsort(hashes, kind="stable")
-    ranked = hashes[order]
+    group, ranked, order = opened
     first = np.searchsorted(ranked, wanted[asked]).tolist()
     end = np.searchsorted(ranked, wanted[asked], side="right").tolist()
     for at, low, high in zip(asked, first, end, strict=True):
         for row in order[low:high].tolist():
-            one = group.select(slice(row, row + 1))
+            one = group.one(row)
             if (int(one.columns["position_ms"][0]), one.digests()[0]) == keys[at]:
-                found[at].append(one.compact())
+                found[at].append(one)
