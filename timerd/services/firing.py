@@ -83,7 +83,7 @@ class Firing:
             ticket, missing = machine.end(items)
             waits.append(self._scheduler.durable(machine, ticket))
             waits += [self._end_elsewhere(item) for item in missing]
-            self._scheduler.perform(machine, machine.flush())
+            self._scheduler.settle_soon(machine)
         return _all(waits)
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
@@ -91,7 +91,7 @@ class Firing:
         for machine, items in self._by_machine(failed):
             if machine is not None:
                 waits.append(self._scheduler.durable(machine, machine.again(items)))
-                self._scheduler.perform(machine, machine.flush())
+                self._scheduler.settle_soon(machine)
         return _all(waits)
 
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
@@ -140,7 +140,7 @@ class Firing:
         if not leases:
             return batch
         machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD)
-        self._scheduler.perform(machine, machine.flush())
+        self._scheduler.settle_soon(machine)
         keep = [n for n in range(len(batch)) if n not in leases]
         rows = batch.rows.select(np.array(keep, dtype=np.intp))
         return Taken(batch.partition, batch.token, rows, [batch.digests[n] for n in keep]) if keep else None

@@ -46,6 +46,7 @@ log = logging.getLogger(__name__)
 TICK_S = 0.1
 RECONCILE_MS = 1_000
 RETRY_S = 0.25
+SETTLE_EVERY_S = 0.005
 # A stop does not wait longer for a store that does not answer: the next start completes what is missing.
 LEAVE_S = 5.0
 PAGE_BYTES = 8 << 20
@@ -75,6 +76,8 @@ class Scheduler:
         self.procedures = Performer(store, self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._tickets: dict[PartitionMachine, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
+        self._settling: set[Partition] = set()
+        self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
         self._stopping = False
         self._handlers: dict[type[Effect], Callable[[PartitionMachine, Any], Awaitable[None]]] = {
@@ -106,6 +109,12 @@ class Scheduler:
             if now_ms is not None:
                 self.tick(now_ms)
             await asyncio.sleep(TICK_S)
+
+    async def step(self, now_ms: int) -> None:
+        """What `run` does, once and to its end: for whoever turns the clock by hand."""
+        await self._surely(self.reconcile(now_ms))
+        self.tick(now_ms)
+        await self._until_idle()
 
     def tick(self, now_ms: int) -> None:
         for machine in list(self.machines.values()):
@@ -174,6 +183,21 @@ class Scheduler:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def settle_soon(self, machine: PartitionMachine) -> None:
+        """Writes what ended: at once after a pause, else with what ends in the next milliseconds, for a commit costs more
+        than a thousand endings in it."""
+        if machine.partition in self._settling:
+            return
+        self._settling.add(machine.partition)
+        loop = asyncio.get_running_loop()
+        last_s = self._settled_s.get(machine.partition, 0.0)
+        loop.call_at(max(loop.time(), last_s + SETTLE_EVERY_S), self._settle, machine)
+
+    def _settle(self, machine: PartitionMachine) -> None:
+        self._settling.discard(machine.partition)
+        self._settled_s[machine.partition] = asyncio.get_running_loop().time()
+        self.perform(machine, machine.flush())
 
     def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
         """Done when the ticket is."""
@@ -270,6 +294,7 @@ class Scheduler:
     def _after(self, machine: PartitionMachine) -> None:
         if machine.phase is Phase.DONE:
             self.machines.pop(machine.partition, None)
+            self._settled_s.pop(machine.partition, None)
             self.spawn(self._finished(machine.partition))
         elif machine.phase is Phase.LOST:
             log.error("%s was taken over by another holder", machine.partition)
