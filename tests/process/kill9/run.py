@@ -26,6 +26,8 @@ _PATIENCE_S = 60.0
 _LOOK_S = 0.002
 # Not enough in hand by then: more is asked for.
 _TOP_UP_S = 1.5
+# Of the kills, those that come as soon as the server is back: everything is still in hand, nobody has reconnected.
+_AT_ONCE_SHARE = 0.15
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +104,14 @@ class Watch:
         self._worker = LogReader(folder / "holder.log")
         self._asked = folder / "asked.log"
         self._offset = 0
+        self.received = 0
         self.deliveries = Open()
         self.calls = Open()
 
     def look(self) -> None:
         for record in self._worker.read():
             if isinstance(record, Delivery):
+                self.received += 1
                 self.deliveries.begin(record.delivery_id, record.received_ms)
             elif isinstance(record, Confirmed):
                 self.deliveries.end(record.delivery_id, record.confirmed_ms)
@@ -185,6 +189,10 @@ class Run:
         return Report(tuple(strikes), verdict, self._settings.kills)
 
     def _strike(self, share: int) -> Kill:
+        at_once = self._rng.random() < _AT_ONCE_SHARE
+        if not at_once:
+            self._watch.until(lambda: len(self._watch.calls) < LEAST_UNANSWERED, "earlier calls are answered")
+        fresh = self._watch.received + LEAST_UNACKNOWLEDGED
         self._caller.tell(f"bulk {share - _BURST}")
         asked_s = time.monotonic()
         enough = LEAST_UNACKNOWLEDGED + self._rng.randint(10, 60)
@@ -194,7 +202,7 @@ class Run:
             if time.monotonic() > asked_s + _TOP_UP_S:
                 asked_s = time.monotonic()
                 self._caller.tell(f"bulk {_BURST}")
-            return len(self._watch.deliveries) > enough
+            return len(self._watch.deliveries) > enough and (at_once or self._watch.received > fresh)
 
         self._watch.until(is_enough_in_hand, "enough is in hand")
         self._caller.tell(f"burst {_BURST}")
