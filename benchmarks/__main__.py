@@ -1,0 +1,143 @@
+"""Runs the measures and says what they found.
+
+    python -m benchmarks [--only NAME] [--repeat 3] [--scale 1] [--write-docs] [--readme] [--from FILE]
+
+The runs are interleaved, so that a slow minute of the machine touches every measure a little instead of one of them
+wholly. Each figure goes to a file of JSON lines at once; `--from` makes tables and documents of such a file. The exit
+code is 1 if a task was lost or a measure failed; a floor that is missed is shown, and fails nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from benchmarks import report
+from benchmarks.bench import Bench
+from benchmarks.figures import BenchmarkFailed, Figure, record_of, rows_of, shown
+from benchmarks.machine import facts, load_average
+from benchmarks.measures import MEASURES, Measure
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENT = ROOT / "docs" / "benchmarks.md"
+Records = list[dict[str, Any]]
+
+
+def parsed(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--only", action="append", choices=tuple(MEASURES), help="this measure; may be repeated")
+    parser.add_argument("--repeat", type=_positive(int), default=3, help="runs of each measure (default: 3)")
+    parser.add_argument("--scale", type=_positive(float), default=1.0, help="0.01: a hundredth of the tasks")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, default=Path("build/benchmarks.jsonl"), help="where the figures go")
+    parser.add_argument("--directory", type=Path, default=Path("build"), help="where servers keep their data")
+    parser.add_argument("--from", dest="source", type=Path, help="measure nothing, take the figures of this file")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
+    parser.add_argument("--readme", action="store_true", help="print the table of the README")
+    return parser.parse_args(arguments)
+
+
+def _positive(kind: type[int] | type[float]) -> Any:  # noqa: ANN401 - argparse wants a callable, and names it
+    def number(text: str) -> float:
+        value = kind(text)
+        if value <= 0:
+            raise argparse.ArgumentTypeError(f"{text} is not above 0")
+        return value
+
+    return number
+
+
+async def run_all(arguments: argparse.Namespace, console: Console, about: dict[str, Any]) -> Records:
+    chosen = [MEASURES[name] for name in arguments.only or MEASURES]
+    records: Records = []
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    with arguments.json.open("w", encoding="utf-8") as file:
+        print(json.dumps({"facts": about}), file=file, flush=True)
+        for run in range(arguments.repeat):
+            for measure in chosen:
+                load = f"[dim]run {run + 1} of {arguments.repeat}, load {load_average():.1f}[/]"
+                console.print(load, measure.title, highlight=False)
+                new = await _records(measure, arguments, run, console)
+                file.writelines(json.dumps(record) + "\n" for record in new)
+                file.flush()
+                records += new
+    return records
+
+
+async def _records(measure: Measure, arguments: argparse.Namespace, run: int, console: Console) -> Records:
+    """A measure that fails does not take the others with it."""
+    try:
+        figures = await run_one(measure, arguments, run)
+    except BenchmarkFailed as failed:
+        console.print(f"    [red]failed:[/] {failed}", highlight=False)
+        return [{"measure": measure.name, "run": run, "failed": str(failed)}]
+    for figure in figures:
+        console.print(f"    {figure.name}: {shown(figure.value)} {figure.unit}", highlight=False)
+    return [record_of(measure.name, run, figure) for figure in figures]
+
+
+async def run_one(measure: Measure, arguments: argparse.Namespace, run: int) -> list[Figure]:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.directory) as folder:
+        async with AsyncExitStack() as stack:
+            return await measure.run(Bench(Path(folder), arguments.scale, arguments.seed + run, stack))
+
+
+def read(source: Path) -> tuple[dict[str, Any], Records]:
+    """What an earlier run wrote."""
+    try:
+        lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    except (OSError, ValueError) as error:
+        raise BenchmarkFailed(f"{source} cannot be read: {error}") from None
+    if not lines or "facts" not in lines[0]:
+        raise BenchmarkFailed(f"{source} was not written by `python -m benchmarks`.")
+    return lines[0]["facts"], lines[1:]
+
+
+def _measured(arguments: argparse.Namespace, console: Console) -> tuple[dict[str, Any], Records]:
+    arguments.directory.mkdir(parents=True, exist_ok=True)
+    about: dict[str, Any] = {
+        **facts(arguments.directory),
+        "runs": arguments.repeat,
+        "scale": arguments.scale,
+        "seed": arguments.seed,
+        "load average at the start": round(load_average(), 1),
+    }
+    for name, value in about.items():
+        console.print(f"{name}: {value}", highlight=False)
+    return about, asyncio.run(run_all(arguments, console, about))
+
+
+def main(given: list[str] | None = None) -> int:
+    arguments, console = parsed(given), Console()
+    try:
+        about, records = read(arguments.source) if arguments.source else _measured(arguments, console)
+    except BenchmarkFailed as failed:
+        print(failed, file=sys.stderr)
+        return 1
+    failures = [record for record in records if "failed" in record]
+    rows = rows_of(record for record in records if "failed" not in record)
+    report.print_rows(console, rows, judged=about["scale"] == 1)
+    for failure in failures:
+        print(f"{failure['measure']}, run {failure['run'] + 1}: {failure['failed']}", file=sys.stderr)
+    if arguments.readme:
+        print(report.readme(rows, about))
+    if arguments.write_docs and (failures or about["scale"] != 1):
+        print("docs/benchmarks.md is left as it is: it takes runs at scale 1 without a failure.", file=sys.stderr)
+        return 1
+    if arguments.write_docs:
+        DOCUMENT.write_text(report.document(rows, about), encoding="utf-8")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,151 @@
+"""What a measure works with: servers with fresh folders, a loader, workers, and the scale of the run."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.figures import BenchmarkFailed, TasksLost
+from benchmarks.processes import Child, Server
+
+PAYLOAD_BYTES = 200
+SECOND_MS = 1_000
+MINUTE_MS = 60 * SECOND_MS
+HOUR_MS = 60 * MINUTE_MS
+DAY_MS = 24 * HOUR_MS
+# Slower than this, storing is a finding of its own.
+SLOWEST_STORING_PER_S = 15_000
+PATIENCE_S = 30.0
+LOOK_EVERY_S = 0.1
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass
+class Bench:
+    """One run of one measure: what it starts ends with `stack`."""
+
+    folder: Path
+    scale: float
+    seed: int
+    stack: AsyncExitStack
+    _numbers: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
+
+    def count(self, full: int, least: int = 200) -> int:
+        return max(least, round(full * self.scale))
+
+    def seconds(self, full: float, least: float = 0.3) -> float:
+        return max(least, full * self.scale)
+
+    def lead_ms(self, count: int) -> int:
+        """How far ahead the first of so many tasks is due, so that all are stored before."""
+        return SECOND_MS + count * SECOND_MS // SLOWEST_STORING_PER_S
+
+    async def server(self, *options: str) -> Server:
+        folder = self.folder / f"server-{self._numbers()}"
+        folder.mkdir(parents=True)
+        server = await Server.start(folder, *options)
+        self.stack.push_async_callback(server.stop)
+        return server
+
+    async def loader(self, server: Server) -> Loader:
+        child = await Child.start("load generator", "-m", "benchmarks.loader")
+        self.stack.push_async_callback(child.stop)
+        await child.ask("start", target=server.address, seed=self.seed + self._numbers())
+        return Loader(child)
+
+    async def receiver(self, server: Server, loader: Loader, queue: str, *, batches: bool) -> Receiver:
+        """Returns when the server knows the worker."""
+        before = (await loader.info())["workers"]
+        child = await Child.start("worker", "-m", "benchmarks.receiver")
+        self.stack.push_async_callback(child.stop)
+        await child.ask("start", target=server.address, queue=queue, batches=batches)
+        await loader.wait_for("the worker to connect", lambda info: info["workers"] > before)
+        return Receiver(child)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where the due times lie."""
+
+    from_ms: int
+    span_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loader:
+    """The load generator, seen from here."""
+
+    child: Child
+
+    async def schedule(self, queue: str, count: int, span: Span) -> dict[str, Any]:
+        answer = await self.child.ask(
+            "schedule",
+            queue=queue,
+            count=count,
+            from_ms=span.from_ms,
+            span_ms=span.span_ms,
+            payload_bytes=PAYLOAD_BYTES,
+        )
+        if answer["ended_ms"] >= span.from_ms:
+            raise BenchmarkFailed(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
+        return answer
+
+    async def single(self, queue: str, callers: int, start_ms: int, seconds: float, span: Span) -> dict[str, Any]:
+        return await self.child.ask(
+            "single",
+            queue=queue,
+            callers=callers,
+            start_ms=start_ms,
+            seconds=seconds,
+            from_ms=span.from_ms,
+            span_ms=span.span_ms,
+            payload_bytes=PAYLOAD_BYTES,
+        )
+
+    async def cancel(self) -> dict[str, Any]:
+        return await self.child.ask("cancel")
+
+    async def info(self) -> Mapping[str, int]:
+        return await self.child.ask("info")
+
+    async def verify_stored(self, queue: str, count: int, span: Span) -> None:
+        found = (await self.child.ask("count", queue=queue, from_ms=span.from_ms, span_ms=span.span_ms))["count"]
+        none_lost("stored", count, found)
+
+    async def wait_for(self, what: str, reached: Callable[[Mapping[str, int]], bool]) -> None:
+        end_s = time.monotonic() + PATIENCE_S
+        while not reached(await self.info()):
+            if time.monotonic() > end_s:
+                raise BenchmarkFailed(f"Waited {PATIENCE_S:.0f} s for {what}; the server says {await self.info()}.")
+            await asyncio.sleep(LOOK_EVERY_S)
+
+
+@dataclass(frozen=True, slots=True)
+class Receiver:
+    """The worker, seen from here."""
+
+    child: Child
+
+    async def collect(self, count: int) -> dict[str, Any]:
+        """So many deliveries, each of another task."""
+        answer = await self.child.ask("collect", count=count, patience_s=PATIENCE_S)
+        none_lost("delivered", count, answer["distinct"])
+        return answer
+
+    async def stop(self) -> None:
+        await self.child.ask("stop")
+        await self.child.stop()
+
+
+def none_lost(what: str, expected: int, found: int) -> None:
+    if found != expected:
+        raise TasksLost(f"{expected:,} tasks were to be {what}, {found:,} were.")

@@ -1,0 +1,109 @@
+"""What a measure finds, and what it has to reach."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+class BenchmarkFailed(Exception):
+    """A measure could not be carried out: a sentence."""
+
+
+class TasksLost(BenchmarkFailed):
+    """The one thing that no figure makes up for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What is not good enough beyond it."""
+
+    limit: float
+    at_least: bool
+
+    def holds(self, value: float) -> bool:
+        return value >= self.limit if self.at_least else value <= self.limit
+
+    def __str__(self) -> str:
+        return f"{'>=' if self.at_least else '<='} {shown(self.limit)}"
+
+
+def at_least(limit: float) -> Floor:
+    return Floor(limit, True)
+
+
+def at_most(limit: float) -> Floor:
+    return Floor(limit, False)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of one run. `headline`: it belongs into the README."""
+
+    name: str
+    value: float
+    unit: str
+    floor: Floor | None = None
+    headline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """The same figure over all runs."""
+
+    measure: str
+    name: str
+    unit: str
+    values: tuple[float, ...]
+    floor: Floor | None
+    headline: bool
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def holds(self) -> bool:
+        return self.floor is None or self.floor.holds(self.median)
+
+    @property
+    def range(self) -> str:
+        return f"{shown(min(self.values))} - {shown(max(self.values))}" if len(self.values) > 1 else ""
+
+
+def record_of(measure: str, run: int, figure: Figure) -> dict[str, Any]:
+    """A JSON line."""
+    floor = figure.floor and {"limit": figure.floor.limit, "at_least": figure.floor.at_least}
+    return {
+        "measure": measure,
+        "run": run,
+        "name": figure.name,
+        "value": figure.value,
+        "unit": figure.unit,
+        "floor": floor,
+        "headline": figure.headline,
+    }
+
+
+def rows_of(records: Iterable[dict[str, Any]]) -> list[Row]:
+    """In the order in which the figures first came."""
+    together: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in records:
+        together.setdefault((record["measure"], record["name"]), []).append(record)
+    return [_row(measure, name, same) for (measure, name), same in together.items()]
+
+
+def _row(measure: str, name: str, same: list[dict[str, Any]]) -> Row:
+    first = same[0]
+    floor = Floor(**first["floor"]) if first["floor"] else None
+    values = tuple(float(record["value"]) for record in same)
+    return Row(measure, name, first["unit"], values, floor, first["headline"])
+
+
+def shown(value: float) -> str:
+    """Three digits that matter; no more are there."""
+    if abs(value) >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"

@@ -1,0 +1,102 @@
+"""The load generator: a process with one client, told by the benchmark what to schedule, cancel and count."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+import time
+from collections.abc import Awaitable
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.child import Answer, obey
+from timerd.client import CancelOutcome, Client, Task
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# A few calls under way keep the server busy; each is a message of up to 1,000 ids.
+CANCEL_CALLS = 4
+
+
+def instant(ms: int) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms)
+
+
+class Loader:
+    """`start` comes first. What it schedules last can be cancelled."""
+
+    def __init__(self) -> None:
+        self._client = Client()
+        self._tasks: list[Task] = []
+        self._random = random.Random()
+
+    async def start(self, target: str, seed: int) -> Answer:
+        self._random.seed(seed)
+        self._client = await Client(target, timeout=60).__aenter__()
+        await self._client.server_info()
+        return {}
+
+    async def stop(self) -> Answer:
+        await self._client.__aexit__(None, None, None)
+        return {}
+
+    def _payload(self, number: int, payload_bytes: int) -> bytes:
+        return number.to_bytes(8) + self._random.randbytes(payload_bytes - 8)
+
+    async def schedule(self, queue: str, count: int, from_ms: int, span_ms: int, payload_bytes: int) -> Answer:
+        """Tasks due at random instants of a span. Making them is not counted; packing, sending and all else is."""
+        dues = [from_ms + self._random.randrange(span_ms) for _ in range(count)]
+        items = [(self._payload(number, payload_bytes), instant(due)) for number, due in enumerate(dues)]
+        # What the benchmark itself made is no work for the garbage collector while the client is measured.
+        gc.collect()
+        gc.freeze()
+        begun = time.perf_counter()
+        self._tasks = await self._client.schedule_many(queue, items)
+        return {"stored": len(self._tasks), "seconds": time.perf_counter() - begun, "ended_ms": time.time() * 1e3}
+
+    async def single(
+        self, queue: str, callers: int, start_ms: float, seconds: float, from_ms: int, span_ms: int, payload_bytes: int
+    ) -> Answer:
+        """Callers that wait for each OK before the next call."""
+        waits_ms: list[float] = []
+        await asyncio.sleep(start_ms / 1e3 - time.time())
+        end_s = time.monotonic() + seconds
+
+        async def caller() -> None:
+            while time.monotonic() < end_s:
+                payload = self._payload(len(waits_ms), payload_bytes)
+                due = instant(from_ms + self._random.randrange(span_ms))
+                begun = time.perf_counter()
+                await self._client.schedule(queue, payload, at=due)
+                waits_ms.append((time.perf_counter() - begun) * 1e3)
+
+        await asyncio.gather(*(caller() for _ in range(callers)))
+        return {"stored": len(waits_ms), "ended_ms": time.time() * 1e3, "waits_ms": waits_ms}
+
+    async def cancel(self) -> Answer:
+        """All of the last schedule, by id, in messages of 1,000."""
+        ids = [task.id for task in self._tasks]
+        share = -(-len(ids) // CANCEL_CALLS)
+        calls: list[Awaitable[list[CancelOutcome]]] = []
+        begun = time.perf_counter()
+        calls = [self._client.cancel_many(ids[start : start + share]) for start in range(0, len(ids), share)]
+        outcomes = [outcome for part in await asyncio.gather(*calls) for outcome in part]
+        seconds = time.perf_counter() - begun
+        return {"cancelled": outcomes.count(CancelOutcome.CANCELLED), "asked": len(ids), "seconds": seconds}
+
+    async def count(self, queue: str, from_ms: int, span_ms: int) -> Answer:
+        start, end = instant(from_ms), instant(from_ms + span_ms)
+        return {"count": int(await self._client.count(start=start, end=end, queue=queue))}
+
+    async def info(self) -> Answer:
+        info = await self._client.server_info()
+        return {"loaded": info.loaded, "workers": info.workers, "in_flight": info.in_flight}
+
+
+async def main() -> None:
+    loader = Loader()
+    verbs = ("start", "stop", "schedule", "single", "cancel", "count", "info")
+    await obey({verb: getattr(loader, verb) for verb in verbs})
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

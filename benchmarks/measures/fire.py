@@ -1,0 +1,41 @@
+"""Fire: 100,000 tasks due at one instant, to one worker process.
+
+The rate is all tasks over the time from that instant until the user's handler was entered for the last of them. It is
+measured for a handler that takes batches and for one that is called for each task. All are stored before.
+"""
+
+from __future__ import annotations
+
+from benchmarks.bench import Bench, Span, now_ms
+from benchmarks.figures import Figure, at_least, at_most
+
+TITLE = "100,000 due at one instant, one worker"
+TASKS = 100_000
+FLOOR = at_least(50_000)
+
+
+async def run(bench: Bench) -> list[Figure]:
+    return [
+        *await _one(bench, "a handler of batches", batches=True),
+        *await _one(bench, "a handler per task", batches=False),
+    ]
+
+
+async def _one(bench: Bench, name: str, *, batches: bool) -> list[Figure]:
+    server = await bench.server()
+    loader = await bench.loader(server)
+    receiver = await bench.receiver(server, loader, "fire", batches=batches)
+    count = bench.count(TASKS)
+    await loader.schedule("fire", count, Span(now_ms() + bench.lead_ms(count), 1))
+    cpu_s = server.cpu_s()
+    got = await receiver.collect(count)
+    cpu_s = server.cpu_s() - cpu_s
+    await receiver.stop()
+    await bench.stack.aclose()
+    return [
+        Figure(name, count / got["max_ms"] * 1e3, "tasks/s", FLOOR if batches else None, headline=True),
+        Figure(f"{name}, first delivery", got["first_ms"], "ms"),
+        Figure(f"{name}, early", got["early"], "tasks", at_most(0)),
+        Figure(f"{name}, twice", got["received"] - count, "tasks", at_most(0)),
+        Figure(f"{name}, server CPU", cpu_s / count * 1e6, "us/task"),
+    ]

@@ -1,0 +1,81 @@
+"""Each measure runs to its end at a tiny scale, against a real server, and loses nothing on the way.
+
+What the figures are is for a quiet machine; here it counts that they are there, and that a loss would be noticed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks.bench import none_lost
+from benchmarks.figures import Figure, TasksLost, at_least, at_most, record_of, rows_of
+from benchmarks.measures import MEASURES
+from benchmarks.report import document, readme
+
+PATIENCE_S = 110
+FACTS = {"machine": "2 CPUs", "scale": 1}
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("measure", MEASURES)
+def test_a_measure_loses_nothing(measure: str, tmp_path: Path) -> None:
+    results = tmp_path / "figures.jsonl"
+    arguments = ["--only", measure, "--repeat", "1", "--scale", "0.001"]
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", *arguments, "--json", str(results), "--directory", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    about, records = command.read(results)
+    assert about["scale"] == 0.001
+    assert {record["measure"] for record in records} == {measure}
+    assert [path.name for path in tmp_path.iterdir()] == [results.name]
+
+
+def records(*values: float) -> list[dict[str, Any]]:
+    return [
+        record_of("bulk", run, Figure("due within 5 min", value, "tasks/s", at_least(100), headline=True))
+        for run, value in enumerate(values)
+    ]
+
+
+def test_a_row_has_the_median_the_range_and_the_verdict() -> None:
+    row = rows_of(records(90, 250, 110))[0]
+    assert (row.median, row.range, row.holds) == (110, "90 - 250", True)
+    assert not rows_of(records(90, 99, 110))[0].holds
+    assert at_most(5).holds(5)
+    assert not at_most(5).holds(5.1)
+
+
+def test_documents_have_the_figures_beside_their_floors() -> None:
+    rows = rows_of(json.loads(json.dumps(records(90, 95, 110))))
+    assert "| due within 5 min | 95 tasks/s | 90 - 110 | >= 100 MISSED |" in document(rows, FACTS)
+    assert MEASURES["bulk"].text in document(rows, FACTS)
+    assert "| Bulk schedule: due within 5 min | 95 tasks/s | >= 100 |" in readme(rows, FACTS)
+
+
+def test_a_lost_task_fails_the_measure() -> None:
+    none_lost("stored", 3, 3)
+    with pytest.raises(TasksLost, match=r"^3 tasks were to be stored, 2 were\.$"):
+        none_lost("stored", 3, 2)
+
+
+def test_failures_of_a_file_decide_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "figures.jsonl"
+    lines = [{"facts": FACTS}, *records(120), {"measure": "fire", "run": 0, "failed": "3 tasks were lost."}]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert command.main(["--from", str(path), "--write-docs"]) == 1
+    assert capsys.readouterr().err.splitlines()[0] == "fire, run 1: 3 tasks were lost."
+    path.write_text("nothing of ours")
+    assert command.main(["--from", str(path)]) == 1
+    assert "cannot be read" in capsys.readouterr().err
