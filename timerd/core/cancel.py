@@ -11,10 +11,10 @@ from enum import Enum
 
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located, locate
-from timerd.core.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, SetMarks
+from timerd.core.procedures import AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
 from timerd.model.identity import TaskId
 from timerd.model.settle import Outcome
-from timerd.model.storage import Mark, MarkKind
+from timerd.model.storage import Found, Mark, MarkKind
 
 KINDS = {Outcome.CANCELLED: MarkKind.CANCELLED, Outcome.PURGED: MarkKind.PURGED, Outcome.ACKED: MarkKind.ACKED}
 ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
@@ -34,26 +34,36 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
     """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
     answered as the first time."""
     here = yield from locate(task)
+    mine = False
     while True:
         if here.rows is None:
             return Cancelled.NOT_FOUND
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
-            return _ended(here, here.ending.outcome, request)
+            return _ended(here, here.ending.outcome, request, mine)
         yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[outcome], request)])
         again = yield from locate(task)
         if again.place != here.place:
+            mine = mine or (yield from _is_first(here, KINDS[outcome], request))
             here = again
             continue
         answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, outcome, request)
-        said = yield from _conclude(again, answer, outcome, request)
+        said = yield from _conclude(again, answer, outcome, request, mine)
         if said is not None:
             return said
         here = yield from locate(task)
 
 
-def _conclude(here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes) -> Procedure[Cancelled | None]:
+def _is_first(here: Located, kind: MarkKind, request: bytes) -> Procedure[bool]:
+    """Whether the mark on a place that the task has left meanwhile is ours: it may end the task in its new place."""
+    found: Found = (yield Find(here.place.partition, [(here.place.key.position_ms, here.place.key.digest)]))[0]
+    return any(m.kind == kind and m.value == request for m in found.marks)
+
+
+def _conclude(
+    here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | None]:
     """None: it was carried on meanwhile, look again."""
     if answer.asked is Asked.OPEN:
         return Cancelled.IN_FLIGHT
@@ -65,12 +75,12 @@ def _conclude(here: Located, answer: HolderAnswer, outcome: Outcome, request: by
         settled = ending.outcome
     if settled is None:
         return Cancelled.CANCELLED if here.first(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
-    return None if settled in ONWARD else _ended(here, settled, request)
+    return None if settled in ONWARD else _ended(here, settled, request, mine)
 
 
-def _ended(here: Located, settled: Outcome | None, request: bytes) -> Cancelled:
+def _ended(here: Located, settled: Outcome | None, request: bytes, mine: bool) -> Cancelled:
     if settled not in KINDS:
         return Cancelled.ALREADY_FIRED
-    if here.first(KINDS[settled]) == request:
+    if mine or here.first(KINDS[settled]) == request:
         return Cancelled.CANCELLED
     return Cancelled.ALREADY_FIRED if settled is Outcome.ACKED else Cancelled.ALREADY_CANCELLED

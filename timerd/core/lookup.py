@@ -33,6 +33,8 @@ class Located:
     ending: Ending
     move: Move | None
     stored_move: bytes | None
+    # False: the row is still being written there.
+    written: bool = True
 
     def first(self, kind: MarkKind) -> bytes | None:
         """Value of the earliest mark on the way: a task that was ended stays so wherever it was carried meanwhile."""
@@ -57,7 +59,7 @@ def locate(task: TaskId) -> Procedure[Located]:
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
             if place.partition == parked or carried is not None:
-                return replace(here, rows=carried)
+                return replace(here, rows=carried, written=carried is None)
             # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
             place = Place(parked, place.key)
             continue

@@ -76,6 +76,8 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
 def _movable(here: Located, wish: Wish) -> RowGroup:
     if here.rows is None:
         raise NotFound("There is no such task (it may have ended longer ago than outcomes are kept).", "NOT_FOUND")
+    if not here.written:
+        raise Aborted("The task is on its way to another attempt: try again.", "MOVE_LOST")
     ended = here.ending.outcome
     if ended is not None and not (wish.revive and ended is Outcome.DEAD):
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")

@@ -1,0 +1,91 @@
+"""The due queue against a sorted list."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from timerd.core.due_queue import DueQueue, before, tie_of
+from timerd.core.taken import QueueKey
+from timerd.model.identity import RowKey, digest_of
+from timerd.model.rows import RowGroup, concat, single_row
+from timerd.model.task import NO_EXTRA, PRIORITY_MS, Template
+
+QUEUES = ("a", "b")
+# Near and far apart, so that a level of priority weighs both ways.
+positions = st.one_of(st.integers(0, 20), st.integers(0, 3 * PRIORITY_MS))
+
+
+def one(number: int, position_ms: int, queue: str, priority: int) -> RowGroup:
+    key = RowKey(position_ms, digest_of(b"%012d" % number, number), 0)
+    return single_row(key, position_ms, Template("n", queue, priority), b"x" * (number % 7), NO_EXTRA, 0)
+
+
+class QueueModel(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = DueQueue()
+        # (queue, key) -> (priority, tie)
+        self.rows: dict[tuple[str, RowKey], tuple[int, int]] = {}
+        self.number = 0
+
+    @rule(
+        fresh=st.lists(st.tuples(positions, st.sampled_from(QUEUES), st.integers(0, 3)), min_size=1, max_size=12),
+        apart=st.booleans(),
+    )
+    def add(self, fresh: list[tuple[int, str, int]], apart: bool) -> None:
+        groups = []
+        for position_ms, queue, priority in fresh:
+            self.number += 1
+            row = one(self.number, position_ms, queue, priority)
+            self.rows[queue, row.keys()[0]] = priority, int(tie_of(row)[0])
+            groups.append(row)
+        for rows in groups if apart else [concat(groups)]:
+            self.queue.add(rows)
+
+    @rule(queue=st.sampled_from(QUEUES), limit=st.integers(0, 20), now_ms=positions)
+    def take(self, queue: str, limit: int, now_ms: int) -> None:
+        due = {k: p for (q, k), (p, _) in self.rows.items() if q == queue and k.position_ms <= now_ms}
+        orders = sorted(k.position_ms - PRIORITY_MS * p for k, p in due.items())
+        head = self.queue.head_key(QueueKey("n", queue), now_ms)
+        assert head == (orders[0] if orders else None)
+        taken = self.queue.take(QueueKey("n", queue), limit, now_ms)
+        keys = taken.keys() if taken is not None else []
+        assert [k.position_ms - PRIORITY_MS * due[k] for k in keys] == orders[:limit]
+        for n, key in enumerate(keys):
+            assert taken is not None
+            assert taken.payload(n) == b"x" * (int.from_bytes(key.digest[12:], "big") % 7)
+            del self.rows[queue, key]
+
+    @precondition(lambda self: any(q == "a" for q, _ in self.rows))
+    @rule(share=st.floats(0, 1))
+    def cut(self, share: float) -> None:
+        name = QueueKey("n", "a")
+        place = self.queue.lowest(name, int(self.queue.lane_bytes(name) * share))
+        mine = {k: (k.position_ms, tie) for (q, k), (_, tie) in self.rows.items() if q == "a"}
+        late = [k for k, at in mine.items() if at >= place]
+        assert self.queue.cut(name, *place) == len(late)
+        assert len(late) < len(mine) or len(mine) == 1
+        for key in late:
+            del self.rows["a", key]
+
+    @invariant()
+    def holds_the_same(self) -> None:
+        self.queue.check()
+        assert self.queue.rows == len(self.rows)
+        assert self.queue.oldest_ms() == min((k.position_ms for _, k in self.rows), default=None)
+        for queue in QUEUES:
+            count = sum(q == queue for q, _ in self.rows)
+            assert self.queue.lane_rows(QueueKey("n", queue)) == count
+
+
+def test_before_orders_by_position_then_tie() -> None:
+    rows = concat([one(n, n // 2, "a", 0) for n in range(6)])
+    ties = tie_of(rows).tolist()
+    early = before(rows, 1, ties[3])
+    assert early.tolist() == [True, True, ties[2] < ties[3], False, False, False]
+
+
+TestDueQueue = QueueModel.TestCase
+TestDueQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

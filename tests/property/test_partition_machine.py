@@ -1,0 +1,87 @@
+"""The whole protocol against an oracle that knows only what callers and workers were told (tests/property/world.py).
+
+No task that was stored is lost, none is delivered before its instant, after CANCELLED or after its confirmed ack, none twice
+without a crash; marks never go down; the ledger balances when everything is finished.
+"""
+
+from __future__ import annotations
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from tests.property.world import QUEUES, Task, World
+
+picks = st.integers(0, 1 << 16)
+delays = st.one_of(
+    st.sampled_from([-3_000, 0, 500, 2_000, 60_000, 289_990, 300_000]),
+    st.integers(-3_000, 5_000),
+)
+
+
+class ServiceModel(RuleBasedStateMachine):
+    @initialize(budget_bytes=st.sampled_from([1 << 30, 300]), lag_ms=st.sampled_from([600_000, 8_000]))
+    def begin(self, budget_bytes: int, lag_ms: int) -> None:
+        self.world = World(budget_bytes, lag_ms)
+
+    def stored(self) -> list[Task]:
+        return [task for task in self.world.tasks.values() if task.stored]
+
+    @rule(delays_ms=st.lists(delays, min_size=1, max_size=8), template=st.integers(0, 2))
+    def insert(self, delays_ms: list[int], template: int) -> None:
+        self.world.insert(delays_ms, template)
+
+    @precondition(lambda self: bool(self.stored()))
+    @rule(pick=picks)
+    def cancel(self, pick: int) -> None:
+        tasks = self.stored()
+        self.world.cancel(tasks[pick % len(tasks)])
+
+    @precondition(lambda self: bool(self.stored()))
+    @rule(chosen=st.lists(picks, min_size=1, max_size=4), delay_ms=delays)
+    def move(self, chosen: list[int], delay_ms: int) -> None:
+        tasks = self.stored()
+        for pick in chosen:
+            self.world.move(tasks[pick % len(tasks)], max(0, delay_ms))
+
+    @rule(order=st.lists(picks, min_size=1, max_size=25))
+    def run(self, order: list[int]) -> None:
+        self.world.run(order)
+
+    @rule(ms=st.sampled_from([1, 100, 1_000, 1_000, 3_000, 30_000, 300_000]))
+    def advance(self, ms: int) -> None:
+        self.world.advance(ms)
+        self.world.expire()
+
+    @rule(queue=st.sampled_from(QUEUES), limit=st.sampled_from([1, 3, 50]))
+    def take(self, queue: tuple[str, str], limit: int) -> None:
+        self.world.take(QUEUES[QUEUES.index(queue)], limit)
+
+    @precondition(lambda self: bool(self.world.in_hand()))
+    @rule(pick=picks)
+    def ack(self, pick: int) -> None:
+        tasks = self.world.in_hand()
+        self.world.ack(tasks[pick % len(tasks)])
+
+    @precondition(lambda self: bool(self.world.in_hand()))
+    @rule(pick=picks, delay_ms=st.sampled_from([0, 100, 5_000]))
+    def nack(self, pick: int, delay_ms: int) -> None:
+        tasks = self.world.in_hand()
+        self.world.nack(tasks[pick % len(tasks)], delay_ms)
+
+    @rule(unknown=st.sampled_from([1, 2]))
+    def next_cas_is_unknown(self, unknown: int) -> None:
+        self.world.unknown = unknown
+
+    @rule()
+    def crash(self) -> None:
+        self.world.crash()
+        self.world.tick()
+
+    def teardown(self) -> None:
+        if hasattr(self, "world"):
+            self.world.drain()
+
+
+TestService = ServiceModel.TestCase
+TestService.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
