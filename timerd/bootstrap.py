@@ -67,15 +67,28 @@ class Node:
 
     async def start(self) -> str:
         """Listening and serving; returns HOST:PORT. Raises StartupError."""
-        self.address = str(await self.server.start())
+        await self.listen()
         work = (
             self.scheduler.run(),
             self._every(DROP_EVERY_S, self._drop_expired),
             self._every(FLUSH_EVERY_S, self._flush),
         )
         self._loops = tuple(asyncio.create_task(each) for each in work)
+        return self.address
+
+    async def listen(self) -> str:
+        """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
+        self.address = str(await self.server.start())
         await self.server.set_serving(serving=True)
         return self.address
+
+    async def step(self) -> None:
+        """What the loops do, once and to its end."""
+        await self.scheduler.step(int(self.time.exact_ms()))
+
+    async def keep_house(self) -> None:
+        await self._drop_expired()
+        await self._flush()
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes."""

@@ -19,7 +19,7 @@ from timerd.sdk.connection import DEFAULT_TARGET, Connection
 from timerd.sdk.deliveries import Delivery
 from timerd.sdk.errors import InvalidTask, TimerdError
 from timerd.sdk.lanes import BatchHandler, BatchLane, Handler, Lane, SingleLane
-from timerd.sdk.times import Span, span_ms
+from timerd.sdk.times import Clock, Span, ms_clock, span_ms
 from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
@@ -44,11 +44,14 @@ class Worker:
         key_file: str | Path | None = None,
         tls_server_name: str = "",
         channel_options: Sequence[tuple[str, str | int]] = (),
+        clock: Clock | None = None,
     ) -> None:
+        """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own."""
         self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
         self._namespace = namespace
         self._name = name or f"{socket.gethostname()}-{os.getpid()}"
         self._lease_ms = span_ms(lease, "lease")
+        self._clock = ms_clock(clock)
         self._lanes: dict[str, Lane] = {}
         self._stream: WorkStream | None = None
         self._ended: asyncio.Event | None = None
@@ -95,7 +98,7 @@ class Worker:
             response_deserializer=pb.WorkResponse.FromString,
         )
         self._ended = asyncio.Event()
-        self._stream = WorkStream(open_work, self._lanes, self._namespace, self._name, self._lease_ms)
+        self._stream = WorkStream(open_work, self._lanes, self._namespace, self._name, self._lease_ms, self._clock)
         try:
             await self._stream.run()
         finally:

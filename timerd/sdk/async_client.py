@@ -19,7 +19,6 @@ from timerd.sdk.times import (
     due_of,
     duration_of_ms,
     ms_of_timestamp,
-    now_ms,
     timestamp_of_ms,
 )
 from timerd.sdk.values import CancelOutcome, ConflictPolicy, Item, RetryPolicy, Task
@@ -62,9 +61,11 @@ class Client(Lookups):
             on_conflict if key else ConflictPolicy.UNSPECIFIED,
         )  # fmt: skip
         if not key and not request_id:
-            group = self._coalescer.group(template, len(body), lambda: ScheduleGroup(template, self._namespace))
+            group = self._coalescer.group(
+                template, len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
+            )
             return await group.add(body, due)
-        group = ScheduleGroup(template, self._namespace, request_id or "")
+        group = ScheduleGroup(template, self._namespace, self._clock, request_id or "")
         if key:
             group.batch.add_item(body, due, Item(body, key=key))
             task = group.expect()
@@ -96,7 +97,7 @@ class Client(Lookups):
         template = make_template(
             queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent, on_conflict
         )
-        return await Bulk(self._session, self._namespace, template, progress).run(items)
+        return await Bulk(self._session, self._namespace, template, progress, self._clock).run(items)
 
     async def cancel(
         self, task_id: str | None = None, *, key: str | None = None, request_id: str | None = None
@@ -140,7 +141,7 @@ class Client(Lookups):
         set_target(move, task_id, key)
         if due.is_delay:
             move.delay.CopyFrom(duration_of_ms(due.ms))
-            move.request_time.CopyFrom(timestamp_of_ms(now_ms()))
+            move.request_time.CopyFrom(timestamp_of_ms(self._clock()))
         else:
             move.fire_time.CopyFrom(timestamp_of_ms(due.ms))
         response = await self._session.call(request)

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from timerd.sdk.answers import read_answer
 from timerd.sdk.errors import InvalidTask
 from timerd.sdk.templates import Template
-from timerd.sdk.times import Due, duration_of_ms, now_ms, timestamp_of_ms
+from timerd.sdk.times import Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
 from timerd.sdk.values import Answered, Item
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -25,8 +25,9 @@ _TASK_BYTES = 24
 class Batch:
     """Tasks of one template, at most MAX_TASKS and about MAX_BYTES (or one task)."""
 
-    def __init__(self, template: Template) -> None:
+    def __init__(self, template: Template, clock: MsClock = now_ms) -> None:
         self.template = template
+        self._clock = clock
         self._template = template.to_proto()
         self._payloads: list[bytes] = []
         self._dues = array("q")
@@ -62,7 +63,7 @@ class Batch:
 
     def _since_request_ms(self) -> int:
         """Delays of one message count from one instant, so that a later call waits the longer by what lies between."""
-        now = now_ms()
+        now = self._clock()
         if not self._request_time_ms:
             self._request_time_ms = now
         return max(0, now - self._request_time_ms)

@@ -16,7 +16,7 @@ from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, Session
 from timerd.sdk.templates import Template, payload_bytes
-from timerd.sdk.times import Due, Span, due_of, instant_ms, span_ms
+from timerd.sdk.times import Due, MsClock, Span, due_of, instant_ms, span_ms
 from timerd.sdk.values import Answered, Item, PartlyStored, Task
 
 BulkItem = tuple[bytes | str, datetime | Span] | Item
@@ -25,8 +25,8 @@ Progress = Callable[[int], None]
 _MESSAGES_UNDER_WAY = 16
 
 
-def batches_of(items: Iterable[BulkItem], template: Template) -> Iterator[Batch]:
-    batch = Batch(template)
+def batches_of(items: Iterable[BulkItem], template: Template, clock: MsClock) -> Iterator[Batch]:
+    batch = Batch(template, clock)
     for index, item in enumerate(items):
         try:
             payload, due = _parts_of(item)
@@ -34,7 +34,7 @@ def batches_of(items: Iterable[BulkItem], template: Template) -> Iterator[Batch]
             raise invalid_item(index, wrong) from None
         if not batch.has_room(len(payload)):
             yield batch
-            batch = Batch(template)
+            batch = Batch(template, clock)
         if isinstance(item, Item) and _differs(item):
             batch.add_item(payload, due, item)
         else:
@@ -73,11 +73,14 @@ def _differs(item: Item) -> bool:
 class Bulk:
     """One call of `schedule_many`."""
 
-    def __init__(self, session: Session, namespace: str, template: Template, progress: Progress | None) -> None:
+    def __init__(
+        self, session: Session, namespace: str, template: Template, progress: Progress | None, clock: MsClock
+    ) -> None:
         self._session = session
         self._namespace = namespace
         self._template = template
         self._progress = progress
+        self._clock = clock
         self._slots = asyncio.Semaphore(_MESSAGES_UNDER_WAY)
         self._under_way = 0
         self._all_answered = asyncio.Event()
@@ -88,7 +91,7 @@ class Bulk:
 
     async def run(self, items: Iterable[BulkItem]) -> list[Task]:
         try:
-            for batch in batches_of(items, self._template):
+            for batch in batches_of(items, self._template, self._clock):
                 await self._slots.acquire()
                 if self._stopped:
                     break

@@ -17,7 +17,7 @@ from timerd.sdk.errors import TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, OnAnswer, Session
 from timerd.sdk.templates import Template
-from timerd.sdk.times import Due
+from timerd.sdk.times import Due, MsClock
 from timerd.sdk.values import CancelOutcome, Task
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -97,8 +97,8 @@ def submit_group(session: Session, group: Group, on_answer: OnAnswer | None = No
 class ScheduleGroup:
     """Single schedules with one template."""
 
-    def __init__(self, template: Template, namespace: str, request_id: str = "") -> None:
-        self.batch = Batch(template)
+    def __init__(self, template: Template, namespace: str, clock: MsClock, request_id: str = "") -> None:
+        self.batch = Batch(template, clock)
         self._namespace = namespace
         self._request_id = request_id or new_request_id()
         self._waiting: list[asyncio.Future[Task]] = []

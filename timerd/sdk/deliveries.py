@@ -6,23 +6,22 @@ the handler does not read.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Set
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import accumulate
 
 from timerd.sdk.ids import encode_id
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.times import datetime_of_ms, now_ms
 from timerd.v1 import work_service_pb2 as pb
 
 
 class DeliveredBatch:
     """One Deliver message, its columns taken out of protobuf once."""
 
-    def __init__(self, message: pb.Deliver, lost: Set[bytes] = frozenset()) -> None:
+    def __init__(self, message: pb.Deliver, lost: Set[bytes] = frozenset(), received_ms: int | None = None) -> None:
         self.queue = message.queue
-        self.received_ms = time.time_ns() // 1_000_000
+        self.received_ms = now_ms() if received_ms is None else received_ms
         self.fire_at_ms = list(message.fire_at_ms)
         self.ack_tokens = message.ack_tokens
         self.token_bytes = len(self.ack_tokens) // max(1, len(self.fire_at_ms))

@@ -45,6 +45,7 @@ class Lane(Protocol):
 
     def start(self, desk: Desk) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
+    def running(self) -> set[asyncio.Task[None]]: ...
     async def abort(self) -> None: ...
 
 
@@ -64,6 +65,9 @@ class _Running:
 
     def __len__(self) -> int:
         return len(self._tasks)
+
+    def tasks(self) -> set[asyncio.Task[None]]:
+        return set(self._tasks)
 
     def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
         task: asyncio.Task[None] = asyncio.create_task(work, name=name)
@@ -124,6 +128,9 @@ class SingleLane:
         finally:
             self.held -= 1
             self._desk.end(hold)
+
+    def running(self) -> set[asyncio.Task[None]]:
+        return self._running.tasks()
 
     async def abort(self) -> None:
         await self._running.abort()
@@ -200,6 +207,9 @@ class BatchLane:
         for hold in holds:
             self.held -= len(hold)
             self._desk.end(hold)
+
+    def running(self) -> set[asyncio.Task[None]]:
+        return self._running.tasks()
 
     async def abort(self) -> None:
         self._waiting.clear()

@@ -16,7 +16,7 @@ from timerd.sdk.coalescing import Coalescer
 from timerd.sdk.connection import DEFAULT_TARGET, Connection
 from timerd.sdk.errors import InvalidTask
 from timerd.sdk.session import Session
-from timerd.sdk.times import Span, span_ms
+from timerd.sdk.times import Clock, Span, ms_clock, span_ms
 from timerd.v1 import timer_service_pb2 as pb
 
 
@@ -35,9 +35,12 @@ class Link:
         key_file: str | Path | None = None,
         tls_server_name: str = "",
         channel_options: Sequence[tuple[str, str | int]] = (),
+        clock: Clock | None = None,
     ) -> None:
+        """`clock`: what delays count from, where it is not the machine's own."""
         self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
         self._namespace = namespace
+        self._clock = ms_clock(clock)
         self._timeout_s = span_ms(timeout, "timeout") / 1000
         self._channel: grpc.aio.Channel | None = None
 

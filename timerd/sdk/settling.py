@@ -6,6 +6,7 @@ reason brings these back; any other refusal is final (the task ended otherwise, 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ class Settler:
         self._sequence = 0
         self._collected: defaultdict[Verdict, list[bytes]] = defaultdict(list)
         self._unconfirmed: dict[int, _Sent] = {}
+        self._pings: dict[int, asyncio.Event] = {}
 
     @property
     def is_idle(self) -> bool:
@@ -65,6 +67,12 @@ class Settler:
         self._unconfirmed[self._sequence] = _Sent(verdict, tokens, data)
         return data
 
+    def ping(self) -> tuple[bytes, asyncio.Event]:
+        """A message that settles nothing, and its confirmation."""
+        data = self._number(Verdict(pb.SETTLE_ACTION_ACK), b"")
+        confirmed = self._pings[self._sequence] = asyncio.Event()
+        return data, confirmed
+
     def unconfirmed(self) -> list[bytes]:
         return [sent.data for sent in self._unconfirmed.values()]
 
@@ -76,6 +84,8 @@ class Settler:
     def confirm(self, confirmed: pb.SettleConfirmed) -> bool:
         """Whether something came back that has to be sent again."""
         sent = self._unconfirmed.pop(confirmed.sequence, None)
+        if (ping := self._pings.pop(confirmed.sequence, None)) is not None:
+            ping.set()
         if sent is None or not confirmed.HasField("problem"):
             return False
         size = self.token_bytes

@@ -11,7 +11,7 @@ from timerd.sdk.async_client import Client
 from timerd.sdk.connection import DEFAULT_TARGET
 from timerd.sdk.errors import TimerdError
 from timerd.sdk.sync_twin import SHARED_LOOP, blocking, iterating
-from timerd.sdk.times import Span
+from timerd.sdk.times import Clock, Span
 
 Result = TypeVar("Result")
 
@@ -31,6 +31,7 @@ class SyncClient:
         key_file: str | Path | None = None,
         tls_server_name: str = "",
         channel_options: Sequence[tuple[str, str | int]] = (),
+        clock: Clock | None = None,
     ) -> None:
         self._client = Client(
             target,
@@ -42,6 +43,7 @@ class SyncClient:
             key_file=key_file,
             tls_server_name=tls_server_name,
             channel_options=channel_options,
+            clock=clock,
         )
         self._loop: asyncio.AbstractEventLoop | None = SHARED_LOOP.acquire()
 

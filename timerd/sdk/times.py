@@ -7,6 +7,7 @@ refused, because the machine that guesses the zone is rarely the machine that me
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from timerd.sdk.errors import InvalidTask
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 Span = timedelta | float | int
+Clock = Callable[[], datetime]
+MsClock = Callable[[], int]
 _LONGEST_MICROS = 10_000 * 365 * 86_400 * 1_000_000
 _HOW_TO_WRITE_IT = (
     "Write for example `datetime.now(timezone.utc) + timedelta(minutes=5)`, or "
@@ -34,6 +37,11 @@ class Due(NamedTuple):
 def now_ms() -> int:
     """Rounded up: what counts from it is never early."""
     return -(-time.time_ns() // 1_000_000)
+
+
+def ms_clock(clock: Clock | None) -> MsClock:
+    """The machine's clock, or the one that the caller brings (a test that turns it)."""
+    return now_ms if clock is None else lambda: instant_ms(clock(), "clock")
 
 
 def instant_ms(moment: datetime, field: str = "at") -> int:

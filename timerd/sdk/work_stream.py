@@ -20,6 +20,7 @@ from timerd.sdk.errors import TimerdError, is_hopeless
 from timerd.sdk.lanes import Lane
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.settling import Settler
+from timerd.sdk.times import MsClock
 from timerd.sdk.verdicts import Verdict
 from timerd.v1 import work_service_pb2 as pb
 
@@ -33,7 +34,13 @@ class WorkStream:
     """The desk of all lanes."""
 
     def __init__(
-        self, open_call: Callable[[], StreamCall], lanes: Mapping[str, Lane], namespace: str, name: str, lease_ms: int
+        self,
+        open_call: Callable[[], StreamCall],
+        lanes: Mapping[str, Lane],
+        namespace: str,
+        name: str,
+        lease_ms: int,
+        clock: MsClock,
     ) -> None:
         self.in_hand = InHand()
         self._open_call = open_call
@@ -41,6 +48,7 @@ class WorkStream:
         self._namespace = namespace
         self._name = name
         self._lease_ms = lease_ms
+        self._clock = clock
         self._settler = Settler()
         self._credits: Counter[str] = Counter()
         self._stream: Duplex[pb.WorkResponse] | None = None
@@ -85,6 +93,23 @@ class WorkStream:
     def settle(self, verdict: Verdict, tokens: bytes) -> None:
         self._settler.add(verdict, tokens)
         self._flush_later()
+
+    def extend(self) -> None:
+        """What is in hand is still being worked on."""
+        if self._stream is not None and (tokens := self.in_hand.tokens()):
+            self._stream.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)).SerializeToString())
+
+    async def sync(self) -> None:
+        """Until the server has taken in all that was said here, and what it had sent by then is here."""
+        self._flush()
+        message, confirmed = self._settler.ping()
+        if self._stream is not None:
+            self._stream.send(message)
+        await confirmed.wait()
+
+    def running(self) -> set[asyncio.Task[None]]:
+        """The handlers that have not ended."""
+        return {task for lane in self._lanes.values() for task in lane.running()}
 
     def end(self, hold: Hold) -> None:
         self.in_hand.remove(hold)
@@ -156,7 +181,7 @@ class WorkStream:
         if lane is None:
             log.error("The server sent tasks of the queue %r, which this worker did not ask for.", message.queue)
             return
-        lane.accept(DeliveredBatch(message, self.in_hand.lost))
+        lane.accept(DeliveredBatch(message, self.in_hand.lost, self._clock()))
 
     def _on_confirmed(self, confirmed: pb.SettleConfirmed) -> None:
         if self._settler.confirm(confirmed):
@@ -165,8 +190,8 @@ class WorkStream:
             self._flush_later()
 
     def _flush_later(self) -> None:
-        """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load, of
-        two milliseconds: a message costs both sides more than a hundred tasks in it."""
+        """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load,
+        of two milliseconds: a message costs both sides more than a hundred tasks in it."""
         if not self._flush_is_due:
             self._flush_is_due = True
             loop = asyncio.get_running_loop()
@@ -203,8 +228,7 @@ class WorkStream:
             await asyncio.sleep(self._lease_ms / 3000)
             if self._stream is None:
                 continue
-            if tokens := self.in_hand.tokens():
-                self._stream.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)).SerializeToString())
+            self.extend()
             silent_s = asyncio.get_running_loop().time() - self._heard_s
             if not self._settler.is_idle and silent_s > self._lease_ms / 1000:
                 # A connection that swallows settlements is dead, though nobody said so.

@@ -86,6 +86,11 @@ class Delivery:
     def workers(self) -> int:
         return self._machine.workers
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is about to be sent, and all that was settled is durable."""
+        return not (self._awake or self._resting or self._settling.busy)
+
     def open_deliveries(self) -> list[OpenDelivery]:
         """What is with workers now, and until when."""
         return self._machine.open_deliveries()

@@ -1,0 +1,86 @@
+"""Time that stands still until a test turns it: the clock, the alarm that delivery sets, and handlers that sleep."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class SimClock:
+    """Implements ports.Clock. Wall and boot clock always agree."""
+
+    def __init__(self, now_ms: int) -> None:
+        self.now_ms = now_ms
+
+    def wall_ms(self) -> float:
+        return float(self.now_ms)
+
+    def boot_ms(self) -> float:
+        return float(self.now_ms)
+
+
+def _silent() -> None:
+    """Nobody listens yet."""
+
+
+class SimAlarm:
+    """Rings when the clock has been turned to its instant, or at once where that has passed."""
+
+    def __init__(self, clock: SimClock) -> None:
+        self.at_ms = math.inf
+        self._clock = clock
+        self._ring: Callable[[], None] = _silent
+
+    def listen(self, ring: Callable[[], None]) -> None:
+        self._ring = ring
+
+    def set(self, at_ms: float) -> None:
+        self.at_ms = at_ms
+        self.look()
+
+    def look(self) -> None:
+        """The clock may have been turned."""
+        if self.at_ms <= self._clock.now_ms:
+            self.at_ms = math.inf
+            self._ring()
+
+    def close(self) -> None:
+        self.at_ms = math.inf
+
+
+class _Sleep(NamedTuple):
+    until_ms: float
+    over: asyncio.Future[None]
+
+
+class Sleepers:
+    """Handlers that wait for virtual time; whoever turns the clock need not wait for them."""
+
+    def __init__(self) -> None:
+        self._sleeps: dict[asyncio.Task[None], _Sleep] = {}
+
+    async def sleep(self, until_ms: float) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleeps[task] = _Sleep(until_ms, over)
+        try:
+            await over
+        finally:
+            self._sleeps.pop(task, None)
+
+    def wake(self, now_ms: int) -> None:
+        """From here on they count as awake."""
+        for task, sleep in list(self._sleeps.items()):
+            if sleep.until_ms <= now_ms:
+                del self._sleeps[task]
+                if not sleep.over.done():
+                    sleep.over.set_result(None)
+
+    def next_ms(self) -> float:
+        return min((sleep.until_ms for sleep in self._sleeps.values()), default=math.inf)
+
+    def awake(self, tasks: set[asyncio.Task[None]]) -> set[asyncio.Task[None]]:
+        return tasks - self._sleeps.keys()

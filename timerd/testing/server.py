@@ -1,0 +1,160 @@
+"""A whole timerd inside a test, with a clock that the test turns: three hours pass in milliseconds.
+
+    async with timerd.testing.Server() as server:
+        worker, client = server.worker(), server.client()
+
+        @worker.on("mails")
+        async def send(delivery): ...
+
+        await worker.start()
+        await client.schedule("mails", b"hello", delay=3600)
+        await server.advance(hours=3)
+
+The same parts as in production run on a real port of loopback; only the clock, the alarm and the loops are driven from
+here. Everything due on the way fires at its own instant and is settled before `advance` returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Self
+
+from timerd.adapters.memory import MemoryStore
+from timerd.adapters.sqlite.store import SqliteStore
+from timerd.bootstrap import Node, assemble
+from timerd.client import Client
+from timerd.config import ServerConfig
+from timerd.ports import Store
+from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.testing.clock import SimAlarm, SimClock, Sleepers
+from timerd.testing.turning import Turning
+from timerd.testing.workers import Worker
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+# Nobody needs the fsync of a test.
+CONFIG = ServerConfig(listen="127.0.0.1:0", synchronous="normal")
+# For handlers that sleep by the virtual clock, a stop need not wait.
+ASLEEP_MS = 10
+
+
+class Server:
+    """In memory, or on disk in `data`. `patience_s`: how long handlers may take in real time."""
+
+    def __init__(
+        self,
+        *,
+        data: str | Path | None = None,
+        start: datetime = START,
+        config: ServerConfig = CONFIG,
+        patience_s: float = 10.0,
+    ) -> None:
+        self._clock = SimClock(instant_ms(start, "start"))
+        self._sleepers = Sleepers()
+        self._workers: list[Worker] = []
+        self._clients: list[Client] = []
+        self._config = config if data is None else replace(config, data=Path(data))
+        self._memory = MemoryStore() if data is None else None
+        self._patience_s = patience_s
+        self._node: Node | None = None
+        self._turning: Turning | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for worker in self._workers:
+            await worker.kill()
+        for client in self._clients:
+            await client.close()
+        await self.stop()
+
+    @property
+    def address(self) -> str:
+        """HOST:PORT; stays the same over a restart."""
+        return self._config.listen
+
+    @property
+    def now(self) -> datetime:
+        return datetime_of_ms(self._clock.now_ms)
+
+    @property
+    def node(self) -> Node:
+        """What is inside, for tests of timerd itself."""
+        if self._node is None:
+            raise RuntimeError("The server is stopped: `await server.start()` first.")
+        return self._node
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        store: Store = self._memory or SqliteStore(
+            self._config.data, lambda: self._clock.now_ms, self._config.synchronous
+        )
+        alarm = SimAlarm(self._clock)
+        node = await assemble(self._config, store, self._clock, lambda _: alarm, "timerd-test")
+        address = await node.listen()
+        self._config = replace(self._config, listen=address)
+        self._node = node
+        self._turning = Turning(node, self._clock, alarm, self._sleepers, self._workers, self._patience_s)
+        await self.settle()
+
+    async def stop(self) -> None:
+        """Gracefully. Workers stay and connect again when the server is back."""
+        if self._node is None:
+            return
+        node, self._node, self._turning = self._node, None, None
+        asleep = any(worker.in_hand for worker in self._workers if worker.is_running)
+        await node.stop(ASLEEP_MS if asleep else int(self._patience_s * 1000))
+
+    async def restart(self) -> None:
+        await self.stop()
+        await self.start()
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    async def advance(self, span: timedelta | None = None, **parts: float) -> None:
+        """`advance(hours=3)` or `advance(timedelta(hours=3))`."""
+        whole = (span or timedelta()) + timedelta(**parts)
+        await self._advance_to(self._clock.now_ms + span_ms(whole, "span"))
+
+    async def advance_to(self, moment: datetime) -> None:
+        moment_ms = instant_ms(moment, "moment")
+        if moment_ms < self._clock.now_ms:
+            raise ValueError(f"It is {self.now.isoformat()} already: the clock is only turned forward.")
+        await self._advance_to(moment_ms)
+
+    async def settle(self) -> None:
+        """Everything that is due now is delivered and settled; no time passes."""
+        if self._turning is not None:
+            await self._turning.settle()
+
+    async def sleep(self, span: timedelta | None = None, **parts: float) -> None:
+        """For handlers: takes virtual time, during which the worker keeps its leases."""
+        whole = (span or timedelta()) + timedelta(**parts)
+        await self._sleepers.sleep(self._clock.now_ms + span_ms(whole, "span"))
+
+    async def _advance_to(self, target_ms: int) -> None:
+        if self._turning is not None:
+            await self._turning.turn_to(target_ms)
+        else:
+            self._clock.now_ms = target_ms
+            self._sleepers.wake(target_ms)
+            await asyncio.sleep(0)
+
+    # -- who uses it ----------------------------------------------------------------------------------------------
+
+    def client(self, *, namespace: str = "default") -> Client:
+        """Its delays count from the virtual clock. Closed with the server."""
+        client = Client(self.address, clock=lambda: self.now, namespace=namespace)
+        self._clients.append(client)
+        return client
+
+    def worker(self, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
+        """Register handlers, then `await worker.start()`. Ends with the server."""
+        worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent)
+        self._workers.append(worker)
+        return worker

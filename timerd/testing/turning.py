@@ -1,0 +1,124 @@
+"""Turns the clock from one instant at which something happens to the next, and waits in between until all is quiet.
+
+Instants come from the alarm (due tasks, leases), from handlers that sleep, and from housekeeping: every second while
+the marks of a partition move, at growing strides when they rest, and in one leap to the next bucket when nothing is
+held. Quiet means that a whole round changed nothing: no effect under way, every message between the server and its
+workers heard, no handler awake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from timerd.bootstrap import Node
+from timerd.model.partition import TIME_SCOPE
+from timerd.testing.clock import SimAlarm, SimClock, Sleepers
+from timerd.testing.workers import Worker
+
+FIRST_MS = 1_000
+LONGEST_MS = 60_000
+LEAP_MS = 3_600_000
+# While something outside of this loop is waited for.
+POLL_S = 0.001
+
+
+class Turning:
+    """Of one node; `workers` grows as the test adds some."""
+
+    def __init__(
+        self,
+        node: Node,
+        clock: SimClock,
+        alarm: SimAlarm,
+        sleepers: Sleepers,
+        workers: Sequence[Worker],
+        patience_s: float,
+    ) -> None:
+        self._node = node
+        self._clock = clock
+        self._alarm = alarm
+        self._sleepers = sleepers
+        self._all_workers = workers
+        self._patience_s = patience_s
+        self._longest_ms = min(LONGEST_MS, node.config.look_ahead_ms // 2)
+
+    async def turn_to(self, target_ms: int) -> None:
+        stride_ms = FIRST_MS
+        await self.settle()
+        while self._clock.now_ms < target_ms:
+            before = self._marks()
+            self._clock.now_ms = min(target_ms, await self._next_ms(stride_ms))
+            self._sleepers.wake(self._clock.now_ms)
+            for worker in self._workers:
+                worker.extend()
+            await self.settle()
+            stride_ms = FIRST_MS if self._marks() != before else min(2 * stride_ms, self._longest_ms)
+            await self._node.keep_house()
+
+    async def settle(self) -> None:
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self._until_quiet()
+        except TimeoutError:
+            raise TimeoutError(self._why()) from None
+
+    async def _until_quiet(self) -> None:
+        seen: object = None
+        while True:
+            for worker in self._workers:
+                await worker.sync()
+            self._alarm.look()
+            await self._node.step()
+            facts = self._facts()
+            if facts == seen:
+                if self._is_still():
+                    return
+                await asyncio.sleep(POLL_S)
+            seen = facts
+
+    async def _next_ms(self, stride_ms: int) -> int:
+        """The next instant at which something may happen."""
+        now_ms = self._clock.now_ms
+        times = [self._alarm.at_ms, self._sleepers.next_ms()]
+        times += [now_ms + worker.lease_ms // 3 for worker in self._workers if worker.in_hand and not worker.silent]
+        times.append(now_ms + stride_ms if self._node.scheduler.machines else await self._next_bucket_ms())
+        return max(now_ms + 1, math.ceil(min(times)))
+
+    async def _next_bucket_ms(self) -> int:
+        """When the next one is loaded."""
+        now_ms, ahead_ms = self._clock.now_ms, self._node.config.look_ahead_ms
+        leap_ms = now_ms + LEAP_MS
+        entries = await self._node.store.catalogue(TIME_SCOPE, now_ms, leap_ms + ahead_ms)
+        loads = [e.bucket_ms - ahead_ms for e in entries if not e.finished and e.bucket_ms - ahead_ms > now_ms]
+        return min([leap_ms, *loads])
+
+    @property
+    def _workers(self) -> list[Worker]:
+        return [worker for worker in self._all_workers if worker.is_running]
+
+    def _marks(self) -> object:
+        return {p: (m.phase, m.control) for p, m in self._node.scheduler.machines.items()}
+
+    def _facts(self) -> object:
+        delivery = self._node.delivery
+        in_hand = [worker.in_hand for worker in self._workers]
+        return self._marks(), delivery.in_flight, delivery.workers, sum(delivery.lateness.counts), in_hand
+
+    def _is_still(self) -> bool:
+        delivery = self._node.delivery
+        in_hand = sum(worker.in_hand for worker in self._workers)
+        due = self._alarm.at_ms <= self._clock.now_ms
+        return delivery.is_idle and not due and delivery.in_flight <= in_hand and not self._awake()
+
+    def _awake(self) -> int:
+        return sum(len(self._sleepers.awake(worker.handlers())) for worker in self._workers)
+
+    def _why(self) -> str:
+        in_flight, awake = self._node.delivery.in_flight, self._awake()
+        return (
+            f"After {self._patience_s:.0f} s of real time {in_flight} deliveries are still with workers and {awake} "
+            "handlers of this test are still running, so the clock is not turned further. A handler that takes virtual "
+            "time waits by `await server.sleep(...)`; one that is slow in real time needs a greater `patience_s`."
+        )
