@@ -1,7 +1,7 @@
 """The whole protocol against an oracle that knows only what callers and workers were told (tests/property/world.py).
 
-No task that was stored is lost, none is delivered before its instant, after CANCELLED or after its confirmed ack, none twice
-without a crash; marks never go down; the ledger balances when everything is finished.
+No task that was stored is lost, none is delivered before its instant, after CANCELLED or after its confirmed ack, none
+twice without a crash; marks never go down; the ledger balances when everything is finished.
 """
 
 from __future__ import annotations

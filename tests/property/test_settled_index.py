@@ -17,7 +17,7 @@ from timerd.model.task import NO_EXTRA, Template
 keys = st.builds(
     RowKey,
     st.integers(0, 40),
-    st.builds(lambda p, n: digest_of(p, n), st.sampled_from([b"p" * 12, b"q" * 12]), st.integers(0, 3)),
+    st.builds(digest_of, st.sampled_from([b"p" * 12, b"q" * 12]), st.integers(0, 3)),
     st.integers(0, 3),
 )
 endings = st.dictionaries(keys, st.sampled_from(Outcome), min_size=1, max_size=10)

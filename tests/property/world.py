@@ -36,7 +36,7 @@ from timerd.core.ledger import Ledger
 from timerd.core.memory import Memory
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, Procedure
+from timerd.core.procedures import AppendRows, Procedure, Request
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -296,19 +296,20 @@ class World:
     ) -> None:
         """A request is performed in one step, its answer heard in another."""
 
-        def go(send: Callable[[], object]) -> None:
+        def go(send: Callable[[], Request]) -> None:
             try:
                 request = send()
             except StopIteration as stop:
                 said(stop.value)
                 return
             except (Aborted, Precondition) as error:
-                assert failed is not None, error
+                if failed is None:
+                    raise
                 failed(error)
                 return
             self.pending.append((request, lambda: perform(request)))
 
-        def perform(request: Any) -> None:
+        def perform(request: Request) -> None:
             answer = done(self.performer.perform(request))
             self.pending.append((None, lambda: go(lambda: procedure.send(answer))))
 

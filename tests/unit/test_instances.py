@@ -1,0 +1,111 @@
+"""What an instance holds, how long it may believe so, and what it counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from timerd.core.instance_machine import BACKLOG_AT_ONCE, MISSED_AT_ONCE, InstanceMachine
+from timerd.core.lease_trust import MARGIN_MS, LeaseTrust, Observation
+from timerd.core.ledger import Ledger
+from timerd.core.placement import holder_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.registers import Control
+from timerd.model.settle import Outcome
+from timerd.model.storage import BucketEntry
+
+NOW_MS = 1_800_000_000_000
+MACHINE = InstanceMachine(look_ahead_ms=60_000)
+
+
+def entry(bucket: int, scope: int = TIME_SCOPE, *, shards: int = 1, finished: bool = False) -> BucketEntry:
+    return BucketEntry(scope, NOW_MS + bucket * BUCKET_MS, shards, finishing=finished, finished=finished)
+
+
+def test_missed_buckets_are_few_and_the_oldest_beside_the_current_ones() -> None:
+    catalogue = [entry(-9, finished=True), *(entry(n) for n in range(-8, 3))]
+    wanted = MACHINE.wanted(NOW_MS, catalogue, {})
+    missed = [p.bucket_ms for p in wanted if MACHINE.is_missed(p, NOW_MS)]
+    assert missed == [entry(n).bucket_ms for n in (-8, -7)]
+    assert len(missed) == MISSED_AT_ONCE
+    assert [p.bucket_ms for p in wanted[MISSED_AT_ONCE:]] == [entry(n).bucket_ms for n in (-2, -1, 0)]
+
+
+def test_the_next_bucket_is_loaded_ahead() -> None:
+    before_ms = NOW_MS - 60_001
+    assert not MACHINE.wanted(before_ms, [entry(0)], {})
+    assert MACHINE.wanted(before_ms + 1, [entry(0, shards=2)], {}) == [Partition(0, NOW_MS, 0), Partition(0, NOW_MS, 1)]
+    assert MACHINE.is_near(Partition(0, NOW_MS, 0), before_ms + 1)
+    assert not MACHINE.is_near(Partition(7, NOW_MS, 0), NOW_MS)
+
+
+def test_a_backlog_is_opened_oldest_first() -> None:
+    scopes = {7: [entry(-5, 7, finished=True), *(entry(n, 7) for n in (-4, -3, -2))], 8: [entry(-1, 8)]}
+    wanted = MACHINE.wanted(NOW_MS, [], scopes)
+    assert [(p.scope, p.bucket_ms) for p in wanted] == [
+        (scope, entry(n).bucket_ms) for scope, n in [(7, -4), (7, -3), (8, -1)]
+    ]
+    assert BACKLOG_AT_ONCE == 2
+
+
+def test_finished_buckets_are_dropped_after_the_history() -> None:
+    catalogue = [entry(-3, finished=True), entry(-2, finished=True), entry(-4)]
+    assert MACHINE.expired(NOW_MS, 2 * BUCKET_MS, catalogue) == [Partition(0, NOW_MS - 3 * BUCKET_MS, 0)]
+
+
+def test_a_lease_counts_from_the_start_of_the_last_good_heartbeat() -> None:
+    trust = LeaseTrust(ttl_ms=10_000)
+    assert not trust.is_trusted(0)
+    trust.heartbeat(1_000)
+    trust.heartbeat(500)
+    assert trust.is_trusted(11_000 - MARGIN_MS - 1)
+    assert not trust.is_trusted(11_000 - MARGIN_MS)
+    assert LeaseTrust.always().is_trusted(1e15)
+
+
+def test_another_instance_is_dead_only_over_own_good_reads() -> None:
+    seen = Observation(ttl_ms=10_000)
+    for boot_ms in range(0, 10_000, 2_000):
+        seen.read(1, boot_ms)
+        assert not seen.is_dead
+    seen.read(1, 10_000)
+    assert seen.is_dead
+
+
+def test_a_gap_in_the_reads_starts_the_time_out_again() -> None:
+    seen = Observation(ttl_ms=10_000)
+    seen.read(1, 0)
+    seen.read(1, 4_000)
+    seen.read(1, 100_000)
+    seen.read(1, 104_000)
+    assert not seen.is_dead
+    seen.read(2, 108_000)
+    seen.read(2, 111_000)
+    seen.read(2, 114_000)
+    assert not seen.is_dead
+    seen.read(2, 118_000)
+    assert seen.is_dead
+
+
+def test_placement_moves_only_what_must_move() -> None:
+    partitions = [Partition(0, n * BUCKET_MS, n % 3) for n in range(600)]
+    names = [f"i{n}" for n in range(5)]
+    before = {p: holder_of(p, names) for p in partitions}
+    after = {p: holder_of(p, names[:-1]) for p in partitions}
+    moved = [p for p in partitions if before[p] != after[p]]
+    assert all(before[p] == "i4" for p in moved)
+    assert all(before[p] != "i4" for p in partitions if p not in moved)
+    assert min(Counter(before.values()).values()) > 80
+    assert holder_of(partitions[0], names[::-1]) == before[partitions[0]]
+
+
+@pytest.mark.parametrize(("inserted", "unexplained"), [(6, 0), (7, 1)])
+def test_the_ledger_says_what_is_unexplained(inserted: int, unexplained: int) -> None:
+    counts = ((int(Outcome.ACKED), 3), (int(Outcome.PARKED), 2), (int(Outcome.CARRIED), 1))
+    ledger = Ledger()
+    ledger.add_finished([Control(1, "me", "", NOW_MS, NOW_MS, finished=True, inserted=inserted, counts=counts)])
+    ledger.add_open(Counter({int(Outcome.DEAD): 2}))
+    named = ledger.named()
+    assert (named["inserted"], named["acked"], named["carried"], named["dead"]) == (inserted + 2, 3, 3, 2)
+    assert ledger.unexplained == named["unexplained"] == unexplained

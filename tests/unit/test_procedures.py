@@ -1,0 +1,242 @@
+"""Insert, look-up, cancel, move and keys against a store in memory; tests/property/world.py is the shell."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import pytest
+
+from tests.property.world import QUEUES, START_MS, Task, World, done
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel_many import end_many
+from timerd.core.insert import Inserted, closing_of, insert
+from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.lookup import Located, locate
+from timerd.core.move import Wish, move_task
+from timerd.core.procedures import Procedure
+from timerd.model.errors import Aborted, Precondition
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.partition import Partition
+from timerd.model.registers import Move, MoveState, Place, move_key, name_key
+from timerd.model.rows import single_row
+from timerd.model.settle import Outcome
+from timerd.model.storage import Append, Appended, Cas
+from timerd.model.task import NO_EXTRA, Template
+from timerd.services.performing import drive
+
+Result = TypeVar("Result")
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def run(world: World, procedure: Procedure[Result]) -> Result:
+    """To its end, without anything in between."""
+    return done(drive(procedure, world.performer))
+
+
+def scheduled(world: World, *delays_ms: int) -> list[Task]:
+    before = len(world.tasks)
+    world.insert(delays_ms, 0)
+    world.settle_down()
+    return list(world.tasks.values())[before:]
+
+
+def delivered(world: World, task: Task) -> None:
+    world.tick()
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert task.key is not None
+
+
+def wish(world: World, delay_ms: int, request: str = "r") -> Wish:
+    return Wish(request, world.now_ms + delay_ms, world.now_ms, 86_400_000)
+
+
+def test_a_row_below_closing_is_written_again_and_found_from_its_old_place(world: World) -> None:
+    [first] = scheduled(world, 0)
+    delivered(world, first)
+    world.ack(first)
+    for _ in range(4):
+        world.settle_down()
+        world.advance(1_000)
+    [late] = scheduled(world, -4_500)
+    assert late.id.position_ms == world.now_ms
+    old = late.id._replace(position_ms=world.now_ms - 4_500)
+    assert run(world, locate(old)).place.key.position_ms == world.now_ms
+
+
+def test_late_rows_of_two_partitions_all_arrive_in_one(world: World) -> None:
+    """Each of them was written below the end of its closed partition."""
+    done(world.store.finish_bucket(0, START_MS, finished=False))
+    done(world.store.finish_bucket(0, START_MS + 300_000, finished=False))
+    world.now_ms = START_MS + 700_000
+    tasks = scheduled(world, -600_000, -300_000)
+    for task in tasks:
+        here = run(world, locate(task.id))
+        assert here.written
+        assert here.place.partition.bucket_ms == START_MS + 600_000
+
+
+def test_closing_of_a_partition_without_a_control_row() -> None:
+    partition = Partition(0, START_MS, 0)
+    assert closing_of(partition, Appended({partition: None})) == START_MS
+    flagged = Appended({partition: None}, finishing=frozenset([partition]))
+    assert closing_of(partition, flagged) == partition.end_ms
+
+
+def test_a_repeat_is_answered_as_the_first_time(world: World) -> None:
+    partition = Partition(0, START_MS, 0)
+    key = RowKey(START_MS + 50_000, b"d" * 16, 0)
+    message = Append(((partition, single_row(key, key.position_ms, Template("n", "q"), b"", NO_EXTRA, 0)),), b"p", b"x")
+    assert run(world, insert(message, world.now_ms)) == Inserted()
+    assert run(world, insert(message, world.now_ms)).repeated == b"x"
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_cancel_tells_the_truth(world: World, held: bool) -> None:
+    [task] = scheduled(world, 30_000 if held else 250_000_000)
+    assert (task.id.home in world.machines) is held
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"mine")) is Cancelled.CANCELLED
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"mine")) is Cancelled.CANCELLED
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"other")) is Cancelled.ALREADY_CANCELLED
+    unknown = task.id._replace(item=99)
+    assert run(world, end_task(unknown, Outcome.CANCELLED, b"mine")) is Cancelled.NOT_FOUND
+
+
+def test_cancel_of_what_is_with_a_worker_or_over(world: World) -> None:
+    open_task, acked = scheduled(world, 0, 0)
+    delivered(world, open_task)
+    assert run(world, end_task(open_task.id, Outcome.CANCELLED, b"r")) is Cancelled.IN_FLIGHT
+    world.ack(acked)
+    world.settle_down()
+    assert run(world, end_task(acked.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_FIRED
+
+
+def test_a_task_on_its_way_to_the_next_attempt_can_be_cancelled(world: World) -> None:
+    """The record says where it goes; the row is not there yet."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    world.nack(task, 5_000)
+    here: Located = run(world, locate(task.id))
+    assert not here.written
+    assert here.place.key.version == 1
+    with pytest.raises(Aborted):
+        run(world, move_task(task.id, wish(world, 1_000)))
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+    world.settle_down()
+    world.advance(6_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert task.deliveries == 1
+
+
+def test_a_carry_that_verified_has_passed_is_found_in_the_records(world: World) -> None:
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    world.nack(task, 40_000)
+    for _ in range(5):
+        world.settle_down()
+        world.advance(1_000)
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+
+
+def test_many_are_cancelled_with_few_requests(world: World) -> None:
+    tasks = scheduled(world, 30_000, 40_000, 0)
+    delivered(world, tasks[2])
+    run(world, end_task(tasks[1].id, Outcome.CANCELLED, b"other"))
+    ids = [t.id for t in tasks] + [tasks[0].id._replace(item=99)]
+    assert run(world, end_many(ids, Outcome.CANCELLED, b"r")) == [
+        Cancelled.CANCELLED,
+        Cancelled.ALREADY_CANCELLED,
+        Cancelled.IN_FLIGHT,
+        Cancelled.NOT_FOUND,
+    ]
+
+
+def test_a_move_and_its_repeat(world: World) -> None:
+    [task] = scheduled(world, 30_000)
+    asked = wish(world, 90_000)
+    assert run(world, move_task(task.id, asked)) == asked.fire_at_ms
+    assert run(world, move_task(task.id, asked)) == asked.fire_at_ms
+    assert run(world, locate(task.id)).place.key == RowKey(asked.fire_at_ms, task.id.digest, 1 << 16)
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+    with pytest.raises(Precondition, match="cancelled"):
+        run(world, move_task(task.id, wish(world, 1, "other")))
+
+
+def test_what_is_with_a_worker_is_not_moved(world: World) -> None:
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    with pytest.raises(Precondition, match="with a worker"):
+        run(world, move_task(task.id, wish(world, 1_000)))
+
+
+def test_whoever_meets_an_undecided_move_says_that_it_failed(world: World) -> None:
+    [task] = scheduled(world, 30_000)
+    source = Place(task.id.home, RowKey(task.id.position_ms, task.id.digest, 0))
+    move = Move(1, MoveState.MOVING, source, source, "r", 0, 0)
+    done(world.store.cas([Cas(move_key(task.id.digest), None, move.to_bytes())]))
+    assert run(world, locate(task.id)).place == source
+    [stored] = done(world.store.read([move_key(task.id.digest)]))
+    assert stored is not None
+    assert Move.from_bytes(stored).state is MoveState.FAILED
+
+
+# -- keys ---------------------------------------------------------------------------------------------------------
+
+NAME = name_key("default", "k")
+
+
+def claimed(world: World, task: TaskId, policy: Conflict) -> Reserved:
+    return run(world, reserve(NAME, task, policy))
+
+
+def with_key(world: World, task: Task) -> None:
+    held = claimed(world, task.id, Conflict.KEEP)
+    assert run(world, activate(NAME, task.id, held)) is None
+
+
+def test_a_key_is_kept_while_its_task_lives(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    assert run(world, resolve(NAME)) == old.id
+    assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
+    assert claimed(world, new.id, Conflict.REJECT).taken_by == old.id
+    assert claimed(world, old.id, Conflict.REJECT).taken_by is None
+
+
+def test_a_moved_task_keeps_its_key(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    run(world, move_task(old.id, wish(world, 35_000)))
+    assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
+
+
+def test_a_key_is_free_when_its_task_is_over_or_was_never_written(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    run(world, end_task(old.id, Outcome.CANCELLED, b"r"))
+    assert claimed(world, new.id._replace(item=98), Conflict.KEEP).taken_by is None
+    assert claimed(world, new.id, Conflict.KEEP).taken_by is None
+
+
+def test_replace_cancels_the_old_task(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    held = claimed(world, new.id, Conflict.REPLACE)
+    assert held.replaces == old.id
+    assert run(world, activate(NAME, new.id, held)) is None
+    assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
+    assert run(world, resolve(NAME)) == new.id
+
+
+def test_who_loses_the_key_cancels_the_own_task(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    first = claimed(world, old.id, Conflict.KEEP)
+    second = claimed(world, new.id, Conflict.REPLACE)
+    assert second.replaces == old.id
+    assert run(world, activate(NAME, old.id, first)) == new.id
+    assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED

@@ -1,0 +1,123 @@
+"""What is left in the store when memory is short comes back whole: nothing lost, nothing twice."""
+
+from __future__ import annotations
+
+from tests.unit.test_partition_machine import QUEUE, START_MS, key, rows
+from timerd.core.memory import Memory
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settled_index import SettledIndex
+from timerd.core.taken import QueueKey
+from timerd.model.identity import RowKey
+from timerd.model.rows import ROW, RowGroup
+from timerd.model.settle import Outcome
+from timerd.model.task import Template
+
+
+class Tight(Memory):
+    def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
+        return self.budget_bytes
+
+
+def hand(most_rows: int) -> RowsInHand:
+    return RowsInHand(Tight(most_rows * (ROW.itemsize + len(b"body"))), SettledIndex())
+
+
+def take(hand: RowsInHand, limit: int = 100) -> list[RowKey]:
+    found, digests, _ = hand.take(QUEUE, limit, START_MS + 1_000_000)
+    if found is None:
+        return []
+    hand.send(found, digests)
+    return found.keys()
+
+
+def everything(here: RowsInHand, stored: list[RowGroup]) -> list[RowKey]:
+    """Takes what is there, then brings in more, one group a page, until nothing is left."""
+    out = take(here)
+    while here.withheld:
+        here.begin_reload(QUEUE)
+        for group in stored:
+            here.merge(group)
+            out += take(here, 2)
+        here.end_reload()
+        out += take(here)
+    return out
+
+
+def test_a_reload_over_several_pages_brings_each_row_once() -> None:
+    keys = [key(n, n * 10) for n in range(40)]
+    stored = [rows(*keys[start::4], source=start + 1) for start in range(4)]
+    here = hand(8)
+    for group in stored:
+        here.merge(group)
+        here.forget_hints(group.source)
+    assert here.waiting.rows <= 8
+    assert here.oldest_ms() == keys[0].position_ms
+    assert sorted(everything(here, stored)) == keys
+
+
+def test_what_was_left_holds_verified_back_while_it_is_brought_in() -> None:
+    here = hand(4)
+    here.merge(rows(*(key(n, n * 10) for n in range(8)), source=1))
+    take(here)
+    for found in list(here.open):
+        here.close(RowKey(0, found, 0))
+    left_ms = here.oldest_ms()
+    assert left_ms == here.withheld[QUEUE][0]
+    here.begin_reload(QUEUE)
+    assert here.oldest_ms() == left_ms
+
+
+def test_rows_that_no_sweep_has_met_are_left_to_the_next_one() -> None:
+    here = hand(4)
+    old = rows(*(key(n, n * 10) for n in range(8)), source=1)
+    here.merge(old)
+    here.forget_hints(1)
+    take(here)
+    written_meanwhile = rows(key(9, 500), source=2)
+    here.begin_reload(QUEUE)
+    here.merge(old)
+    here.merge(written_meanwhile)
+    here.end_reload()
+    here.merge(written_meanwhile)
+    here.forget_hints(2)
+    out = everything(here, [old, written_meanwhile])
+    assert out.count(key(9, 500)) == 1
+
+
+def test_a_row_of_high_priority_behind_the_cut_is_not_brought_in_again_while_it_is_open() -> None:
+    here = hand(4)
+    urgent = rows(key(20, 900), source=1)
+    urgent.templates = [Template(*QUEUE, priority=9)]
+    here.merge(urgent)
+    assert take(here) == [key(20, 900)]
+    old = rows(*(key(n, n * 10) for n in range(8)), source=2)
+    here.merge(old)
+    here.forget_hints(2)
+    assert key(20, 900) not in everything(here, [urgent, old])
+
+
+def test_one_row_is_kept_whatever_its_size() -> None:
+    here = hand(0)
+    stored = [rows(key(0), key(1), source=1)]
+    here.merge(stored[0])
+    here.forget_hints(1)
+    assert here.waiting.rows == 1
+    assert sorted(everything(here, stored)) == [key(0), key(1)]
+
+
+def test_an_expired_row_ends_instead_of_being_sent() -> None:
+    here = hand(8)
+    late = rows(key(0))
+    late.templates = [Template(*QUEUE, expire_at_ms=START_MS + 5_000)]
+    here.merge(late)
+    found, digests, ended = here.take(QUEUE, 1, START_MS + 5_000)
+    assert (digests, ended) == ([], [(key(0), Outcome.EXPIRED)])
+    assert found is None or not len(found)
+
+
+def test_an_ack_of_another_generation_closes_nothing() -> None:
+    here = hand(8)
+    here.merge(rows(key(0, 1_000, 1 << 16)))
+    take(here)
+    assert here.close(key(0)) is None
+    assert here.is_open(key(0, 1_000, 1 << 16))
