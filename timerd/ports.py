@@ -75,7 +75,8 @@ class Rows(Protocol):
         """All records of the partition in the order of (token, sequence)."""
 
     async def drop(self, partition: Partition) -> None:
-        """Forgets rows, marks and settle records of the partition as a whole."""
+        """Forgets rows, marks and settle records of the partition as a whole. A bucket that is finished leaves the
+        catalogue; its finishing flag stays."""
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
         """Buckets with lo_ms <= bucket_ms < hi_ms, oldest first; of all scopes where `scope` is None."""

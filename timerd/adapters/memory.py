@@ -66,6 +66,8 @@ class MemoryStore:
     def __init__(self) -> None:
         self._partitions: defaultdict[Partition, _Rows] = defaultdict(_Rows)
         self._buckets: dict[tuple[int, int], BucketEntry] = {}
+        # Places of finished buckets that were dropped.
+        self._dropped: set[tuple[int, int]] = set()
         self._registers: dict[RegisterKey, bytes] = {}
         self._replies: dict[bytes, bytes] = {}
         self._dead: dict[bytes, DeadLetter] = {}
@@ -150,9 +152,14 @@ class MemoryStore:
 
     async def drop(self, partition: Partition) -> None:
         self._partitions.pop(partition, None)
+        place = (partition.scope, partition.bucket_ms)
+        entry = self._buckets.get(place)
+        if entry is not None and entry.finished:
+            self._dropped.add(place)
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
-        found = [e for e in self._buckets.values() if lo_ms <= e.bucket_ms < hi_ms and scope in (None, e.scope)]
+        listed = (e for place, e in self._buckets.items() if place not in self._dropped)
+        found = [e for e in listed if lo_ms <= e.bucket_ms < hi_ms and scope in (None, e.scope)]
         return sorted(found, key=lambda entry: (entry.bucket_ms, entry.scope))
 
     async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:

@@ -210,7 +210,11 @@ class Commit:
         """One slice of everything that was written before; whether there may be more."""
         self.flush()
         self.index.forget(partition)
-        return drop_slice(self.connection, partition)
+        if drop_slice(self.connection, partition):
+            return True
+        self.days.dropped(partition)
+        self.days.flush()
+        return False
 
     def flush(self) -> None:
         self._take_in()

@@ -42,6 +42,14 @@ class Days:
                 bits[field] |= 1 << place
                 self._changed.add((day, scope))
 
+    def dropped(self, partition: Partition) -> None:
+        """A finished bucket leaves the catalogue; its flags stay."""
+        day, place = divmod(partition.bucket_ms // BUCKET_MS, DAY_BUCKETS)
+        bits = self._bits(day, partition.scope)
+        if bits[FINISHED] >> place & bits[PRESENT] >> place & 1:
+            bits[PRESENT] &= ~(1 << place)
+            self._changed.add((day, partition.scope))
+
     def is_finishing(self, partition: Partition) -> bool:
         day, place = divmod(partition.bucket_ms // BUCKET_MS, DAY_BUCKETS)
         return bool(self._bits(day, partition.scope)[FINISHING] >> place & 1)

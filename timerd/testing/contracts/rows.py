@@ -236,6 +236,14 @@ class RowsContract:
         await store.append([carried(key("a"))])
         assert (await scan(store)).keys == [key("a")]
 
+    async def test_a_finished_bucket_leaves_the_catalogue_when_it_is_dropped(self, store: Store) -> None:
+        await store.append([message("a", key("a"))])
+        await store.drop(HERE)
+        assert [e.bucket_ms for e in await store.catalogue(0, START_MS, END_MS)] == [START_MS]
+        await store.finish_bucket(0, START_MS, finished=True)
+        await store.drop(HERE)
+        assert list(await store.catalogue(None, START_MS, END_MS)) == []
+
     async def test_the_catalogue_names_each_bucket_oldest_first(self, store: Store) -> None:
         await store.append([batch("m", [START_MS + 2 * BUCKET_MS, START_MS, START_MS + 400 * BUCKET_MS])])
         await store.append([message("b", key("b"), partition=BACKLOG)])
