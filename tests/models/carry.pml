@@ -15,7 +15,7 @@
  *      Below it: the place's holder is asked and adopts the row; no answer: wait for the next holder.
  *   K2 `verified` passes the record only when that row is acknowledged. A new holder goes on with every carried record above `verified`.
  *   K3 the insert meets BELOW_FLOOR: THEN read the settle records of that place. Done there: done here. Carried there: carry to where
- *      that record says. Nothing: nobody will ever load it there; a later place. Either way a new record, THEN the row.
+ *      that record says. Nothing: nobody will ever load it there; a later place. Either way it is written down first (a new record, or FORWARD on the abandoned row), THEN the row.
  *   K4 of several records of one row the one of the latest (token, sequence) counts. One that an older token wrote may be in flight still
  *      (only its last append can be): it is repeated under the own token before anything is done on the strength of it.
  *   L1 a row under a live lease does not fire; at the lag limit it is carried again, and the lease with it.
