@@ -93,6 +93,7 @@ class MemoryStore:
         """Keeps what is there already; returns the source of what is stored now."""
         at = partition.scope, partition.bucket_ms
         self._buckets.setdefault(at, BucketEntry(*at, 1, finishing=False, finished=False))
+        self._dropped.discard(at)
         stored = self._partitions[partition]
         order = np.argsort(group.columns["position_ms"], kind="stable")
         places = {row: stored.known(key) for row, key in enumerate(group.keys())}
@@ -165,6 +166,7 @@ class MemoryStore:
     async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
         entry = self._buckets.get((scope, bucket_ms)) or BucketEntry(scope, bucket_ms, 1, True, False)
         self._buckets[scope, bucket_ms] = replace(entry, finishing=True, finished=entry.finished or finished)
+        self._dropped.discard((scope, bucket_ms))
 
     async def bury(self, letters: Sequence[DeadLetter]) -> None:
         self._dead.update((letter.task_id, letter) for letter in letters)
