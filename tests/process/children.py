@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import subprocess
@@ -27,7 +28,12 @@ class Child:
         """Returns the line that it said."""
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
             )
         assert self._process.stdout is not None
         readable = select.select([self._process.stdout], [], [], _START_S)[0]
@@ -65,6 +71,12 @@ class Child:
             self._process.kill()
             self._process.communicate()
 
+    def where(self) -> str:
+        """Ends a process that hangs, and tells where each of its threads was."""
+        self.signal(signal.SIGABRT)
+        self.wait()
+        return self.errors()
+
     def terminate(self) -> int:
         """SIGTERM, and its exit code."""
         self.signal(signal.SIGTERM)
@@ -82,6 +94,16 @@ class Server(Child):
         self.data = data or folder / "data"
         arguments = ["-m", "timerd.cli", "serve", "--data", str(self.data), "--listen", self.address, *options]
         super().__init__(arguments, folder / "server.err")
+
+
+class Holder(Child):
+    """A worker process that keeps each delivery for a while; its log is NAME.log."""
+
+    def __init__(
+        self, folder: Path, name: str, target: str, queue: str, hold_ms: tuple[int, int], *options: str
+    ) -> None:
+        arguments = ["-m", "tests.process.kill9.holder", target, queue, str(folder / f"{name}.log"), *options]
+        super().__init__([*arguments, "--hold-ms", *map(str, hold_ms)], folder / f"{name}.err")
 
 
 def run_cli(*arguments: str, stdin: str = "", prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:

@@ -39,7 +39,9 @@ class Firing:
         self._scheduler = scheduler
         self._time = time
         self._store = store
+        # Of deliveries from before a restart, by delivery id; and when the last of them ends.
         self._leases: dict[bytes, int] = {}
+        self._leases_end_ms = 0
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -117,6 +119,7 @@ class Firing:
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
         self._leases.update(lease_until)
+        self._leases_end_ms = max([self._leases_end_ms, *lease_until.values()])
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -127,11 +130,11 @@ class Firing:
 
     def _without_leased(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
         """A row whose earlier delivery is still with a worker does not fire: it is carried to the end of the lease."""
-        carried = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED)
-        if not len(carried):
+        suspects = self._suspects(batch, now_ms)
+        if not len(suspects):
             return batch
         leases: dict[int, tuple[RowKey, int]] = {}
-        for n in carried.tolist():
+        for n in suspects:
             columns = batch.rows.columns
             key = RowKey(int(columns["position_ms"][n]), batch.digests[n], int(columns["version"][n]))
             until_ms = self._lease_of(key)
@@ -144,6 +147,15 @@ class Firing:
         keep = [n for n in range(len(batch)) if n not in leases]
         rows = batch.rows.select(np.array(keep, dtype=np.intp))
         return Taken(batch.partition, batch.token, rows, [batch.digests[n] for n in keep]) if keep else None
+
+    def _suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
+        """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
+        if self._leases and now_ms >= self._leases_end_ms:
+            self._leases.clear()
+        if self._leases:
+            return range(len(batch))
+        carried: list[int] = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED).tolist()
+        return carried
 
     def _lease_of(self, key: RowKey) -> int:
         resumed = self._leases.pop(delivery_id_of(key.digest, key.version), 0)

@@ -25,6 +25,7 @@ def show(report: Report) -> None:
     say("outcome unknown: {:,} schedules, {:,} cancels, {:,} moves".format(*unknown))
     say(f"arrived {verdict.fired:,}, acks confirmed {verdict.acked:,}")
     say(f"duplicates {verdict.duplicates:,}, of deliveries without a confirmed ack {verdict.duplicates_explained:,}")
+    say(f"delivered without a confirmed ack, then a crash, then moved: {report.forgotten:,}")
     for kind, sentences in verdict.violations.items():
         say(f"{kind}: {len(sentences)}")
         for sentence in sentences[:_SHOWN]:

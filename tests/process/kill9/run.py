@@ -6,13 +6,14 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.process.children import Child, Server
+from tests.process.children import Child, Holder, Server
 from tests.process.kill9.caller import QUEUES
+from tests.process.kill9.excuse import forgotten_by_a_crash
 from timerd.demo.records import Confirmed, Delivery, Kill, LogReader, Logs, now_ms, read_logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, judge
@@ -63,6 +64,8 @@ class Report:
     strikes: tuple[Strike, ...]
     verdict: Verdict
     kills_wanted: int
+    # See excuse.py.
+    forgotten: int
 
     @property
     def counted(self) -> int:
@@ -150,12 +153,9 @@ class Run:
         self._server = Server(folder)
         target, seed = self._server.address, str(settings.seed)
         here = "tests.process.kill9"
-        holder = ["-m", f"{here}.holder", target, QUEUES[0], str(folder / "holder.log"), "--seed", seed]
         caller = ["-m", f"{here}.caller", target, str(folder / "caller.log"), str(folder / "asked.log"), seed]
-        self._holder = Child([*holder, "--hold-ms", "200", "2500"], folder / "holder.err")
-        self._sdk = Child(
-            ["-m", f"{here}.sdk_worker", target, QUEUES[1], str(folder / "sdk.log")], folder / "sdk.err"
-        )
+        self._holder = Holder(folder, "holder", target, QUEUES[0], (200, 2500), "--seed", seed)
+        self._sdk = Child(["-m", f"{here}.sdk_worker", target, QUEUES[1], str(folder / "sdk.log")], folder / "sdk.err")
         self._caller = Child(caller, folder / "caller.err")
         self._watch = Watch(folder)
 
@@ -169,6 +169,10 @@ class Run:
         finally:
             for child in reversed(children):
                 child.kill()
+
+    def state(self) -> str:
+        """Of a server that does not answer."""
+        return f"the server said: {self._server.where()}" if self._server.is_running() else "the server had ended"
 
     def play(self) -> Report:
         kills: list[Kill] = []
@@ -184,9 +188,10 @@ class Run:
         if self._caller.wait(_PATIENCE_S) != 0:
             raise RuntimeError(f"The caller failed: {self._caller.errors()[-2000:]}")
         self._settle()
-        logs = self._logs()
-        verdict = judge(Logs(logs.calls, logs.deliveries, logs.confirmed, tuple(kills)))
-        return Report(tuple(strikes), verdict, self._settings.kills)
+        logs = replace(self._logs(), kills=tuple(kills))
+        excused = forgotten_by_a_crash(logs)
+        kept = tuple(each for each in logs.deliveries if each not in excused)
+        return Report(tuple(strikes), judge(replace(logs, deliveries=kept)), self._settings.kills, len(excused))
 
     def _strike(self, share: int) -> Kill:
         at_once = self._rng.random() < _AT_ONCE_SHARE
@@ -216,9 +221,7 @@ class Run:
     def _count(self, kill: Kill) -> Strike:
         """By the instants in the logs: what came before the kill, and what followed it only later."""
         self._watch.look()
-        return Strike(
-            kill, self._watch.deliveries.count_at(kill.killed_ms), self._watch.calls.count_at(kill.killed_ms)
-        )
+        return Strike(kill, self._watch.deliveries.count_at(kill.killed_ms), self._watch.calls.count_at(kill.killed_ms))
 
     def _settle(self) -> None:
         """Until everything that must arrive has, and a little longer, so that what must not come has its chance."""
@@ -247,4 +250,7 @@ class Run:
 def run(settings: Settings, say: Callable[[str], None]) -> Report:
     playing = Run(settings, say)
     with playing.processes():
-        return playing.play()
+        try:
+            return playing.play()
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; {playing.state()}") from error

@@ -1,0 +1,30 @@
+"""What the verdict on kill -9 excuses, and what it does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.process.kill9.excuse import forgotten_by_a_crash
+from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.verdict import judge
+
+OLD, NEW = Delivery(7, "t", "d0", 1, 1000, 1003.0), Delivery(7, "t", "d1", 1, 3000, 3001.0)
+SCHEDULE, MOVE = Call("schedule", 7, 0, 1, "OK", "t", 1000), Call("move", 7, 990, 2000, "OK", "t", 3000)
+STORY = Logs((SCHEDULE, MOVE), (OLD, NEW), (), (Kill(1500, 1900),))
+
+
+def test_a_delivery_before_a_crash_does_not_speak_against_the_move_after_it() -> None:
+    assert forgotten_by_a_crash(STORY) == {OLD}
+    assert not judge(STORY).holds
+    assert judge(replace(STORY, deliveries=(NEW,))).holds
+
+
+def test_without_a_crash_between_the_two_it_does() -> None:
+    assert forgotten_by_a_crash(replace(STORY, kills=())) == set()
+    assert forgotten_by_a_crash(replace(STORY, kills=(Kill(2100, 2500),))) == set()
+    assert forgotten_by_a_crash(replace(STORY, kills=(Kill(100, 500),))) == set()
+
+
+def test_a_confirmed_or_early_delivery_is_never_excused() -> None:
+    assert forgotten_by_a_crash(replace(STORY, confirmed=(Confirmed("d0", 1, 1010.0),))) == set()
+    assert forgotten_by_a_crash(replace(STORY, deliveries=(replace(OLD, received_ms=999.9), NEW))) == set()
