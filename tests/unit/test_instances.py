@@ -50,8 +50,13 @@ def test_a_backlog_is_opened_oldest_first() -> None:
 
 
 def test_finished_buckets_are_dropped_after_the_history() -> None:
-    catalogue = [entry(-3, finished=True), entry(-2, finished=True), entry(-4)]
+    catalogue = [entry(-3, finished=True), entry(-2, finished=True), entry(-1)]
     assert MACHINE.expired(NOW_MS, 2 * BUCKET_MS, catalogue) == [Partition(0, NOW_MS - 3 * BUCKET_MS, 0)]
+
+
+def test_nothing_is_dropped_that_an_earlier_open_bucket_may_carry_rows_to() -> None:
+    catalogue = [entry(-4), entry(-3, finished=True)]
+    assert MACHINE.expired(NOW_MS, 2 * BUCKET_MS, catalogue) == []
 
 
 def test_a_lease_counts_from_the_start_of_the_last_good_heartbeat() -> None:

@@ -42,9 +42,12 @@ class InstanceMachine:
         return partition.bucket_ms < bucket_of(now_ms) - RECENT_MS
 
     def expired(self, now_ms: int, history_ms: int, catalogue: Iterable[BucketEntry]) -> list[Partition]:
-        """Finished long enough ago to be dropped as a whole."""
-        old = [e for e in catalogue if e.finished and e.bucket_ms + BUCKET_MS + history_ms <= now_ms]
-        return _shards(old)
+        """Finished long enough ago to be dropped as a whole, and no earlier time bucket may still carry rows there: a
+        carried row that is written again is checked against the settle records of its place (carry.pml, K3)."""
+        known = list(catalogue)
+        open_ms = min((e.bucket_ms for e in known if e.scope == TIME_SCOPE and not e.finished), default=now_ms)
+        last_ms = min(open_ms, now_ms - history_ms - BUCKET_MS + 1)
+        return _shards(e for e in known if e.finished and e.bucket_ms < last_ms)
 
     def _backlog(self, scopes: Mapping[int, Sequence[BucketEntry]]) -> list[Partition]:
         oldest = [[e for e in entries if not e.finished][:BACKLOG_AT_ONCE] for entries in scopes.values()]
