@@ -21,3 +21,90 @@ async def test_a_task_comes_at_its_instant(server: Server, client: Client, inbox
     assert inbox.got[0].delivery.task_id == task.id
     assert inbox.got[0].delivery.lateness == timedelta()
     assert await ledger(server) == {"inserted": 1, "acked": 1}
+
+
+async def test_a_delay_counts_from_the_call(server: Server, client: Client, inbox: Inbox) -> None:
+    """`delay` is counted from when schedule was called."""
+    await inbox.works("mails")
+    asked = server.now
+    task = await client.schedule("mails", b"soon", delay=90)
+    assert task.fire_time == asked + timedelta(seconds=90)
+    await server.advance(minutes=2)
+    assert inbox.times == [asked + timedelta(seconds=90)]
+
+
+async def test_never_early(server: Server, client: Client, inbox: Inbox) -> None:
+    """One millisecond before its instant a task has not been delivered."""
+    await inbox.works("mails")
+    at = server.now + timedelta(hours=1)
+    await client.schedule("mails", b"x", at=at)
+    await server.advance_to(at - MS)
+    assert inbox.got == []
+    await server.advance(MS)
+    assert inbox.times == [at]
+
+
+async def test_an_instant_in_the_past_fires_at_once(server: Server, client: Client, inbox: Inbox) -> None:
+    """A task for an instant that has passed is delivered now, and marked late."""
+    await inbox.works("mails")
+    await client.schedule("mails", b"x", at=server.now - timedelta(hours=5))
+    await server.settle()
+    assert inbox.times == [server.now]
+    assert inbox.got[0].delivery.late
+    assert await ledger(server) == {"inserted": 1, "acked": 1}
+
+
+async def test_many_tasks_each_at_its_own_instant(server: Server, client: Client, inbox: Inbox) -> None:
+    """Two hundred tasks of `schedule_many`, over three hours and in any order, each come at their instant."""
+    await inbox.works("mails", concurrency=100)
+    start = server.now
+    spread = [timedelta(seconds=(n * 7919) % 10_800) for n in range(200)]
+    tasks = await client.schedule_many("mails", [(b"%d" % n, start + s) for n, s in enumerate(spread)])
+    assert [task.fire_time for task in tasks] == [start + s for s in spread]
+    await server.advance(hours=3)
+    assert {each.payload: each.at for each in inbox.got} == {b"%d" % n: start + s for n, s in enumerate(spread)}
+    assert len(inbox.got) == 200
+    assert await ledger(server) == {"inserted": 200, "acked": 200}
+
+
+async def test_a_task_arrives_with_what_it_was_given(server: Server, client: Client, inbox: Inbox) -> None:
+    """Labels, priority, content type, key and traceparent reach the handler."""
+    await inbox.works("mails")
+    trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    await client.schedule(
+        "mails", b"{}", delay=1, labels={"tenant": "acme"}, priority=7, content_type="application/json", key="k",
+        traceparent=trace,
+    )  # fmt: skip
+    await server.advance(seconds=1)
+    delivery = inbox.got[0].delivery
+    assert dict(delivery.labels) == {"tenant": "acme"}
+    assert (delivery.priority, delivery.content_type) == (7, "application/json")
+    assert (delivery.key, delivery.traceparent, delivery.queue) == ("k", trace, "mails")
+
+
+async def test_among_due_tasks_priority_is_worth_64_seconds_a_level(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Of tasks that are due together, each level of priority counts as 64 s of waiting."""
+    start = server.now
+    for name, after_s, priority in (("old", 0, 0), ("new", 100, 0), ("one", 100, 1), ("two", 100, 2), ("ten", 110, 10)):
+        await client.schedule("mails", name, at=start + timedelta(seconds=after_s), priority=priority)
+    await server.advance(minutes=3)
+    await inbox.works("mails", concurrency=1)
+    await server.settle()
+    assert inbox.payloads == [b"ten", b"two", b"old", b"one", b"new"]
+
+
+async def test_a_repeated_request_is_one_task(server: Server, client: Client, inbox: Inbox) -> None:
+    """The same call with the same request_id is stored once and answered with the same id."""
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=10)
+    first = await client.schedule("mails", b"x", at=at, request_id="order-17")
+    again = await client.schedule("mails", b"x", at=at, request_id="order-17")
+    assert first.id == again.id
+    await server.advance(minutes=10)
+    late = await client.schedule("mails", b"x", at=at, request_id="order-17")
+    assert late.id == first.id
+    await server.advance(minutes=10)
+    assert inbox.payloads == [b"x"]
+    assert await ledger(server) == {"inserted": 1, "acked": 1}

@@ -75,6 +75,11 @@ class DeliveryMachine:
         """Streams that live."""
         return len(self._workers) - len(self._leaving)
 
+    @property
+    def in_grace(self) -> int:
+        """Deliveries of broken streams, whose workers may come back."""
+        return sum(batch.open for worker in self._leaving for batch in self._flights.of(worker))
+
     def join(self, worker: int, namespace: str, lease_ms: int) -> None:
         self._workers[worker] = Worker(namespace, lease_ms, set())
 

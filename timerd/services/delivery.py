@@ -83,6 +83,10 @@ class Delivery:
         return self._machine.in_flight
 
     @property
+    def in_grace(self) -> int:
+        return self._machine.in_grace
+
+    @property
     def workers(self) -> int:
         return self._machine.workers
 

@@ -16,7 +16,7 @@ from timerd.core.keys import Conflict
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import message_prefix
 from timerd.model.rows import PREFIX, ROW, RowGroup
-from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Template
+from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.due_times import DueClock, check_delay, check_fire_at, clock_of, shown
 from timerd.services.fields import key_of, limit_count, namespace_of, quoted, request_id_of
 from timerd.services.slices import hash_of, in_slices
@@ -109,6 +109,7 @@ class Gathered:
     payloads: list[bytes] = field(default_factory=list)
     arena_bytes: int = 0
     templates: dict[Template, int] = field(default_factory=dict)
+    extras: list[Extra] = field(default_factory=list)
     keys: dict[int, tuple[str, Conflict]] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
 
@@ -118,7 +119,10 @@ class Gathered:
         if key:
             self._reserve(index, key_of(key, at + "key"), common.conflict, at + "key")
         number = self.templates.setdefault(template, len(self.templates))
-        self.rows.append((fire_at_ms, fire_at_ms, 0, index, 0, number, 0, self.arena_bytes, len(payload), 0))
+        if key:
+            self.extras.append(Extra(key=key))
+        extra = len(self.extras) if key else 0
+        self.rows.append((fire_at_ms, fire_at_ms, 0, index, 0, number, extra, self.arena_bytes, len(payload), 0))
         self.payloads.append(payload)
         self.arena_bytes += len(payload)
 
@@ -135,7 +139,7 @@ class Gathered:
     def tasks(self, namespace: str, prefix: bytes) -> NewTasks:
         columns = np.array(self.rows, ROW)
         arena = self.payloads[0] if len(self.payloads) == 1 else b"".join(self.payloads)
-        rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), list(self.templates), arena, [])
+        rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), list(self.templates), arena, self.extras)
         return NewTasks(namespace, prefix, rows, self.keys)
 
 

@@ -104,11 +104,11 @@ class Server:
 
     async def stop(self) -> None:
         """Gracefully. Workers stay and connect again when the server is back."""
-        if self._node is None:
+        if self._node is None or self._turning is None:
             return
+        drain_ms = int(self._patience_s * 1000) if self._turning.awake() else ASLEEP_MS
         node, self._node, self._turning = self._node, None, None
-        asleep = any(worker.in_hand for worker in self._workers if worker.is_running)
-        await node.stop(ASLEEP_MS if asleep else int(self._patience_s * 1000))
+        await node.stop(drain_ms)
 
     async def restart(self) -> None:
         await self.stop()

@@ -108,15 +108,16 @@ class Turning:
 
     def _is_still(self) -> bool:
         delivery = self._node.delivery
-        in_hand = sum(worker.in_hand for worker in self._workers)
+        waiting = sum(worker.in_hand for worker in self._workers) + delivery.in_grace
         due = self._alarm.at_ms <= self._clock.now_ms
-        return delivery.is_idle and not due and delivery.in_flight <= in_hand and not self._awake()
+        return delivery.is_idle and not due and delivery.in_flight <= waiting and not self.awake()
 
-    def _awake(self) -> int:
+    def awake(self) -> int:
+        """Handlers that are running in real time."""
         return sum(len(self._sleepers.awake(worker.handlers())) for worker in self._workers)
 
     def _why(self) -> str:
-        in_flight, awake = self._node.delivery.in_flight, self._awake()
+        in_flight, awake = self._node.delivery.in_flight, self.awake()
         return (
             f"After {self._patience_s:.0f} s of real time {in_flight} deliveries are still with workers and {awake} "
             "handlers of this test are still running, so the clock is not turned further. A handler that takes virtual "

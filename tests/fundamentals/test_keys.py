@@ -1,0 +1,69 @@
+"""Keys of the caller's choice: one living task for each, and three ways to meet it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fundamentals.conftest import Inbox, ledger
+from timerd.client import AlreadyExists, CancelOutcome, Client, TaskState
+from timerd.testing import Server
+
+
+async def test_reject_is_the_default(server: Server, client: Client, inbox: Inbox) -> None:
+    """A second task with the same key is refused, and the first one is not touched."""
+    await inbox.works("mails")
+    await client.schedule("mails", b"one", delay=60, key="order-1")
+    with pytest.raises(AlreadyExists):
+        await client.schedule("mails", b"two", delay=60, key="order-1")
+    await server.advance(hours=1)
+    assert inbox.payloads == [b"one"]
+    assert await ledger(server) == {"inserted": 1, "acked": 1}
+
+
+async def test_keep_answers_with_the_task_that_is_there(server: Server, client: Client, inbox: Inbox) -> None:
+    """KEEP: the same id, nothing stored."""
+    await inbox.works("mails")
+    first = await client.schedule("mails", b"one", delay=60, key="order-1")
+    second = await client.schedule("mails", b"two", delay=90, key="order-1", on_conflict="keep")
+    assert second.id == first.id
+    await server.advance(hours=1)
+    assert inbox.payloads == [b"one"]
+    assert await ledger(server) == {"inserted": 1, "acked": 1}
+
+
+async def test_replace_puts_the_new_task_in_its_place(server: Server, client: Client, inbox: Inbox) -> None:
+    """REPLACE: the old one never comes, the new one comes at its time."""
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=30)
+    await client.schedule("mails", b"one", delay=60, key="order-1")
+    await client.schedule("mails", b"two", at=at, key="order-1", on_conflict="replace")
+    await server.advance(hours=1)
+    assert (inbox.payloads, inbox.times) == ([b"two"], [at])
+    await ledger(server)
+
+
+async def test_a_key_finds_its_task(server: Server, client: Client) -> None:
+    """Get, reschedule and cancel take the key instead of the id."""
+    task = await client.schedule("mails", b"x", delay=60, key="order-1")
+    assert (await client.get(key="order-1")).id == task.id
+    wanted = server.now + timedelta(hours=5)
+    assert await client.reschedule(key="order-1", at=wanted) == wanted
+    assert (await client.get(key="order-1")).fire_time == wanted
+    assert await client.cancel(key="order-1") is CancelOutcome.CANCELLED
+    assert (await client.get(task.id)).state is TaskState.CANCELLED
+
+
+@pytest.mark.parametrize("policy", ["keep", "reject", "replace"])
+async def test_a_key_is_free_again_when_its_task_has_ended(
+    server: Server, client: Client, inbox: Inbox, policy: str
+) -> None:
+    """After the acknowledgement the key may be used anew, under every policy."""
+    await inbox.works("mails")
+    await client.schedule("mails", b"one", delay=60, key="order-1")
+    await server.advance(minutes=5)
+    await client.schedule("mails", b"two", delay=60, key="order-1", on_conflict=policy)
+    await server.advance(minutes=5)
+    assert inbox.payloads == [b"one", b"two"]
+    assert await ledger(server) == {"inserted": 2, "acked": 2}

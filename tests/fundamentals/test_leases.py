@@ -1,0 +1,112 @@
+"""Workers that hang, die or take long: attempt time-outs, leases, redelivery."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.fundamentals.conftest import Inbox, ledger
+from timerd.client import Client, RetryPolicy
+from timerd.testing import Server
+from timerd.worker import Delivery
+
+
+async def test_a_handler_may_take_long(server: Server, client: Client, inbox: Inbox) -> None:
+    """The worker extends the lease while the handler runs: forty minutes, one delivery."""
+
+    async def works_long(_: Delivery) -> None:
+        await server.sleep(minutes=40)
+
+    inbox.after = works_long
+    await inbox.works("mails")
+    await client.schedule("mails", b"x", delay=60)
+    await server.advance(hours=1)
+    assert inbox.payloads == [b"x"]
+    counts = await ledger(server)
+    assert counts["acked"] == 1
+    assert counts["inserted"] == 1 + counts["carried"]
+
+
+async def test_a_silent_worker_loses_the_task_when_its_lease_ends(server: Server, client: Client, inbox: Inbox) -> None:
+    """Nobody extends the lease of 30 s: another worker gets the task, with the same delivery_id."""
+
+    async def hangs(_: Delivery) -> None:
+        await server.sleep(hours=9)
+
+    inbox.after = hangs
+    silent = await inbox.works("mails", silent=True, concurrency=1)
+    at = server.now + timedelta(minutes=1)
+    await client.schedule("mails", b"x", at=at, retry=RetryPolicy(initial_backoff=5))
+    await server.advance(minutes=1)
+    second = Inbox(server)
+    await second.works("mails")
+    await server.advance(seconds=20)
+    assert second.got == []
+    await server.advance(minutes=1)
+    assert second.payloads == [b"x"]
+    assert at + timedelta(seconds=30) <= second.times[0] <= at + timedelta(seconds=36)
+    assert second.got[0].delivery.delivery_id == inbox.got[0].delivery.delivery_id
+    assert second.attempts == [2]
+    await silent.kill()
+    assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_a_worker_that_dies_is_replaced_after_a_second(server: Server, client: Client, inbox: Inbox) -> None:
+    """A broken stream leaves a second to come back; then the task goes to another worker at once."""
+
+    async def hangs(_: Delivery) -> None:
+        await server.sleep(hours=9)
+
+    inbox.after = hangs
+    dying = await inbox.works("mails")
+    at = server.now + timedelta(minutes=1)
+    await client.schedule("mails", b"x", at=at)
+    await server.advance(minutes=1)
+    second = Inbox(server)
+    await second.works("mails")
+    await dying.kill()
+    await server.settle()
+    assert second.got == []
+    await server.advance(seconds=3)
+    assert second.payloads == [b"x"]
+    assert at + timedelta(seconds=1) <= second.times[0] <= at + timedelta(seconds=2)
+    assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_an_attempt_timeout_ends_an_attempt_that_is_extended(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """However alive its worker: after attempt_timeout the attempt has failed, and the next one follows."""
+
+    async def slow_at_first(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            await server.sleep(hours=2)
+
+    inbox.after = slow_at_first
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=1)
+    policy = RetryPolicy(initial_backoff=10, attempt_timeout=120)
+    task = await client.schedule("mails", b"x", at=at, retry=policy)
+    await server.advance(minutes=2, seconds=59)
+    assert inbox.attempts == [1]
+    await server.advance(minutes=1)
+    assert inbox.attempts == [1, 2]
+    assert at + timedelta(seconds=129) <= inbox.times[1] <= at + timedelta(seconds=131)
+    assert inbox.got[0].delivery.lost
+    await server.advance(hours=3)
+    assert inbox.attempts == [1, 2]
+    assert (await client.get(task.id)).attempt == 2
+    assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_a_late_ack_ends_the_retries(server: Server, client: Client, inbox: Inbox) -> None:
+    """A handler that comes to its end after its lease was lost has done the work: no further attempt starts."""
+
+    async def slow(_: Delivery) -> None:
+        await server.sleep(minutes=5)
+
+    inbox.after = slow
+    await inbox.works("mails", silent=True)
+    await client.schedule("mails", b"x", delay=60, retry=RetryPolicy(initial_backoff=3600))
+    await server.advance(hours=5)
+    assert inbox.attempts == [1]
+    assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
