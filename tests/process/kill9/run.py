@@ -199,14 +199,14 @@ class Run:
             self._watch.until(lambda: len(self._watch.calls) < LEAST_UNANSWERED, "earlier calls are answered")
         fresh = self._watch.received + LEAST_UNACKNOWLEDGED
         self._caller.tell(f"bulk {share - _BURST}")
-        asked_s = time.monotonic()
+        asked_s, more = time.monotonic(), 0
         enough = LEAST_UNACKNOWLEDGED + self._rng.randint(10, 60)
 
         def is_enough_in_hand() -> bool:
-            nonlocal asked_s
+            nonlocal asked_s, more
             if time.monotonic() > asked_s + _TOP_UP_S:
-                asked_s = time.monotonic()
-                self._caller.tell(f"bulk {_BURST}")
+                asked_s, more = time.monotonic(), more + _BURST
+                self._caller.tell(f"bulk {more}")
             return len(self._watch.deliveries) > enough and (at_once or self._watch.received > fresh)
 
         self._watch.until(is_enough_in_hand, "enough is in hand")

@@ -135,10 +135,10 @@ class Writer(Generic[TxT]):
         return [outcome for job in batch for outcome in self._commit([job])]
 
     def _commit_failed(self, error: sqlite3.Error) -> Exception:
-        """Only a full disk is certain: then the record that makes the transaction valid was never written."""
-        was_open = self._transaction.connection.in_transaction
+        """Only a full disk is certain: then the frame that makes the transaction valid, its last one, was never
+        written. SQLite has rolled back by itself."""
         self._roll_back()
-        if was_open and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
             return _not_stored(error)
         return StoreUnknown(f"The store did not say whether the commit is on disk ({error}). Repeat the call.")
 

@@ -1,0 +1,111 @@
+"""A full disk: nothing is acknowledged that is not stored, and the service goes on when there is space again."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.process.children import Server
+from tests.process.conftest import Children
+from tests.process.waiting import until
+from timerd.client import ItemOutcome, PartlyStored, SyncClient, Task, TimerdError
+
+pytestmark = pytest.mark.process
+DISK_MB = 12
+BATCH = 20
+AHEAD = timedelta(hours=1)
+PAYLOAD = b"x" * 16_000
+# Far more than the disk holds.
+MOST_BATCHES = 200
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own, a few megabytes large."""
+    mount, umount, folder = shutil.which("mount"), shutil.which("umount"), tmp_path / "disk"
+    if mount is None or umount is None:
+        pytest.skip("mount is not here: a small disk cannot be made")
+    folder.mkdir()
+    options = f"size={DISK_MB}m,mode=0700"
+    made = subprocess.run([mount, "-t", "tmpfs", "-o", options, "tmpfs", folder], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip(f"a small disk cannot be mounted here (that needs root): {made.stderr.decode().strip()}")
+    yield folder
+    subprocess.run([umount, folder], check=True)
+
+
+def fill(client: SyncClient) -> tuple[list[Task], TimerdError, str]:
+    """Batches until one is refused, then single tasks until one is refused. Returns its key as well."""
+    stored, _ = fill_with_batches(client)
+    for number in range(MOST_BATCHES):
+        key = f"single-{number}"
+        try:
+            stored.append(client.schedule("q", PAYLOAD, delay=AHEAD, key=key))
+        except TimerdError as error:
+            return stored, error, key
+    raise AssertionError("the disk is larger than thought")
+
+
+def fill_with_batches(client: SyncClient) -> tuple[list[Task], TimerdError]:
+    stored: list[Task] = []
+    for _ in range(MOST_BATCHES):
+        try:
+            stored += client.schedule_many("q", [(PAYLOAD, AHEAD)] * BATCH)
+        except PartlyStored as error:
+            outcomes = {task.outcome for task in error.tasks}
+            assert outcomes == {ItemOutcome.NOT_STORED}, "a batch of one message is stored as a whole or not at all"
+            return stored, error
+        except TimerdError as error:
+            return stored, error
+    raise AssertionError("the disk is larger than thought")
+
+
+def test_a_full_disk_acknowledges_nothing_and_space_makes_it_go_on(
+    disk: Path, tmp_path: Path, children: Children
+) -> None:
+    ballast = disk / "ballast"
+    ballast.write_bytes(bytes(DISK_MB << 19))
+    server = children.own(Server(tmp_path, data=disk / "data"))
+    server.start()
+    with SyncClient(server.address, timeout=3) as client:
+        stored, error, refused = fill(client)
+        assert stored, "at first there was room"
+        assert (error.code, error.reason) == ("UNAVAILABLE", "STORE_UNAVAILABLE"), error
+        assert "disk" in str(error)
+        assert "Traceback" not in str(error)
+        assert client.get(stored[0].id).payload == PAYLOAD, "what is stored can be read"
+        ballast.unlink()
+        again: list[Task] = []
+
+        def is_stored() -> bool:
+            try:
+                again.append(client.schedule("q", b"there is room", delay=AHEAD))
+            except TimerdError:
+                return False
+            return True
+
+        until(is_stored, "the server stores again")
+        assert again[0].outcome is ItemOutcome.STORED
+        check(client, [*stored, *again], refused)
+        server.kill()
+        server.start()
+        check(client, [*stored, *again], refused)
+    assert server.is_running()
+    assert os.path.ismount(disk)
+
+
+def check(client: SyncClient, tasks: list[Task], refused: str) -> None:
+    """All that was acknowledged is there, and nothing that was refused."""
+    assert {client.get(task.id).state.name for task in tasks} == {"PENDING"}
+    with pytest.raises(TimerdError) as error:
+        client.get(key=refused)
+    assert error.value.code == "NOT_FOUND"
+    now = datetime.now(UTC)
+    listed = {task.id for task in client.list(start=now, end=now + 2 * AHEAD, queue="q")}
+    assert {task.id for task in tasks} <= listed
