@@ -9,12 +9,16 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import grpc
 import pytest
+from google.protobuf.duration_pb2 import Duration
 
 from tests.process.children import Server
 from tests.process.conftest import Children
 from tests.process.waiting import until
 from timerd.client import ItemOutcome, PartlyStored, SyncClient, Task, TimerdError
+from timerd.v1 import task_pb2, timer_service_pb2_grpc
+from timerd.v1 import timer_service_pb2 as pb
 
 pytestmark = pytest.mark.process
 DISK_MB = 12
@@ -23,6 +27,7 @@ AHEAD = timedelta(hours=1)
 PAYLOAD = b"x" * 16_000
 # Far more than the disk holds.
 MOST_BATCHES = 200
+KEY = "refused"
 
 
 @pytest.fixture
@@ -40,15 +45,14 @@ def disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run([umount, folder], check=True)
 
 
-def fill(client: SyncClient) -> tuple[list[Task], TimerdError, str]:
-    """Batches until one is refused, then single tasks until one is refused. Returns its key as well."""
+def fill(client: SyncClient) -> tuple[list[Task], TimerdError]:
+    """Batches until one is refused, then single tasks until one is refused."""
     stored, _ = fill_with_batches(client)
-    for number in range(MOST_BATCHES):
-        key = f"single-{number}"
+    for _ in range(MOST_BATCHES):
         try:
-            stored.append(client.schedule("q", PAYLOAD, delay=AHEAD, key=key))
+            stored.append(client.schedule("q", PAYLOAD, delay=AHEAD))
         except TimerdError as error:
-            return stored, error, key
+            return stored, error
     raise AssertionError("the disk is larger than thought")
 
 
@@ -73,13 +77,15 @@ def test_a_full_disk_acknowledges_nothing_and_space_makes_it_go_on(
     ballast.write_bytes(bytes(DISK_MB << 19))
     server = children.own(Server(tmp_path, data=disk / "data"))
     server.start()
-    with SyncClient(server.address, timeout=3) as client:
-        stored, error, refused = fill(client)
+    with SyncClient(server.address, timeout=1) as client:
+        stored, error = fill(client)
         assert stored, "at first there was room"
         assert (error.code, error.reason) == ("UNAVAILABLE", "STORE_UNAVAILABLE"), error
         assert "disk" in str(error)
         assert "Traceback" not in str(error)
         assert client.get(stored[0].id).payload == PAYLOAD, "what is stored can be read"
+        keyed = ask_with_key(server.address)
+        assert keyed.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN), keyed
         ballast.unlink()
         again: list[Task] = []
 
@@ -92,19 +98,28 @@ def test_a_full_disk_acknowledges_nothing_and_space_makes_it_go_on(
 
         until(is_stored, "the server stores again")
         assert again[0].outcome is ItemOutcome.STORED
-        check(client, [*stored, *again], refused)
+        check(client, [*stored, *again])
         server.kill()
         server.start()
-        check(client, [*stored, *again], refused)
+        check(client, [*stored, *again])
     assert server.is_running()
     assert os.path.ismount(disk)
 
 
-def check(client: SyncClient, tasks: list[Task], refused: str) -> None:
+def ask_with_key(address: str) -> grpc.RpcError:
+    """Once, without the SDK's repeats: the server itself must answer."""
+    template = task_pb2.TaskTemplate(queue="q")
+    request = pb.ScheduleRequest(template=template, payload=PAYLOAD, key=KEY, delay=Duration(seconds=3600))
+    with grpc.insecure_channel(address) as channel, pytest.raises(grpc.RpcError) as refused:
+        timer_service_pb2_grpc.TimerServiceStub(channel).Schedule(request, timeout=20)
+    return refused.value
+
+
+def check(client: SyncClient, tasks: list[Task]) -> None:
     """All that was acknowledged is there, and nothing that was refused."""
-    assert {client.get(task.id).state.name for task in tasks} == {"PENDING"}
+    assert {client.get(task.id).state.name for task in tasks[::10]} == {"PENDING"}
     with pytest.raises(TimerdError) as error:
-        client.get(key=refused)
+        client.get(key=KEY)
     assert error.value.code == "NOT_FOUND"
     now = datetime.now(UTC)
     listed = {task.id for task in client.list(start=now, end=now + 2 * AHEAD, queue="q")}

@@ -3,6 +3,7 @@ process."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -28,6 +29,7 @@ from timerd.core.procedures import (
     TryCas,
 )
 from timerd.core.settled_index import SettledIndex
+from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
@@ -38,6 +40,9 @@ if TYPE_CHECKING:
     from timerd.services.scheduler import Scheduler
 
 Result = TypeVar("Result")
+# A register that does not change and does not say why: the store may be full, and somebody waits for an answer.
+CAS_TRIES = 4
+CAS_PAUSE_S = 0.1
 
 
 class Performs(Protocol):
@@ -119,14 +124,18 @@ class Performer:
         return [self._answer(ask) for ask in one]
 
     async def _try_cas(self, request: TryCas) -> CasResult:
+        """An unknown outcome is settled by a serial read. Raises StoreUnknown where the store takes no changes in:
+        what the procedure has written before stays written."""
         change = request.change
-        while True:
+        for _ in range(CAS_TRIES):
             result = (await self._store.cas([change]))[0]
             if result.status is not CasStatus.UNKNOWN:
                 return result
             current = (await self._store.read([change.key]))[0]
             if current != change.expected:
                 return CasResult(CasStatus.APPLIED if current == change.value else CasStatus.REFUSED, current)
+            await asyncio.sleep(CAS_PAUSE_S)
+        raise StoreUnknown("The store takes no changes in now; look at the disk's free space and health.")
 
     async def _append(self, request: AppendRows) -> list[Appended]:
         return list(await self._store.append(request.messages))
@@ -153,7 +162,11 @@ class Performer:
         asked, outcome = machine.ask(request.key)
         if asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
-        return HolderAnswer(asked, outcome, machine.cancel(request.key.digest, request.outcome, request.request))
+        given = machine.cancel(request.key.digest, request.outcome, request.request)
+        if asked is Asked.WAITING:
+            machine.end_waiting(request.key, request.outcome)
+            self._scheduler.settle_soon(machine)
+        return HolderAnswer(asked, outcome, given)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         machine = self._scheduler.machines.get(request.partition)
