@@ -151,6 +151,9 @@ class World:
         elif self.instance.is_near(partition, self.now_ms):
             self.hold(partition)
 
+    def settle_soon(self, machine: PartitionMachine) -> None:
+        self.perform(machine, machine.flush())
+
     def wake(self) -> None:
         """Nobody sleeps."""
 

@@ -105,6 +105,16 @@ def test_one_row_is_kept_whatever_its_size() -> None:
     assert sorted(everything(here, stored)) == [key(0), key(1)]
 
 
+def test_rows_that_nothing_tells_apart_are_kept_together() -> None:
+    """Two attempts of one task at one instant: a cut between them could not be named."""
+    here = hand(1)
+    stored = [rows(key(0, 1_000, 0), key(0, 1_000, 1), key(1, 2_000), source=1)]
+    here.merge(stored[0])
+    here.forget_hints(1)
+    assert here.waiting.rows == 2
+    assert here.withheld[QUEUE][0] == START_MS + 2_000
+
+
 def test_an_expired_row_ends_instead_of_being_sent() -> None:
     here = hand(8)
     late = rows(key(0))

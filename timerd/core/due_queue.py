@@ -137,9 +137,13 @@ class DueQueue:
         positions = np.concatenate([p.columns["position_ms"] for p in parts])
         ties = np.concatenate([tie_of(p) for p in parts])
         wanted = int(len(positions) * share_bytes / max(1, self.lane_bytes(queue)))
-        at = min(len(positions) - 1, max(1, wanted))
-        nth = np.lexsort((ties, positions))[at]
-        return int(positions[nth]), int(ties[nth])
+        order = np.lexsort((ties, positions))
+        positions, ties = positions[order], ties[order]
+        after_first = int(np.count_nonzero((positions == positions[0]) & (ties == ties[0])))
+        at = max(after_first, min(len(positions) - 1, wanted))
+        if at == len(positions):
+            return int(positions[0]) + 1, 0
+        return int(positions[at]), int(ties[at])
 
     def check(self) -> None:
         """Invariants, for tests."""

@@ -115,7 +115,7 @@ def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Proc
             position_ms = max(now_ms, closing_ms) if pointed_ms is None else pointed_ms
             marks.append(Mark(partition, key, MarkKind.FORWARD, b"%d" % position_ms))
             done.note(key, position_ms)
-            moved = rows.select(slice(n, n + 1)).compact()
+            moved = rows.one(n)
             moved.columns["position_ms"] = position_ms
             groups[Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)].append(moved)
     if marks:

@@ -57,8 +57,7 @@ class PartitionMachine:
         self._sweep = Sweep(partition, partition.bucket_ms)
         self._moves = MoveWatch(partition)
         self._marked_ms = 0
-        self._flagged = False
-        self._flagging = False
+        self._flagged = self._flagging = False
         # A backlog partition closes only after its home has been verified to the end.
         self.may_close = partition.scope == TIME_SCOPE
 
@@ -151,9 +150,12 @@ class PartitionMachine:
         return (Asked.WAITING, None) if outcome is None else (Asked.ENDED, outcome)
 
     def cancel(self, digest: bytes, outcome: Outcome, request: bytes) -> bytes:
-        """Remembers the verdict, for rows not yet known as well. Returns the request that gave it (maybe an earlier
-        one)."""
+        """Remembers the verdict, for rows not yet known as well. Returns the request that gave it first."""
         return self.rows.verdicts.setdefault(digest, (outcome, request))[1]
+
+    def end_waiting(self, key: RowKey, outcome: Outcome) -> None:
+        """The row waits and its verdict is durable: it is over now, not when its instant comes."""
+        self.log.end_met([(key, outcome)])
 
     def suspend(self, digest: bytes) -> None:
         """A mover asks: the row fires only after `moves` has been read again."""
@@ -161,7 +163,7 @@ class PartitionMachine:
         self._moves.forget(digest)
 
     def recheck(self, digest: bytes) -> Effects:
-        """The move of a suspended row was decided, or may have been."""
+        """The move of a suspended row may have been decided."""
         return self._moves.ask_again([digest]) if self.phase is Phase.HOT else []
 
     def moves_read(self, moves: Mapping[bytes, Move | None], asked: Mapping[bytes, int]) -> Effects:
@@ -178,7 +180,7 @@ class PartitionMachine:
             else:
                 self._moves.forget(digest)
                 alive = None if move is None else (generation_of(move.place.key.version), move.generation)
-                self.log.end(self.rows.settle_aside(digest, alive))
+                self.log.end_met(self.rows.settle_aside(digest, alive))
         return [*effects, *self.log.flush()]
 
     def asking(self, digest: bytes) -> int:
@@ -187,12 +189,11 @@ class PartitionMachine:
     # -- firing and settling --------------------------------------------------------------------------------------
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Taken | None:
-        """Due rows, in order; they are open from here on. The shell has checked that the clock and the lease are
-        trusted."""
+        """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
         rows, digests, ended = self.rows.take(queue, limit, now_ms)
-        self.log.end(ended)
+        self.log.end_met(ended)
         if rows is None or not digests:
             return None
         self.rows.send(rows, digests)
@@ -358,7 +359,7 @@ class PartitionMachine:
             return
         for queue in list(self.rows.waiting.queues()):
             rows, digests, ended = self.rows.take(queue, self._settings.carry_batch, limit_ms)
-            self.log.end(ended)
+            self.log.end_met(ended)
             if rows is not None and digests:
                 self.log.park(rows.keys(), (backlog_of(rows, self.partition), rows.compact()))
 

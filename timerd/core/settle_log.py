@@ -70,6 +70,10 @@ class SettleLog:
             self._next.ended.append(ending)
             self.settled.add(*ending)
 
+    def end_met(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
+        """Of rows that were met with a verdict on them: those may have been ended when it was given."""
+        self.end([ending for ending in ended if self.settled.get(ending[0]) is None])
+
     def carry(self, carry: Carry, group: Group) -> None:
         """The record first, then the row."""
         self.end([(carry.source, Outcome.CARRIED)])
@@ -96,7 +100,7 @@ class SettleLog:
         carry = self.carries.get(key)
         if carry is not None:
             return carry.target, carried_row(rows, n, self.partition, carry)
-        row = rows.select(slice(n, n + 1)).compact()
+        row = rows.one(n)
         return backlog_of(row, self.partition), row
 
     def recover(self, records: Sequence[SettleRecord], verified_ms: int, counts: Iterable[tuple[int, int]]) -> None:
