@@ -1,0 +1,28 @@
+"""The documentation names tests and files: they exist."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_tests_exist(page: Path) -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", page.read_text())
+    missing = [f"{file}::{test}" for file, test in named if not _has(ROOT / file, test)]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_linked_files_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def _has(file: Path, test: str) -> bool:
+    return file.is_file() and (not test or f"def {test}(" in file.read_text())
