@@ -5,6 +5,7 @@ A bucket is read as keys first; payloads only for what is shown.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -33,6 +34,8 @@ ENDED = {
 }
 MARKED = {MarkKind.CANCELLED: State.CANCELLED, MarkKind.PURGED: State.PURGED, MarkKind.ACKED: State.ACKED}
 PAGE_BYTES = 16 << 20
+# Tasks spread thinly over many buckets: a page ends before a caller loses patience.
+PAGE_S = 1.0
 
 
 @dataclass(slots=True)
@@ -59,6 +62,8 @@ class Browsing:
         """A page: at most `limit` tasks of at most about `max_scanned` rows looked at."""
         views: list[TaskView] = []
         scanned = 0
+        loop = asyncio.get_running_loop()
+        end_s = loop.time() + PAGE_S
         for bucket_ms, entries in await self._buckets(query, after):
             for position_ms, view in await self._bucket(query, entries, after, payload=payload):
                 scanned += 1
@@ -66,7 +71,7 @@ class Browsing:
                     views.append(view)
                 if len(views) >= limit or scanned >= max_scanned:
                     return Views(views, position_ms, position_ms.position_ms)
-            if scanned >= max_scanned:
+            if scanned >= max_scanned or loop.time() >= end_s:
                 return Views(views, Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * 16), bucket_ms + BUCKET_MS)
         return Views(views, None, query.hi_ms)
 
