@@ -26,7 +26,7 @@ def take(hand: RowsInHand, limit: int = 100) -> list[RowKey]:
     found, digests, _ = hand.take(QUEUE, limit, START_MS + 1_000_000)
     if found is None:
         return []
-    hand.send(found, digests)
+    hand.send(found, digests, START_MS + 1_000_000)
     return found.keys()
 
 

@@ -196,7 +196,7 @@ class PartitionMachine:
         self.log.end_met(ended)
         if rows is None or not digests:
             return None
-        self.rows.send(rows, digests)
+        self.rows.send(rows, digests, now_ms)
         return Taken(self.partition, self.control.token, rows, digests)
 
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
@@ -253,7 +253,7 @@ class PartitionMachine:
         """Open rows that hold the mark back too long: the shell answers with `guard`."""
         if len(self.log.settled) > self._settings.max_settled:
             return list(self.rows.open_before(self.floor_ms + self._settings.mark_every_ms))
-        return list(self.rows.open_before(now_ms - self._settings.max_mark_lag_ms))
+        return list(self.rows.open_since(now_ms - self._settings.max_mark_lag_ms))
 
     def flagged(self) -> Effects:
         self._flagging = False

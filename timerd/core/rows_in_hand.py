@@ -42,6 +42,7 @@ class OpenBatch:
     rows: RowGroup
     left: int
     oldest_ms: int
+    sent_ms: int
 
 
 class RowsInHand:
@@ -136,11 +137,11 @@ class RowsInHand:
         ended = [ending for ending in over.values() if ending is not None]
         return rows.select(np.array(keep, dtype=np.intp)), [digests[n] for n in keep], ended
 
-    def send(self, rows: RowGroup, digests: Sequence[bytes]) -> None:
+    def send(self, rows: RowGroup, digests: Sequence[bytes], now_ms: int) -> None:
         """From here on they are open."""
         for digest in self.open.keys() & digests:
             self.open[digest][0].left -= 1
-        batch = OpenBatch(rows, len(digests), int(rows.columns["position_ms"].min()))
+        batch = OpenBatch(rows, len(digests), int(rows.columns["position_ms"].min()), now_ms)
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
@@ -167,6 +168,12 @@ class RowsInHand:
                 for key in batch.rows.keys():
                     if key.position_ms < position_ms and self.is_open(key):
                         yield key
+
+    def open_since(self, sent_ms: int) -> Iterator[RowKey]:
+        """Rows sent before `sent_ms` that are still open: what was due long ago is not late because of its worker."""
+        for batch in self._batches:
+            if batch.left and batch.sent_ms < sent_ms:
+                yield from (key for key in batch.rows.keys() if self.is_open(key))
 
     def is_open(self, key: RowKey) -> bool:
         found = self.open.get(key.digest)
