@@ -42,6 +42,8 @@ class Turning:
         self._sleepers = sleepers
         self._all_workers = workers
         self._patience_s = patience_s
+        # What was seen last; a round that finds the same changed nothing.
+        self._seen: object = None
         self._longest_ms = min(LONGEST_MS, node.config.look_ahead_ms // 2)
 
     async def turn_to(self, target_ms: int) -> None:
@@ -65,24 +67,27 @@ class Turning:
             raise TimeoutError(self._why()) from None
 
     async def _until_quiet(self) -> None:
-        seen: object = None
+        again = False
         while True:
             for worker in self._workers:
-                await worker.sync()
+                # After the last quiet there is nothing under way to a worker that has nothing in hand.
+                if again or worker.in_hand or not self._seen:
+                    await worker.sync()
             self._alarm.look()
             await self._node.step()
-            facts = self._facts()
-            if facts == seen:
+            seen, self._seen = self._seen, self._facts()
+            if self._seen == seen:
                 if self._is_still():
                     return
                 await asyncio.sleep(POLL_S)
-            seen = facts
+            again = True
 
     async def _next_ms(self, stride_ms: int) -> int:
         """The next instant at which something may happen."""
         now_ms = self._clock.now_ms
         times = [self._alarm.at_ms, self._sleepers.next_ms()]
         times += [now_ms + worker.lease_ms // 3 for worker in self._workers if worker.in_hand and not worker.silent]
+        times += [p.end_ms for p in self._node.scheduler.machines if p.end_ms > now_ms]
         times.append(now_ms + stride_ms if self._node.scheduler.machines else await self._next_bucket_ms())
         return max(now_ms + 1, math.ceil(min(times)))
 
@@ -99,7 +104,13 @@ class Turning:
         return [worker for worker in self._all_workers if worker.is_running]
 
     def _marks(self) -> object:
-        return {p: (m.phase, m.control) for p, m in self._node.scheduler.machines.items()}
+        """How far each partition is on its way; that time passes is no step on it."""
+        marks = {}
+        for partition, machine in self._node.scheduler.machines.items():
+            control = machine.control
+            ends = (control.closing_ms, control.verified_ms) if control is not None else ()
+            marks[partition] = machine.phase, [end_ms == partition.end_ms for end_ms in ends]
+        return marks
 
     def _facts(self) -> object:
         delivery = self._node.delivery

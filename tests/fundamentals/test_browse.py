@@ -1,0 +1,114 @@
+"""Looking at many tasks: list, count and purge by fire time, queue, state and label."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from tests.fundamentals.conftest import Inbox, ledger
+from timerd.client import Client, TaskState
+from timerd.testing import Server
+
+HOUR = timedelta(hours=1)
+
+
+async def plan(server: Server, client: Client) -> None:
+    """Sixty mails and thirty calls, a minute apart; every third one is of acme."""
+    start = server.now
+    for queue, count in (("mails", 60), ("calls", 30)):
+        for tenant in ("acme", "other", "third"):
+            which = range(("acme", "other", "third").index(tenant), count, 3)
+            items = [(b"%d" % n, start + timedelta(minutes=n + 1)) for n in which]
+            await client.schedule_many(queue, items, labels={"tenant": tenant})
+
+
+async def test_list_is_in_the_order_of_fire_times(server: Server, client: Client) -> None:
+    """Each task once, oldest first, whatever the size of the pages."""
+    await plan(server, client)
+    start = server.now
+    for page_size in (0, 7):
+        listed = client.list(start=start, end=start + 2 * HOUR, queue="mails", page_size=page_size)
+        found = [task async for task in listed]
+        assert [task.fire_time for task in found] == [start + timedelta(minutes=n + 1) for n in range(60)]
+        assert len({task.id for task in found}) == 60
+
+
+async def test_list_shows_what_was_asked_for(server: Server, client: Client) -> None:
+    """Filters by range (end exclusive), queue and label; payloads on request."""
+    await plan(server, client)
+    start = server.now
+    found = [
+        task
+        async for task in client.list(
+            start=start + timedelta(minutes=10),
+            end=start + timedelta(minutes=20),
+            queue="calls",
+            labels={"tenant": "acme"},
+            include_payload=True,
+        )
+    ]
+    assert [task.payload for task in found] == [b"9", b"12", b"15", b"18"]
+    assert {task.queue for task in found} == {"calls"}
+
+
+async def test_count_by_state(server: Server, client: Client, inbox: Inbox) -> None:
+    """After half an hour of work the states add up; without a range the count is an estimate."""
+    await plan(server, client)
+    start = server.now
+    await server.advance(seconds=10)
+    assert await client.count(queue="mails") == 60
+    await inbox.works("mails", "calls")
+    await server.advance(minutes=20)
+
+    async def count(*states: TaskState) -> int:
+        return await client.count(start=start, end=start + 2 * HOUR, states=states)
+
+    assert await count() == 90
+    assert await count(TaskState.ACKED) == 40
+    assert await count(TaskState.PENDING) == 50
+    assert await count(TaskState.ACKED, TaskState.PENDING) == 90
+    assert await client.count(start=start, end=start + 2 * HOUR, queue="calls", states=[TaskState.PENDING]) == 10
+
+
+async def test_list_shows_a_moved_task_where_it_lives(server: Server, client: Client) -> None:
+    """Once, at its new time."""
+    task = await client.schedule("mails", b"x", delay=600)
+    wanted = server.now + 5 * HOUR
+    await client.reschedule(task.id, at=wanted)
+    found = [t async for t in client.list(start=server.now, end=server.now + 10 * HOUR)]
+    assert [(t.id, t.fire_time) for t in found] == [(task.id, wanted)]
+    assert await client.count(start=server.now, end=server.now + HOUR) == 0
+
+
+async def test_purge_removes_what_the_filter_names(server: Server, client: Client, inbox: Inbox) -> None:
+    """A dry run says how many; with force they never come, and nothing else is touched."""
+    await plan(server, client)
+    start = server.now
+    await server.advance(seconds=30)
+
+    async def purge(*, force: bool) -> int:
+        return await client.purge(
+            start=start, end=start + 2 * HOUR, queue="mails", labels={"tenant": "acme"}, force=force
+        )
+
+    assert await purge(force=False) == 20
+    assert await purge(force=True) == 20
+    assert await purge(force=True) == 0
+    await inbox.works("mails", "calls")
+    await server.advance(hours=1)
+    assert len(inbox.got) == 70
+    assert sum(dict(each.delivery.labels) == {"tenant": "acme"} for each in inbox.got) == 10
+    assert await client.count(start=start, end=start + 2 * HOUR, states=[TaskState.PURGED]) == 20
+    assert await ledger(server) == {"inserted": 90, "purged": 20, "acked": 70}
+
+
+async def test_namespaces_do_not_see_each_other(server: Server, client: Client, inbox: Inbox) -> None:
+    """The same queue and key in another namespace are another queue and key."""
+    other = server.client(namespace="other")
+    mine = await client.schedule("mails", b"mine", delay=60, key="k")
+    theirs = await other.schedule("mails", b"theirs", delay=60, key="k")
+    assert mine.id != theirs.id
+    assert (await other.get(key="k")).id == theirs.id
+    assert await client.count(start=server.now, end=server.now + HOUR) == 1
+    await inbox.works("mails")
+    await server.advance(minutes=1)
+    assert inbox.payloads == [b"mine"]
