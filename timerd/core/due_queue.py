@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.taken import QueueKey
-from timerd.model.rows import ROW, RowGroup, concat
+from timerd.model.rows import ROW, RowGroup, concat, empty_group
 from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
@@ -176,7 +176,8 @@ class DueQueue:
         parts = [s.rest().compact() for s in alive]
         for s in alive:
             self._count(lane, s.cursor - s.end, -s.size_bytes)
-            s.cursor, s.size_bytes = s.end, 0
+            # Used up, and its rows let go: the entry stays in the heap until its head would have been due.
+            s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
         merged = concat(parts)
         order = np.argsort(merged.columns["position_ms"], kind="stable")
         self._add_segment(lane, segment.priority, merged.select(order))
