@@ -11,6 +11,7 @@ from typing import TypeVar
 import numpy as np
 
 from timerd.core.cancel import Cancelled, end_task
+from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
@@ -124,7 +125,8 @@ class Firing:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        machines = self._scheduler.machines.values()
+        """Of the partitions that give: one that still loads has rows and keeps them."""
+        machines = [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
         found = [(key, m) for m in machines if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
         return sorted(found, key=lambda pair: pair[0])
 
