@@ -5,6 +5,7 @@ Nothing is known of such a delivery but its genuine token, so its lease goes by 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -40,6 +41,12 @@ class BeforeRestart:
     def give_up(self, delivery_id: bytes) -> bool:
         """It is over. Whether it was held."""
         return self._named.pop(delivery_id, None) is not None
+
+    def end(self, ids: Iterable[bytes]) -> None:
+        """Their tasks are over, wherever they were."""
+        if self._named:
+            for delivery_id in ids:
+                self._named.pop(delivery_id, None)
 
     def forget(self, now_ms: int) -> None:
         """Named first, forgotten first; a few each time."""

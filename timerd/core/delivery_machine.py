@@ -224,6 +224,7 @@ class DeliveryMachine:
     def _ack(self, tokens: bytes) -> Settlement:
         ids = _ids(tokens)
         ended, unknown = self._flights.end(ids, Outcome.ACKED)
+        self._before.end(ids)
         out = Settlement(ended)
         for at in unknown:
             self._settle_unknown(out, Action.ACK, at, ids[at], _token(tokens, at))
