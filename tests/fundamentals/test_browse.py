@@ -62,7 +62,7 @@ async def test_count_by_state(server: Server, client: Client, inbox: Inbox) -> N
     async def count(*states: TaskState) -> int:
         return await client.count(start=start, end=start + 2 * HOUR, states=states)
 
-    assert await count() == 90
+    assert await count() == 50
     assert await count(TaskState.ACKED) == 40
     assert await count(TaskState.PENDING) == 50
     assert await count(TaskState.ACKED, TaskState.PENDING) == 90

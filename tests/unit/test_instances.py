@@ -41,12 +41,13 @@ def test_the_next_bucket_is_loaded_ahead() -> None:
 
 
 def test_a_backlog_is_opened_oldest_first() -> None:
-    scopes = {7: [entry(-5, 7, finished=True), *(entry(n, 7) for n in (-4, -3, -2))], 8: [entry(-1, 8)]}
+    oldest = -3 - BACKLOG_AT_ONCE
+    scopes = {7: [entry(oldest - 1, 7, finished=True), *(entry(n, 7) for n in range(oldest, -1))], 8: [entry(-1, 8)]}
     wanted = MACHINE.wanted(NOW_MS, [], scopes)
     assert [(p.scope, p.bucket_ms) for p in wanted] == [
-        (scope, entry(n).bucket_ms) for scope, n in [(7, -4), (7, -3), (8, -1)]
+        *((7, entry(oldest + n).bucket_ms) for n in range(BACKLOG_AT_ONCE)),
+        (8, entry(-1).bucket_ms),
     ]
-    assert BACKLOG_AT_ONCE == 2
 
 
 def test_finished_buckets_are_dropped_after_the_history() -> None:

@@ -14,7 +14,8 @@ from timerd.model.storage import BucketEntry
 MISSED_AT_ONCE = 2
 # Buckets that may still be finishing beside the current one without counting as missed.
 RECENT_MS = 2 * BUCKET_MS
-BACKLOG_AT_ONCE = 2
+# So many backlog buckets of a queue are open at a time: a finished one makes room only seconds after its last task.
+BACKLOG_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class InstanceMachine:
         recent_ms = bucket_of(now_ms) - RECENT_MS
         missed = [e for e in open_now if e.bucket_ms < recent_ms][:MISSED_AT_ONCE]
         recent = [e for e in open_now if e.bucket_ms >= recent_ms]
-        return [*_shards(missed), *_shards(recent), *self._backlog(scopes)]
+        return [*_shards(missed), *_shards(recent), *self.backlog(scopes)]
 
     def is_near(self, partition: Partition, now_ms: int) -> bool:
         """Whether rows just written there must be held at once."""
@@ -49,7 +50,8 @@ class InstanceMachine:
         last_ms = min(open_ms, now_ms - history_ms - BUCKET_MS + 1)
         return _shards(e for e in known if e.finished and e.bucket_ms < last_ms)
 
-    def _backlog(self, scopes: Mapping[int, Sequence[BucketEntry]]) -> list[Partition]:
+    def backlog(self, scopes: Mapping[int, Sequence[BucketEntry]]) -> list[Partition]:
+        """The oldest buckets of each queue."""
         oldest = [[e for e in entries if not e.finished][:BACKLOG_AT_ONCE] for entries in scopes.values()]
         return [p for entries in oldest for p in _shards(entries)]
 

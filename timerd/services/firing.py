@@ -49,7 +49,7 @@ class Firing:
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         taken: list[Taken] = []
-        while limit > 0:
+        while limit > 0 and not self._is_opening(queue):
             heads = self._heads(queue, now_ms)
             if not heads:
                 break
@@ -62,6 +62,8 @@ class Firing:
         return taken
 
     def next_due_ms(self, queue: QueueKey) -> int | None:
+        if self._is_opening(queue):
+            return None
         found = (m.rows.waiting.next_ms(queue) for m in self._scheduler.machines.values())
         return min((ms for ms in found if ms is not None), default=None)
 
@@ -72,7 +74,7 @@ class Firing:
         scope = scope_of(*queue)
         if present:
             self._scheduler.memory.worked.add(queue)
-            self._scheduler.scopes[scope] = 1
+            self._scheduler.open_backlog(scope)
         else:
             self._scheduler.memory.worked.discard(queue)
             self._scheduler.scopes.pop(scope, None)
@@ -123,6 +125,11 @@ class Firing:
         self._leases_end_ms = max([self._leases_end_ms, *lease_until.values()])
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _is_opening(self, queue: QueueKey) -> bool:
+        """Its backlog is being loaded, which comes first."""
+        opening = self._scheduler.opening
+        return bool(opening) and scope_of(*queue) in opening
 
     def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
         """Of the partitions that give: one that still loads has rows and keeps them."""

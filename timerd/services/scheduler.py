@@ -40,6 +40,7 @@ from timerd.model.settle import CarryReason
 from timerd.model.storage import Append, Cas, MarkKind
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
+from timerd.services.opening import Opening
 from timerd.services.performing import Performer, drive
 
 log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class Scheduler:
         self._settling: set[Partition] = set()
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
+        self.opening = Opening(self.wake)
         self._stopping = False
         self._handlers: dict[type[Effect], Callable[[PartitionMachine, Any], Awaitable[None]]] = {
             ReadControl: self._read_control,
@@ -162,6 +164,12 @@ class Scheduler:
         self.machines[partition] = machine
         self.perform(machine, machine.start())
 
+    def open_backlog(self, scope: int) -> None:
+        """A queue has a worker again."""
+        self.scopes[scope] = 1
+        self.opening.begin(scope)
+        self.spawn(self._surely(self._bring_backlog(scope)))
+
     def hint(self, partition: Partition, rows: RowGroup, source: int) -> None:
         """Rows were just written: into memory, or hold the partition."""
         machine = self.machines.get(partition)
@@ -242,6 +250,8 @@ class Scheduler:
         if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
             await self.throttle(sum(map(len, page.groups)))
         self.perform(machine, machine.page_read(page, int(self._time.exact_ms())))
+        if machine.phase is Phase.HOT:
+            self.opening.ready(machine.partition)
         if page.groups or machine.phase is Phase.HOT:
             self.wake()
 
@@ -291,7 +301,17 @@ class Scheduler:
         while self._tasks:
             await asyncio.wait(list(self._tasks))
 
+    async def _bring_backlog(self, scope: int) -> None:
+        entries = await self._store.catalogue(scope, -(1 << 62), 1 << 62)
+        partitions = self._instance.backlog({scope: entries})
+        for partition in partitions:
+            self.hold(partition)
+        loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
+        self.opening.expect(scope, loading)
+
     def _after(self, machine: PartitionMachine) -> None:
+        if machine.phase in (Phase.DONE, Phase.LOST):
+            self.opening.ready(machine.partition)
         if machine.phase is Phase.DONE:
             self.machines.pop(machine.partition, None)
             self._settled_s.pop(machine.partition, None)
