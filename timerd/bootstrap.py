@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from timerd.adapters.alarm import make_alarm
+from timerd.adapters.allocator import give_back_large_buffers
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.config import ServerConfig
@@ -162,6 +163,7 @@ async def cluster_secret(store: Store) -> bytes:
 
 async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
+    give_back_large_buffers()
     clock = SystemClock()
     store = SqliteStore(config.data, lambda: int(clock.wall_ms()), config.synchronous)
     try:

@@ -224,12 +224,17 @@ class FakeWork:
         self._deliver()
 
     def _on_credit(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
-        self.credits.append(request.credit)
-        self.credit[request.credit.queue] += request.credit.tasks
+        self._add_credit(request.credit)
+
+    def _add_credit(self, credit: wk.Credit) -> None:
+        self.credits.append(credit)
+        self.credit[credit.queue] += credit.tasks
         self._deliver()
 
     def _on_settle(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
         self.settles.append(request.settle)
+        for credit in request.settle.credits:
+            self._add_credit(credit)
         if not self.confirms:
             return
         confirmed = wk.SettleConfirmed(sequence=request.settle.sequence)

@@ -83,6 +83,10 @@ class Settler:
 
     def confirm(self, confirmed: pb.SettleConfirmed) -> bool:
         """Whether something came back that has to be sent again."""
+        for sequence in confirmed.also:
+            self._unconfirmed.pop(sequence, None)
+            if (ping := self._pings.pop(sequence, None)) is not None:
+                ping.set()
         sent = self._unconfirmed.pop(confirmed.sequence, None)
         if (ping := self._pings.pop(confirmed.sequence, None)) is not None:
             ping.set()

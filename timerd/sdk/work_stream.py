@@ -139,6 +139,7 @@ class WorkStream:
             worker=self._name,
             credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items() if tasks > 0],
             lease_ms=self._lease_ms,
+            merges_confirmed=True,
             resume=self.in_hand.tokens() + self._settler.tokens(),
         )
         return pb.WorkRequest(open=opening).SerializeToString()
@@ -203,13 +204,20 @@ class WorkStream:
         self._watch_the_end()
         if self._stream is None:
             return
-        for message in self._settler.take_new():
+        messages = self._settler.take_new()
+        if self._takes_new and self._credits:
+            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items()]
+            self._credits.clear()
+            if messages:
+                # Joined encodings of one field are merged by the reader; what is kept to be sent again has no credit.
+                messages[-1] += pb.WorkRequest(settle=pb.Settle(credits=credits)).SerializeToString()
+            else:
+                messages = [pb.WorkRequest(credit=credit).SerializeToString() for credit in credits]
+        for message in messages:
             self._stream.send(message)
         if self._takes_new:
-            for queue, tasks in self._credits.items():
-                self._stream.send(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=tasks)).SerializeToString())
-            self._credits.clear()
-        elif not self.in_hand and self._settler.is_idle:
+            return
+        if not self.in_hand and self._settler.is_idle:
             # Stopping, or the server is going away: nothing is left to say on this stream.
             self._stream.close()
 

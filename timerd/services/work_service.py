@@ -64,6 +64,8 @@ class WorkService(WorkServiceServicer):
         plain_text(asked.worker, MAX_WORKER_CHARS, "worker", "open.worker")
         _check_tokens(asked.resume, "open.resume")
         credits = [(queue_of(c.queue, "open.credits.queue"), c.tasks) for c in asked.credits]
+        if asked.merges_confirmed:
+            stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
         self._delivery.join(stream, namespace_of(asked.namespace), lease_ms)
         for queue, _ in credits:
@@ -80,6 +82,8 @@ class WorkService(WorkServiceServicer):
         kind = request.WhichOneof("request")
         if kind == "settle":
             self._settle(stream, request.settle)
+            for credit in request.settle.credits:
+                self._credit(stream, queue_of(credit.queue, "settle.credits.queue"), credit.tasks)
         elif kind == "credit":
             self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
         elif kind == "extend":

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from timerd.v1 import task_pb2 as timerd_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"o\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\x8a\x01\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\tB\x0b\n\t_delay_ms\"\x1c\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xd0\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xbb\x02\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\"Y\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t*v\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x32J\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"\x89\x01\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\x12\x18\n\x10merges_confirmed\x18\x06 \x01(\x08\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\xae\x01\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\"\n\x07\x63redits\x18\x06 \x03(\x0b\x32\x11.timerd.v1.CreditB\x0b\n\t_delay_ms\"\x1c\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xd0\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xbb\x02\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\"g\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12\x0c\n\x04\x61lso\x18\x04 \x03(\x04\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t*v\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x32J\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,34 +34,34 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DELIVERYTEMPLATE_LABELSENTRY']._loaded_options = None
   _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_SETTLEACTION']._serialized_start=1548
-  _globals['_SETTLEACTION']._serialized_end=1666
+  _globals['_SETTLEACTION']._serialized_start=1625
+  _globals['_SETTLEACTION']._serialized_end=1743
   _globals['_WORKREQUEST']._serialized_start=66
   _globals['_WORKREQUEST']._serialized_end=234
-  _globals['_OPEN']._serialized_start=236
-  _globals['_OPEN']._serialized_end=347
-  _globals['_CREDIT']._serialized_start=349
-  _globals['_CREDIT']._serialized_end=387
-  _globals['_SETTLE']._serialized_start=390
-  _globals['_SETTLE']._serialized_end=528
-  _globals['_EXTEND']._serialized_start=530
-  _globals['_EXTEND']._serialized_end=558
-  _globals['_WORKRESPONSE']._serialized_start=561
-  _globals['_WORKRESPONSE']._serialized_end=791
-  _globals['_OPENED']._serialized_start=793
-  _globals['_OPENED']._serialized_end=874
-  _globals['_DELIVERYTEMPLATE']._serialized_start=877
-  _globals['_DELIVERYTEMPLATE']._serialized_end=1085
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1040
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1085
-  _globals['_DELIVER']._serialized_start=1088
-  _globals['_DELIVER']._serialized_end=1403
-  _globals['_SETTLECONFIRMED']._serialized_start=1405
-  _globals['_SETTLECONFIRMED']._serialized_end=1494
-  _globals['_EXTENDED']._serialized_start=1496
-  _globals['_EXTENDED']._serialized_end=1520
-  _globals['_GOAWAY']._serialized_start=1522
-  _globals['_GOAWAY']._serialized_end=1546
-  _globals['_WORKSERVICE']._serialized_start=1668
-  _globals['_WORKSERVICE']._serialized_end=1742
+  _globals['_OPEN']._serialized_start=237
+  _globals['_OPEN']._serialized_end=374
+  _globals['_CREDIT']._serialized_start=376
+  _globals['_CREDIT']._serialized_end=414
+  _globals['_SETTLE']._serialized_start=417
+  _globals['_SETTLE']._serialized_end=591
+  _globals['_EXTEND']._serialized_start=593
+  _globals['_EXTEND']._serialized_end=621
+  _globals['_WORKRESPONSE']._serialized_start=624
+  _globals['_WORKRESPONSE']._serialized_end=854
+  _globals['_OPENED']._serialized_start=856
+  _globals['_OPENED']._serialized_end=937
+  _globals['_DELIVERYTEMPLATE']._serialized_start=940
+  _globals['_DELIVERYTEMPLATE']._serialized_end=1148
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1103
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1148
+  _globals['_DELIVER']._serialized_start=1151
+  _globals['_DELIVER']._serialized_end=1466
+  _globals['_SETTLECONFIRMED']._serialized_start=1468
+  _globals['_SETTLECONFIRMED']._serialized_end=1571
+  _globals['_EXTENDED']._serialized_start=1573
+  _globals['_EXTENDED']._serialized_end=1597
+  _globals['_GOAWAY']._serialized_start=1599
+  _globals['_GOAWAY']._serialized_end=1623
+  _globals['_WORKSERVICE']._serialized_start=1745
+  _globals['_WORKSERVICE']._serialized_end=1819
 # @@protoc_insertion_point(module_scope)

@@ -32,18 +32,20 @@ class WorkRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume")
+    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume", "merges_confirmed")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
+    MERGES_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     worker: str
     credits: _containers.RepeatedCompositeFieldContainer[Credit]
     lease_ms: int
     resume: bytes
-    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ...) -> None: ...
+    merges_confirmed: bool
+    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ..., merges_confirmed: bool = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("queue", "tasks")
@@ -54,18 +56,20 @@ class Credit(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class Settle(_message.Message):
-    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error")
+    __slots__ = ("sequence", "action", "ack_tokens", "delay_ms", "error", "credits")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    CREDITS_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     action: SettleAction
     ack_tokens: bytes
     delay_ms: int
     error: str
-    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    credits: _containers.RepeatedCompositeFieldContainer[Credit]
+    def __init__(self, sequence: _Optional[int] = ..., action: _Optional[_Union[SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ...) -> None: ...
 
 class Extend(_message.Message):
     __slots__ = ("ack_tokens",)
@@ -153,14 +157,16 @@ class Deliver(_message.Message):
     def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ...) -> None: ...
 
 class SettleConfirmed(_message.Message):
-    __slots__ = ("sequence", "refused", "problem")
+    __slots__ = ("sequence", "refused", "problem", "also")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    ALSO_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     refused: _containers.RepeatedScalarFieldContainer[int]
     problem: _task_pb2.Problem
-    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+    also: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ..., also: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Extended(_message.Message):
     __slots__ = ("lost",)

@@ -18,7 +18,8 @@ APPLICATION_ID = 0x74696D72
 PAGE_BYTES = 4096
 # A checkpoint copies the log back into the file; rarer ones merge more writes of the same page.
 CHECKPOINT_PAGES = 20_000
-READ_MAP_BYTES = 1 << 30
+READ_MAP_BYTES = 0
+WRITE_CACHE_KIB = 8192
 
 _FIRST = """
 CREATE TABLE groups (
@@ -89,7 +90,7 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection.execute(f"PRAGMA synchronous = {synchronous.upper()}")
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     connection.execute(f"PRAGMA journal_size_limit = {4 * CHECKPOINT_PAGES * PAGE_BYTES}")
-    connection.execute("PRAGMA cache_size = -65536")
+    connection.execute(f"PRAGMA cache_size = {-WRITE_CACHE_KIB}")
     connection.execute("PRAGMA secure_delete = OFF")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection

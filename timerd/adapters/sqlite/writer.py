@@ -82,6 +82,8 @@ class Writer(Generic[TxT]):
             batch, open_ = self._next_batch()
             if batch:
                 self._tell(self._commit(batch))
+            # What it wrote is not kept while it waits for more.
+            del batch
         self._transaction.connection.close()
 
     def _next_batch(self) -> tuple[list[_Job], bool]:

@@ -1,0 +1,23 @@
+"""Tells the C library's allocator that large buffers come and go: what is freed goes back to the machine at once.
+
+By default glibc keeps an arena per thread and learns to keep ever larger blocks, so a server that took in a few hundred
+megabytes of batches held several bytes for each byte of pending tasks. See mallopt(3).
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_ARENAS = 2
+_LARGE_BYTES = 128 * 1024
+
+
+def give_back_large_buffers() -> None:
+    """Does nothing where the C library has no mallopt. Call it before threads are started."""
+    libc = ctypes.CDLL(None)
+    if not hasattr(libc, "mallopt"):
+        return
+    libc.mallopt(_M_ARENA_MAX, _ARENAS)
+    libc.mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+    libc.mallopt(_M_TRIM_THRESHOLD, _LARGE_BYTES)
