@@ -110,3 +110,24 @@ async def test_a_late_ack_ends_the_retries(server: Server, client: Client, inbox
     await server.advance(hours=5)
     assert inbox.attempts == [1]
     assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_what_a_long_handler_leaves_behind_is_the_second_attempt(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """However often its row was carried on while the worker had it: attempts are counted, not rows."""
+
+    async def works_long(_: Delivery) -> None:
+        await server.sleep(hours=9)
+
+    inbox.after = works_long
+    dying = await inbox.works("mails")
+    await client.schedule("mails", b"x", delay=60, retry=RetryPolicy(max_attempts=3))
+    await server.advance(minutes=41)
+    await dying.kill()
+    second = Inbox(server)
+    await second.works("mails")
+    await server.advance(minutes=2)
+    assert second.attempts == [2]
+    counts = await ledger(server)
+    assert (counts["acked"], counts["inserted"]) == (1, 1 + counts["carried"])

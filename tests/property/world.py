@@ -328,7 +328,7 @@ class World:
                 task = self.tasks[key.digest]
                 columns = taken.rows.columns
                 if columns["flags"][n] & FLAG_CARRIED and task.lease_until_ms > self.now_ms:
-                    machine.guard({key: task.lease_until_ms}, self.now_ms, CarryReason.GUARD)
+                    machine.guard({key: task.lease_until_ms}, self.now_ms, CarryReason.GUARD, was_sent=False)
                 else:
                     self._delivered(task, key, taken.partition, int(columns["fire_at_ms"][n]))
             self.perform(machine, machine.flush())

@@ -26,11 +26,15 @@ def retry_carry(partition: Partition, again: Again) -> Carry:
     return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, 0, again.failed_at_ms, error)
 
 
-def guard_carry(partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int, reason: CarryReason) -> Carry:
-    """Still with a worker: comes back when the lease ends, unless it is extended or acknowledged by then."""
+def guard_carry(
+    partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int, reason: CarryReason, *, was_sent: bool
+) -> Carry:
+    """Still with a worker: comes back when the lease ends, unless it is extended or acknowledged by then. The row of an
+    attempt that was never sent goes on as the same attempt, at a later position."""
+    version = next_attempt(key.version) if was_sent else key.version
     position_ms = max(lease_until_ms, now_ms + 1, key.position_ms)
     target = Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)
-    return Carry(key, reason, target, position_ms, next_attempt(key.version), lease_until_ms)
+    return Carry(key, reason, target, position_ms, version, lease_until_ms)
 
 
 def carried_row(rows: RowGroup, row: int, source: Partition, carry: Carry) -> RowGroup:

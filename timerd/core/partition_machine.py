@@ -218,11 +218,11 @@ class PartitionMachine:
                 self._carry_on(retry_carry(self.partition, item))
         return self._ticket
 
-    def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason) -> int:
+    def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool = True) -> int:
         """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
-        for key, lease_until_ms in leases.items():
+        for key, until_ms in leases.items():
             if self.rows.is_open(key):
-                self._carry_on(guard_carry(self.partition, key, lease_until_ms, now_ms, reason))
+                self._carry_on(guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent))
         return self._ticket
 
     def flush(self) -> Effects:

@@ -151,7 +151,7 @@ class Firing:
                 leases[n] = (key, until_ms)
         if not leases:
             return batch
-        machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD)
+        machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD, was_sent=False)
         self._scheduler.settle_soon(machine)
         keep = [n for n in range(len(batch)) if n not in leases]
         rows = batch.rows.select(np.array(keep, dtype=np.intp))
