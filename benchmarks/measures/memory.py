@@ -15,7 +15,7 @@ from benchmarks.figures import Figure, at_most
 from benchmarks.processes import Server
 
 TITLE = "Memory per pending task"
-TASKS = 200_000
+TASKS = 1_000_000
 # A bucket is loaded 90 s before its start, so whatever is due before that is loaded.
 NEAR_MS = 75 * SECOND_MS
 NEAR_SPAN_MS = 10 * SECOND_MS

@@ -81,6 +81,9 @@ def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], 
     for partition, rows in message.groups:
         closing_ms = closing_of(partition, appended)
         source = appended.sources.get(partition, 0)
+        if closing_ms <= partition.bucket_ms:
+            hints.append((partition, rows, source))
+            continue
         below = rows.columns["position_ms"] < closing_ms
         if bool(below.any()):
             early = rows.select(np.flatnonzero(below))

@@ -6,6 +6,7 @@ import asyncio
 import zlib
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -306,9 +307,11 @@ def _by_bucket(rows: RowGroup) -> list[tuple[Partition, RowGroup]]:
     buckets = positions_ms - positions_ms % BUCKET_MS
     if len(rows) == 1 or bool((buckets == buckets[0]).all()):
         return [(Partition(TIME_SCOPE, int(buckets[0]), 0), rows)]
-    order = np.argsort(buckets, kind="stable")
-    starts, firsts = np.unique(buckets[order], return_index=True)
-    parts = np.split(order, firsts[1:])
+    # Sorted once: its parts are then slices, which copy nothing.
+    ordered = rows.select(np.argsort(buckets, kind="stable"))
+    places = np.sort(buckets)
+    ends = [*np.flatnonzero(np.diff(places)) + 1, len(places)]
     return [
-        (Partition(TIME_SCOPE, int(b), 0), rows.select(part)) for b, part in zip(starts.tolist(), parts, strict=True)
+        (Partition(TIME_SCOPE, int(places[start]), 0), ordered.select(slice(start, end)))
+        for start, end in pairwise([0, *ends])
     ]
