@@ -62,20 +62,29 @@ class Child:
     def wait(self, patience_s: float = _STOP_S) -> int:
         """Its exit code."""
         assert self._process is not None
-        self._process.communicate(timeout=patience_s)
-        return self._process.returncode
+        code = self._process.wait(timeout=patience_s)
+        self._close()
+        return code
 
     def kill(self) -> None:
         """kill -9: no chance to tidy up."""
         if self._process is not None and self._process.returncode is None:
             self._process.kill()
-            self._process.communicate()
+            self._process.wait()
+            self._close()
 
     def where(self) -> str:
         """Ends a process that hangs, and tells where each of its threads was."""
         self.signal(signal.SIGABRT)
         self.wait()
         return self.errors()
+
+    def _close(self) -> None:
+        """Without reading to the end: a command that it had started may live on with the other end."""
+        assert self._process is not None
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
 
     def terminate(self) -> int:
         """SIGTERM, and its exit code."""

@@ -41,6 +41,7 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
+            yield from _mark_here(here)
             return _ended(here, here.ending.outcome, request, mine)
         yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[outcome], request)])
         again = yield from locate(task)
@@ -53,6 +54,16 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
         if said is not None:
             return said
         here = yield from locate(task)
+
+
+def _mark_here(here: Located) -> Procedure[None]:
+    """The holder may know the end from a mark on a place that the task was carried from: nobody reads that one again
+    once `verified` has passed it, so the end is written where the task lives before it is told."""
+    outcome = here.ending.outcome
+    kind = KINDS.get(outcome) if outcome is not None else None
+    value = here.first(kind) if kind is not None else None
+    if kind is not None and value is not None and here.mark(kind) is None:
+        yield SetMarks([Mark(here.place.partition, here.place.key, kind, value)])
 
 
 def _is_first(here: Located, kind: MarkKind, request: bytes) -> Procedure[bool]:

@@ -12,11 +12,12 @@ import numpy as np
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Phase
+from timerd.core.lookup import locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown
-from timerd.model.identity import RowKey, TaskId, delivery_id_of
+from timerd.model.identity import RowKey, TaskId, delivery_id_of, generation_of
 from timerd.model.partition import Partition, scope_of
 from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
@@ -115,6 +116,10 @@ class Firing:
         shard = extra.home_shard if extra.home_position_ms >= 0 else token.partition.shard
         prefix, item = token.key.digest[:12], int.from_bytes(token.key.digest[12:], "big")
         task = TaskId(home_ms, shard, template.scope, template.priority, prefix, item, b"")
+        here = await drive(locate(task), self._scheduler.procedures)
+        if generation_of(here.place.key.version) != generation_of(token.key.version):
+            # It was moved since: this delivery is over, the one that the move promised is not.
+            return True
         said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")

@@ -7,21 +7,27 @@ time as another generation, with another delivery_id. It is the same for a cance
 
 from __future__ import annotations
 
+import math
+
 from timerd.demo.records import Delivery, Logs
+from timerd.demo.verdict import first_confirmed_ms
 
 
 def forgotten_by_a_crash(logs: Logs) -> set[Delivery]:
     scheduled = {call.number: call for call in logs.calls if call.verb == "schedule"}
     moved = {call.number: call for call in logs.calls if call.verb == "move" and call.outcome == "OK"}
-    confirmed = {each.delivery_id for each in logs.confirmed}
+    confirmed_ms = first_confirmed_ms(logs)
     excused = set()
     for each in logs.deliveries:
         move, schedule = moved.get(each.number), scheduled.get(each.number)
-        if move is None or schedule is None or each.delivery_id in confirmed:
+        if move is None or schedule is None:
             continue
+        acked_ms = confirmed_ms.get(each.delivery_id, math.inf)
         is_of_the_old_time = each.fire_at_ms == schedule.fire_at_ms != move.fire_at_ms
         is_early = each.received_ms < each.fire_at_ms
-        crashed = any(each.received_ms <= k.ready_ms and k.killed_ms <= move.answered_ms for k in logs.kills)
+        crashed = any(
+            each.received_ms <= k.ready_ms and k.killed_ms <= min(move.answered_ms, acked_ms) for k in logs.kills
+        )
         if is_of_the_old_time and crashed and not is_early:
             excused.add(each)
     return excused

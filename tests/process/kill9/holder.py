@@ -27,20 +27,21 @@ from timerd.v1 import work_service_pb2 as pb
 from timerd.v1 import work_service_pb2_grpc as rpc
 
 TOKEN_BYTES = 64
+_CREDIT = 2000
 _RECONNECT_S = 0.03
 _LOOK_S = 0.01
 
 
 class Holder:
     def __init__(
-        self, target: str, queue: str, log: LogWriter, rng: Random, hold_ms: tuple[int, int], credit: int
+        self, target: str, queue: str, log: LogWriter, rng: Random, hold_ms: tuple[int, int], lease_ms: int
     ) -> None:
         self._target = target
         self._queue = queue
         self._log = log
         self._rng = rng
         self._hold_ms = hold_ms
-        self._credit = credit
+        self._lease_ms = lease_ms
         self._sequence = 0
         # (when to acknowledge, token): still being worked on.
         self._held: list[tuple[float, bytes]] = []
@@ -61,8 +62,8 @@ class Holder:
 
     async def _one_stream(self, stream: Any) -> None:  # noqa: ANN401 - the stub has no types
         in_hand = [*(token for tokens in self._unconfirmed.values() for token in tokens), *(t for _, t in self._held)]
-        credit = pb.Credit(queue=self._queue, tasks=self._credit)
-        open_ = pb.Open(worker="holder", credits=[credit], resume=b"".join(in_hand))
+        credit = pb.Credit(queue=self._queue, tasks=_CREDIT)
+        open_ = pb.Open(worker="holder", credits=[credit], resume=b"".join(in_hand), lease_ms=self._lease_ms)
         outgoing: asyncio.Queue[pb.WorkRequest] = asyncio.Queue()
         outgoing.put_nowait(pb.WorkRequest(open=open_))
         for sequence, tokens in self._unconfirmed.items():
@@ -155,10 +156,10 @@ async def _main() -> None:
     parser.add_argument("log", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hold-ms", type=int, nargs=2, default=(0, 0))
-    parser.add_argument("--credit", type=int, default=2000)
+    parser.add_argument("--lease-ms", type=int, default=30_000)
     given = parser.parse_args()
     hold_ms = (given.hold_ms[0], given.hold_ms[1])
-    holder = Holder(given.target, given.queue, LogWriter(given.log), Random(given.seed), hold_ms, given.credit)
+    holder = Holder(given.target, given.queue, LogWriter(given.log), Random(given.seed), hold_ms, given.lease_ms)
     running = asyncio.create_task(holder.run())
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
     await asyncio.wait([running])
