@@ -22,7 +22,7 @@ def show(report: Report) -> None:
     say(f"  (>= {LEAST_UNACKNOWLEDGED} deliveries unacknowledged and >= {LEAST_UNANSWERED} calls unanswered)")
     say(f"scheduled {verdict.scheduled:,}, cancelled {verdict.cancelled:,}, moved {verdict.moved:,}")
     unknown = (verdict.unanswered, verdict.cancels_unknown, verdict.moves_unknown)
-    say("outcome unknown: {:,} schedules, {:,} cancels, {:,} moves".format(*unknown))
+    say("left open by the answer: {:,} schedules, {:,} cancels (in flight), {:,} moves".format(*unknown))
     say(f"arrived {verdict.fired:,}, acks confirmed {verdict.acked:,}")
     say(f"duplicates {verdict.duplicates:,}, of deliveries without a confirmed ack {verdict.duplicates_explained:,}")
     say(f"delivered without a confirmed ack, then a crash, then moved: {report.forgotten:,}")
