@@ -193,8 +193,8 @@ class Scheduler:
         task.add_done_callback(self._tasks.discard)
 
     def settle_soon(self, machine: PartitionMachine) -> None:
-        """Writes what ended: at once after a pause, else with what ends in the next milliseconds, for a commit costs more
-        than a thousand endings in it."""
+        """Writes what ended: at once after a pause, else with what ends in the next milliseconds, for a commit costs
+        more than a thousand endings in it."""
         if machine.partition in self._settling:
             return
         self._settling.add(machine.partition)
