@@ -6,13 +6,14 @@ import asyncio
 import contextlib
 import tempfile
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from timerd.client import Client, TimerdError
 from timerd.demo import processes
 from timerd.demo.agreement import Figure, compare
 from timerd.demo.callers import QUEUE, Callers
+from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
 from timerd.demo.processes import Child, DemoFailed
 from timerd.demo.progress import Progress
@@ -185,7 +186,8 @@ async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> 
 
 async def _report(stage: Stage, settings: Settings) -> Report:
     logs = read_logs([stage.folder / "callers.log", stage.folder / "worker.log"])
-    verdict = judge(logs)
+    excused = forgotten_by_a_crash(logs)
+    verdict = judge(replace(logs, deliveries=tuple(each for each in logs.deliveries if each not in excused)))
     return Report(
         settings=settings,
         verdict=verdict,

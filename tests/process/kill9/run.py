@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.process.children import Child, Holder, Server
 from tests.process.kill9.caller import QUEUES
-from tests.process.kill9.excuse import forgotten_by_a_crash
+from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.records import Confirmed, Delivery, Kill, LogReader, Logs, now_ms, read_logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, judge
@@ -64,7 +64,7 @@ class Report:
     strikes: tuple[Strike, ...]
     verdict: Verdict
     kills_wanted: int
-    # See excuse.py.
+    # See timerd/demo/excuse.py.
     forgotten: int
 
     @property

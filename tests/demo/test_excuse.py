@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.process.kill9.excuse import forgotten_by_a_crash
+from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
 from timerd.demo.verdict import judge
 
