@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client, RetryPolicy
+from timerd.client import Client, RetryPolicy, TaskState
 from timerd.testing import Server
-from timerd.worker import Delivery
+from timerd.worker import Delivery, Reject
 
 
 async def test_a_handler_may_take_long(server: Server, client: Client, inbox: Inbox) -> None:
@@ -131,3 +133,103 @@ async def test_what_a_long_handler_leaves_behind_is_the_second_attempt(
     assert second.attempts == [2]
     counts = await ledger(server)
     assert (counts["acked"], counts["inserted"]) == (1, 1 + counts["carried"])
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+async def test_a_long_handler_that_fails_is_tried_again(
+    server: Server, client: Client, inbox: Inbox, restarts: int
+) -> None:
+    """Forty minutes of work, then an error: attempt 2 follows after the backoff, as for any other."""
+
+    async def fails_at_last(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            await server.sleep(minutes=40)
+            raise RuntimeError("no luck")
+
+    inbox.after = fails_at_last
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=1)
+    task = await client.schedule("mails", b"x", at=at, retry=RetryPolicy(max_attempts=2, initial_backoff=600))
+    await server.advance(minutes=20)
+    for _ in range(restarts):
+        await server.restart()
+    await server.advance(minutes=25)
+    assert inbox.attempts == [1]
+    await server.advance(hours=1)
+    assert inbox.attempts == [1, 2]
+    assert at + timedelta(minutes=49) <= inbox.times[1] <= at + timedelta(minutes=50)
+    assert "no luck" in (await client.get(task.id)).last_error
+    counts = await ledger(server)
+    assert counts["acked"] == 1
+
+
+@pytest.mark.parametrize("restarts", [0, 1])
+async def test_a_long_handler_that_rejects_leaves_a_dead_letter(
+    server: Server, client: Client, inbox: Inbox, restarts: int
+) -> None:
+    """The dead letter can be redriven, as any other."""
+
+    async def rejects_at_last(delivery: Delivery) -> None:
+        if len(inbox.got) == 1:
+            await server.sleep(minutes=40)
+            raise Reject("hopeless")
+
+    inbox.after = rejects_at_last
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=60)
+    await server.advance(minutes=20)
+    for _ in range(restarts):
+        await server.restart()
+    await server.advance(hours=2)
+    assert inbox.payloads == [b"x"]
+    assert [letter.last_error async for letter in client.dead_letters("mails")] == ["hopeless"]
+    assert (await client.get(task.id)).state is TaskState.DEAD
+    assert await client.redrive([task.id]) == 1
+    await server.settle()
+    assert inbox.payloads == [b"x", b"x"]
+    counts = await ledger(server)
+    assert (counts["acked"], counts["dead"]) == (1, 1)
+
+
+async def test_the_last_attempt_that_fails_after_a_restart_is_buried(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Nothing but its token is left of the delivery: its policy is read from the row."""
+
+    async def fails_at_last(_: Delivery) -> None:
+        await server.sleep(seconds=45)
+        raise RuntimeError("no luck")
+
+    inbox.after = fails_at_last
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=60, retry=RetryPolicy(max_attempts=1))
+    await server.advance(seconds=70)
+    await server.restart()
+    await server.advance(minutes=5)
+    assert inbox.attempts == [1]
+    errors = [letter.last_error async for letter in client.dead_letters("mails")]
+    assert ["no luck" in error for error in errors] == [True]
+    assert (await client.get(task.id)).state is TaskState.DEAD
+    inbox.after = None
+    assert await client.redrive([task.id]) == 1
+    await server.settle()
+    assert inbox.payloads == [b"x", b"x"]
+    assert (await ledger(server))["dead"] == 1
+
+
+async def test_an_older_attempt_cannot_fail_the_next_one(server: Server, client: Client, inbox: Inbox) -> None:
+    """Its lease ended long ago: whether it rejects the task then is nobody's business any more."""
+
+    async def rejects_late(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            await server.sleep(minutes=5)
+            raise Reject("too late")
+
+    inbox.after = rejects_late
+    await inbox.works("mails", silent=True)
+    policy = RetryPolicy(initial_backoff=3600, jitter=0)
+    task = await client.schedule("mails", b"x", delay=60, retry=policy)
+    await server.advance(hours=3)
+    assert inbox.attempts == [1, 2]
+    assert (await client.get(task.id)).state is TaskState.ACKED
+    assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}

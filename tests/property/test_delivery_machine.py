@@ -14,7 +14,7 @@ from timerd.core.flights import LEASE_GRID_MS, part_of
 from timerd.core.retry import backoff_ms
 from timerd.core.settlement import Action, Settlement
 from timerd.core.taken import QueueKey, Taken
-from timerd.model.identity import RowKey, attempt_of
+from timerd.model.identity import DIGEST_BYTES, RowKey, attempt_of
 from timerd.model.partition import bucket_of
 from timerd.model.task import RetryPolicy, Template
 
@@ -176,7 +176,8 @@ class DeliveryModel(RuleBasedStateMachine):
         settled = self.machine.settle(action, b"".join(c[2] for c in chosen), self.now_ms, delay_ms, "why")
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         unknown = [i for i, _, _ in chosen if i not in self.open]
-        assert len(settled.refused) == (len(unknown) if hopeless else 0)
+        late = [x.token.key.digest for x in settled.failed_late]
+        assert (late, settled.refused) == ([i[:DIGEST_BYTES] for i in unknown], {})
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         self.compare_failed(settled, [(i, delay_ms) for i in current], hopeless=hopeless)
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
 from timerd.core.flights import part_of
+from timerd.core.settlement import Failure
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
@@ -26,6 +27,8 @@ class FakeFiring:
         self.failed: list[Again] = []
         self.letters: list[DeadLetter] = []
         self.late: list[AckToken] = []
+        self.failed_late: list[tuple[AckToken, Failure]] = []
+        self.waits_elsewhere = True
         self.leases: dict[bytes, int] = {}
         self.presence: list[tuple[str, bool]] = []
         self.ends = 0
@@ -100,6 +103,11 @@ class FakeFiring:
         self.late.append(token)
         await self._durable()
         return True
+
+    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+        self.failed_late.append((token, failure))
+        await self._durable()
+        return self.waits_elsewhere
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
         self.leases |= lease_until

@@ -196,6 +196,23 @@ async def test_a_reject_is_buried(rig: Rig) -> None:
     assert [(x.task_id, x.last_error) for x in rig.firing.letters] == [(deliver.task_ids, "bad input")]
 
 
+@pytest.mark.parametrize("action", [NACK, REJECT])
+async def test_a_failure_of_what_is_not_open_here_is_looked_up(rig: Rig, action: pb.SettleAction) -> None:
+    """Only a reject that finds nothing has to be told: after a nack the task goes on in any case, or has ended."""
+    worker = await rig.worker(("mail", 2))
+    tokens = tokens_of(taken_of(range(2)))
+    await worker.settle(action, tokens[:64], delay_ms=70, error="no")
+    assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
+    rig.firing.waits_elsewhere = False
+    await worker.settle(action, tokens[64:], error="no")
+    confirmed = await worker.confirmed()
+    assert list(confirmed.refused) == ([0] if action == REJECT else [])
+    assert ("cannot be rejected" in confirmed.problem.message) == (action == REJECT)
+    told = [(token.key.digest, failure.delay_ms, failure.hopeless) for token, failure in rig.firing.failed_late]
+    digests = taken_of(range(2)).digests
+    assert told == [(digests[0], 70, action == REJECT), (digests[1], None, action == REJECT)]
+
+
 async def test_a_wrong_settle_is_answered_and_the_stream_lives(rig: Rig) -> None:
     worker = await rig.worker(("mail", 2))
     await worker.settle(ACK, b"short")

@@ -212,6 +212,7 @@ def test_deliveries_from_before_a_restart_are_held(machine: DeliveryMachine) -> 
     assert machine.extend(1, tokens, NOW_MS + 100).until == dict.fromkeys(ids_of(taken), NOW_MS + 100 + LEASE_MS)
     released = machine.settle(Action.NACK, tokens[:64], NOW_MS + 200, None, "no")
     assert released.released == ids_of(taken)[:1]
+    assert [(late.token.key, late.failure.error) for late in released.failed_late] == [(keys_of(taken)[0], "no")]
     late = machine.settle(Action.ACK, tokens[64:], NOW_MS + 200, None, "")
     assert [t.key for t in late.late] == keys_of(taken)[1:]
     assert machine.extend(1, tokens, NOW_MS + 300).lost == [tokens[:64], tokens[64:]]

@@ -16,7 +16,7 @@ import numpy as np
 from timerd.core.before_restart import BeforeRestart, Held
 from timerd.core.fair_share import FairShare
 from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
-from timerd.core.settlement import Action, Failure, Settlement, attempt_timeouts, fail
+from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
 from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
@@ -25,9 +25,6 @@ from timerd.model.settle import Outcome
 
 MAX_DELIVER_TASKS = 1_000
 FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
-NOT_HELD = (
-    "This delivery is not open here any more, so it cannot be rejected; if its task lives, it is delivered again."
-)
 
 
 class Assignment(NamedTuple):
@@ -143,7 +140,7 @@ class DeliveryMachine:
         for at, (delivery_id, version) in enumerate(_named(tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
-                self._settle_unknown(out, action, at, delivery_id, _token(tokens, at))
+                self._settle_unknown(out, at, delivery_id, _token(tokens, at), failure)
             elif version >= found[0].versions[found[1]]:
                 self._flights.pop(delivery_id)
                 fail(out, *found, failure, self._secret)
@@ -227,20 +224,23 @@ class DeliveryMachine:
         self._before.end(ids)
         out = Settlement(ended)
         for at in unknown:
-            self._settle_unknown(out, Action.ACK, at, ids[at], _token(tokens, at))
+            self._settle_unknown(out, at, ids[at], _token(tokens, at), None)
         return out
 
-    def _settle_unknown(self, out: Settlement, action: Action, at: int, delivery_id: bytes, token: bytes) -> None:
-        """Nothing is open here for it: it ended, waits for its next attempt, or was sent before a restart."""
+    def _settle_unknown(
+        self, out: Settlement, at: int, delivery_id: bytes, token: bytes, failure: Failure | None
+    ) -> None:
+        """Nothing is open here for it: it ended, waits for its next attempt, or was sent before a restart. No failure:
+        an ack."""
         if not is_genuine_token(token, self._secret):
             out.refused[at] = FORGED
             return
         held = self._before.give_up(delivery_id)
-        if action == Action.ACK:
+        if failure is None:
             out.late.append(parse_token(token))
-        elif action == Action.REJECT:
-            out.refused[at] = NOT_HELD
-        if held and action != Action.ACK:
+            return
+        out.failed_late.append(LateFailure(parse_token(token), failure, at, out.refused))
+        if held:
             out.released.append(delivery_id)
 
     def _bring(

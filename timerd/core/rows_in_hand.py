@@ -54,6 +54,8 @@ class RowsInHand:
         # Digest -> hash of the request that cancelled (empty: purged or acknowledged).
         self.verdicts: dict[bytes, tuple[Outcome, bytes]] = {}
         self.row_verdicts: dict[RowKey, Outcome] = {}
+        # Rows that ended while they waited, until they are met. Not verdicts: those refuse what is offered.
+        self._left: dict[RowKey, Outcome] = {}
         # Rows that fire only after `moves` says that the task lives here, by digest; and digests that were asked for,
         # with the number of the last ask. No number comes twice: an answer is never taken for that of a later ask.
         self.aside: dict[bytes, dict[RowKey, RowGroup]] = {}
@@ -145,6 +147,10 @@ class RowsInHand:
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
+
+    def leave(self, key: RowKey, outcome: Outcome) -> None:
+        """The row waits and is over; the settle log knows."""
+        self._left[key] = outcome
 
     def close(self, key: RowKey) -> Closed | None:
         """The open row of the same generation, which is no longer open; None: there is none."""
@@ -305,11 +311,12 @@ class RowsInHand:
     def _sieve(self, rows: RowGroup, digests: list[bytes], now_ms: int) -> dict[int, Ending | None]:
         """Row -> how it ended; None: it is aside and has not."""
         over: dict[int, Ending | None] = {}
-        if self.verdicts or self.row_verdicts or self.suspended or self.alive:
+        if self.verdicts or self.row_verdicts or self.suspended or self.alive or self._left:
             for n, digest in enumerate(digests):
                 key = RowKey(int(rows.columns["position_ms"][n]), digest, int(rows.columns["version"][n]))
                 if (verdict := self.verdict(key)) is not None:
                     over[n] = (key, verdict)
+                    self._left.pop(key, None)
                 elif digest in self.suspended:
                     self._put_aside(key, rows.one(n))
                     over[n] = None
@@ -328,7 +335,7 @@ class RowsInHand:
         alive = self.alive.get(key.digest)
         if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
             return Outcome.MOVED
-        return self.row_verdicts.get(key)
+        return self.row_verdicts.get(key) or self._left.get(key)
 
     def _count(self) -> None:
         now_bytes = self.waiting.size_bytes + len(self.aside) * (ROW.itemsize + 400)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import NamedTuple
 
 from timerd.core.flights import Batch
 from timerd.core.retry import backoff_ms, is_exhausted, next_position_ms
 from timerd.core.taken import Again, Ended, Taken
 from timerd.model.ack_token import AckToken
-from timerd.model.identity import TaskId, attempt_of, mac_of
+from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
@@ -25,37 +26,6 @@ class Action(IntEnum):
     REJECT = 3
 
 
-@dataclass(slots=True)
-class Settlement:
-    """`dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of what is not open here. `refused`:
-    index -> sentence. `released`: delivery ids whose lease is over although their rows are not open here."""
-
-    ended: list[Ended] = field(default_factory=list)
-    again: list[Again] = field(default_factory=list)
-    letters: list[DeadLetter] = field(default_factory=list)
-    dead: list[Ended] = field(default_factory=list)
-    late: list[AckToken] = field(default_factory=list)
-    refused: dict[int, str] = field(default_factory=dict)
-    released: list[bytes] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.ended or self.again or self.letters or self.late or self.released)
-
-    @property
-    def size(self) -> int:
-        """How many deliveries it speaks of."""
-        return len(self.ended) + len(self.again) + len(self.letters) + len(self.late)
-
-    def add(self, other: Settlement) -> None:
-        """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
-        self.ended += other.ended
-        self.again += other.again
-        self.letters += other.letters
-        self.dead += other.dead
-        self.late += other.late
-        self.released += other.released
-
-
 @dataclass(frozen=True, slots=True)
 class Failure:
     """Why attempts failed, and when they go on: `delay_ms` where the worker said so, else by the retry policy.
@@ -68,12 +38,59 @@ class Failure:
     hopeless: bool = False
 
 
+class LateFailure(NamedTuple):
+    """Of a delivery that is not open here. Whether it counts shows when its row has been looked for: `refused` is that
+    of the message it came with, `at` its place in the message."""
+
+    token: AckToken
+    failure: Failure
+    at: int
+    refused: dict[int, str]
+
+
+@dataclass(slots=True)
+class Settlement:
+    """`dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of what is not open here; `failed_late`:
+    failures of such. `refused`: index -> sentence. `released`: delivery ids whose lease is over although their rows are
+    not open here."""
+
+    ended: list[Ended] = field(default_factory=list)
+    again: list[Again] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    dead: list[Ended] = field(default_factory=list)
+    late: list[AckToken] = field(default_factory=list)
+    failed_late: list[LateFailure] = field(default_factory=list)
+    refused: dict[int, str] = field(default_factory=dict)
+    released: list[bytes] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.ended or self.again or self.letters or self.late or self.failed_late or self.released)
+
+    @property
+    def size(self) -> int:
+        """How many deliveries it speaks of."""
+        return len(self.ended) + len(self.again) + len(self.letters) + len(self.late) + len(self.failed_late)
+
+    def add(self, other: Settlement) -> None:
+        """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
+        self.ended += other.ended
+        self.again += other.again
+        self.letters += other.letters
+        self.dead += other.dead
+        self.late += other.late
+        self.failed_late += other.failed_late
+        self.released += other.released
+
+
 def fail(settlement: Settlement, batch: Batch, row: int, failure: Failure, secret: bytes) -> None:
-    """One failed attempt: the next one by the policy, or a dead letter."""
-    taken, key = batch.taken, batch.key(row)
+    fail_row(settlement, batch.taken, row, batch.key(row), failure, secret)
+
+
+def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:
+    """One failed attempt, that of `key`: the next one by the policy, or a dead letter."""
     policy = taken.rows.template_of(row).retry
     if failure.hopeless or is_exhausted(policy, key.version):
-        settlement.letters.append(letter_of(batch, row, failure, secret))
+        settlement.letters.append(letter_of(taken, row, key, failure, secret))
         settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
         return
     wait_ms = failure.delay_ms
@@ -84,8 +101,7 @@ def fail(settlement: Settlement, batch: Batch, row: int, failure: Failure, secre
     settlement.again.append(Again(taken.partition, key, position_ms, failure.at_ms, failure.error))
 
 
-def letter_of(batch: Batch, row: int, failure: Failure, secret: bytes) -> DeadLetter:
-    taken, key = batch.taken, batch.key(row)
+def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> DeadLetter:
     rows = taken.rows
     extra = rows.extra_of(row)
     return DeadLetter(

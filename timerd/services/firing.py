@@ -14,15 +14,17 @@ from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Phase
 from timerd.core.lookup import locate
 from timerd.core.partition_machine import PartitionMachine
+from timerd.core.settlement import Failure, Settlement, fail_row
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown
-from timerd.model.identity import RowKey, TaskId, delivery_id_of, generation_of
+from timerd.model.identity import RowKey, delivery_id_of, generation_of
 from timerd.model.partition import Partition, scope_of
 from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
+from timerd.services.elsewhere import Elsewhere
 from timerd.services.engine_time import EngineTime
 from timerd.services.performing import drive
 from timerd.services.scheduler import RETRY_S, Scheduler
@@ -30,6 +32,8 @@ from timerd.services.scheduler import RETRY_S, Scheduler
 log = logging.getLogger(__name__)
 # Where partitions interleave (priorities, catch-up), rows are taken in stretches so that the order holds nearly.
 STRETCH = 256
+# So many at a time are waited for: those whose rows are elsewhere read the store.
+WAITS_AT_ONCE = 256
 Item = TypeVar("Item", Ended, Again)
 
 
@@ -41,6 +45,7 @@ class Firing:
         self._scheduler = scheduler
         self._time = time
         self._store = store
+        self._elsewhere = Elsewhere(scheduler, store)
         # Of deliveries from before a restart, by delivery id; and when the last of them ends.
         self._leases: dict[bytes, int] = {}
         self._leases_end_ms = 0
@@ -95,27 +100,23 @@ class Firing:
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
         waits: list[Awaitable[None]] = []
         for machine, items in self._by_machine(failed):
-            if machine is not None:
-                waits.append(self._scheduler.durable(machine, machine.again(items)))
+            held = [item for item in items if machine is not None and machine.rows.is_open(item.key)]
+            if machine is not None and held:
+                waits.append(self._scheduler.durable(machine, machine.again(held)))
                 self._scheduler.settle_soon(machine)
+            if len(held) < len(items):
+                opened = {item.key for item in held}
+                waits += [self._elsewhere.again(item) for item in items if item.key not in opened]
         return _all(waits)
 
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
         return asyncio.ensure_future(self._bury(letters, ended))
 
     async def end_late(self, token: AckToken) -> bool:
-        """The place in the token is where the row was; its home is found from there by the carry chain backwards, so
-        the row's own extra tells the home."""
-        found = (await self._store.find(token.partition, [(token.key.position_ms, token.key.digest)]))[0]
-        if not len(found.rows):
+        """Of a task that lives elsewhere, or nowhere any more."""
+        task = await self._elsewhere.task_of(token.partition, token.key)
+        if task is None:
             return False
-        row = found.rows
-        extra = row.extra_of(0)
-        template = row.template_of(0)
-        home_ms = extra.home_position_ms if extra.home_position_ms >= 0 else token.key.position_ms
-        shard = extra.home_shard if extra.home_position_ms >= 0 else token.partition.shard
-        prefix, item = token.key.digest[:12], int.from_bytes(token.key.digest[12:], "big")
-        task = TaskId(home_ms, shard, template.scope, template.priority, prefix, item, b"")
         here = await drive(locate(task), self._scheduler.procedures)
         if generation_of(here.place.key.version) != generation_of(token.key.version):
             # It was moved since: this delivery is over, the one that the move promised is not.
@@ -124,6 +125,19 @@ class Firing:
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
+
+    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+        here = await self._elsewhere.look(token.partition, token.key)
+        if here is None or here.rows is None:
+            return False
+        taken = Taken(token.partition, token.fencing_token, here.rows, [token.key.digest])
+        settlement = Settlement()
+        fail_row(settlement, taken, 0, token.key, failure, self.secret)
+        if settlement.again:
+            await self.again(settlement.again)
+        else:
+            await self.bury(settlement.letters, settlement.dead)
+        return True
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
         self._leases.update(lease_until)
@@ -193,7 +207,10 @@ class Firing:
         await self.end(ended)
 
     async def _end_elsewhere(self, item: Ended) -> None:
-        """Its row was carried on while the worker had it: the task ends where it lives now."""
+        """Its row was carried on while the worker had it: the task ends where it lives now. A dead letter that is with
+        another worker by then only has its retries ended."""
+        if item.outcome is not Outcome.ACKED and await self._elsewhere.end(item):
+            return
         await self.end_late(AckToken(item.partition, item.key, 0))
 
 
@@ -202,5 +219,5 @@ def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
 
 
 async def _each(waits: Sequence[Awaitable[None]]) -> None:
-    for wait in waits:
-        await wait
+    for at in range(0, len(waits), WAITS_AT_ONCE):
+        await asyncio.gather(*waits[at : at + WAITS_AT_ONCE])

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
-from timerd.core.settlement import Settlement
+from timerd.core.settlement import LateFailure, Settlement
 from timerd.core.taken import QueueKey
 from timerd.services.status import caught
 from timerd.services.verbs import Firing
@@ -15,8 +15,11 @@ from timerd.services.work_stream import WorkStream
 from timerd.v1.task_pb2 import Problem
 from timerd.v1.work_service_pb2 import SettleConfirmed
 
-# Acks of what is not open here are looked up one by one; so many at a time.
+# What is not open here is looked up one by one; so many at a time.
 LATE_AT_ONCE = 256
+NOT_HELD = (
+    "This delivery is not open here any more, so it cannot be rejected; if its task lives, it is delivered again."
+)
 _LOG = logging.getLogger("timerd.delivery")
 _FAILED_PRECONDITION = 9
 
@@ -96,6 +99,13 @@ class Settling:
         await asyncio.gather(*writes)
         for at in range(0, len(batch.late), LATE_AT_ONCE):
             await asyncio.gather(*map(self._firing.end_late, batch.late[at : at + LATE_AT_ONCE]))
+        for at in range(0, len(batch.failed_late), LATE_AT_ONCE):
+            await asyncio.gather(*map(self._fail_late, batch.failed_late[at : at + LATE_AT_ONCE]))
+
+    async def _fail_late(self, late: LateFailure) -> None:
+        """A nack that finds nothing is over as well: the task goes on, or has ended."""
+        if not await self._firing.fail_late(late.token, late.failure) and late.failure.hopeless:
+            late.refused[late.at] = NOT_HELD
 
 
 def _confirmation(owed: _Owed, problem: Problem | None) -> SettleConfirmed:

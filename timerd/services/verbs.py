@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from timerd.core.keys import Conflict
+from timerd.core.settlement import Failure
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import TaskId
@@ -222,6 +223,11 @@ class Firing(Protocol):
     async def end_late(self, token: AckToken) -> bool:
         """An ack for a delivery that is not open here (any attempt of the generation): ends the task where it lives
         now. False: it had ended, or was never known."""
+        ...
+
+    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+        """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
+        end. False: it had ended, or another attempt took over."""
         ...
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:

@@ -1,0 +1,58 @@
+"""Which waiting row stands for a delivery that is no longer open, and where its next attempt may live."""
+
+from __future__ import annotations
+
+import pytest
+
+from timerd.core.late_failure import free_position, waits_for
+from timerd.core.lookup import Located
+from timerd.core.procedures import Ending, Find
+from timerd.core.taken import Again
+from timerd.model.identity import RowKey
+from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.registers import Place
+from timerd.model.rows import RowGroup, single_row
+from timerd.model.settle import Outcome
+from timerd.model.storage import Found
+from timerd.model.task import Extra, Template
+
+PLACE = Partition(0, 0, 0)
+DIGEST = b"d" * 16
+GENERATION = 1 << 16
+
+
+def row(position_ms: int, version: int, lease_until_ms: int = 0) -> RowGroup:
+    key = RowKey(position_ms, DIGEST, version)
+    return single_row(key, 1_000, Template("default", "q"), b"", Extra(lease_until_ms=lease_until_ms), 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "lease_until_ms", "ended", "stands"),
+    [
+        (1, 9_000, None, True),
+        (0, 0, None, True),
+        (1, 0, None, False),
+        (2, 9_000, None, False),
+        (GENERATION, 0, None, False),
+        (1, 9_000, Outcome.ACKED, False),
+    ],
+    ids=["carried with its lease", "never carried", "next attempt", "one after it", "moved", "ended"],
+)
+def test_the_row_that_stands_for_a_delivery(
+    version: int, lease_until_ms: int, ended: Outcome | None, stands: bool
+) -> None:
+    rows = row(5_000, version, lease_until_ms)
+    here = Located(Place(PLACE, RowKey(5_000, DIGEST, version)), rows, (), Ending(ended), None, None)
+    assert waits_for(here, RowKey(1_000, DIGEST, 0)) is stands
+
+
+def test_the_next_attempt_does_not_live_where_its_row_ended_before() -> None:
+    """That row is settled there: the next attempt would be taken for it and never fire."""
+    again = Again(PLACE, RowKey(1_000, DIGEST, 0), BUCKET_MS - 1, 4_000, "no")
+    procedure = free_position(PLACE, again)
+    assert next(procedure) == Find(PLACE, [(BUCKET_MS - 1, DIGEST)])
+    follow = Partition(0, BUCKET_MS, 0)
+    assert procedure.send([Found(row(BUCKET_MS - 1, 1))]) == Find(follow, [(BUCKET_MS, DIGEST)])
+    with pytest.raises(StopIteration) as end:
+        procedure.send([Found(row(BUCKET_MS, 0))])
+    assert end.value.value == BUCKET_MS
