@@ -68,7 +68,7 @@ class SettledIndex:
         """The record of all that was added since the last one."""
         self._recent.append(Recent(keys, entries, int(entries["position_ms"].max())))
         if len(self._fresh) >= FRESH:
-            self.load(np.concatenate([r.entries for r in self._recent]))
+            self.load(_joined([r.entries for r in self._recent]))
             self._drop(self._recent)
             self._recent = []
 
@@ -117,15 +117,15 @@ class SettledIndex:
             self._drop(recent)
             self._recent = [r for r in self._recent if r.latest_ms >= verified_ms]
         self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
-        return _count([*[c.entries for c in passed], *[r.entries for r in recent]])
+        return _count(_joined([*[c.entries for c in passed], *[r.entries for r in recent]]))
 
     def counts(self) -> Counter[int]:
-        return _count([c.entries for c in self._chunks]) + Counter(int(o) for o in self._fresh.values())
+        return _count(_joined([c.entries for c in self._chunks])) + Counter(int(o) for o in self._fresh.values())
 
     def counts_below(self, position_ms: int) -> Counter[int]:
         """Of the records alone: what has no record yet is not below `verified`."""
-        records = [*[c.entries for c in self._chunks], *[r.entries for r in self._recent]]
-        return _count([entries[entries["position_ms"] < position_ms] for entries in records])
+        entries = _joined([*[c.entries for c in self._chunks], *[r.entries for r in self._recent]])
+        return _count(entries[entries["position_ms"] < position_ms])
 
     def _drop(self, records: list[Recent]) -> None:
         for record in records:
@@ -142,7 +142,7 @@ class SettledIndex:
             len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
         ):
             return
-        self._chunks[small:] = [_chunk(np.concatenate([c.entries for c in tail]))]
+        self._chunks[small:] = [_chunk(_joined([c.entries for c in tail]))]
 
 
 def keys_of(entries: Entries) -> Iterator[RowKey]:
@@ -202,9 +202,11 @@ def _as_entries(rows: RowGroup) -> Entries:
     return out
 
 
-def _count(parts: list[Entries]) -> Counter[int]:
-    total: Counter[int] = Counter()
-    for entries in parts:
-        outcomes, numbers = np.unique(entries["outcome"], return_counts=True)
-        total.update(dict(zip(outcomes.tolist(), numbers.tolist(), strict=True)))
-    return total
+def _joined(parts: list[Entries]) -> Entries:
+    """numpy joins structured arrays field by field, 20 us each; as bytes hundreds cost next to nothing."""
+    return parts[0] if len(parts) == 1 else np.frombuffer(b"".join([part.tobytes() for part in parts]), ENTRY)
+
+
+def _count(entries: Entries) -> Counter[int]:
+    numbers = np.bincount(entries["outcome"]).tolist()
+    return Counter({outcome: number for outcome, number in enumerate(numbers) if number})
