@@ -57,10 +57,10 @@ def message(chance: np.random.Generator, number: int, rows: int, span_ms: int) -
 async def drive(store: SqliteStore, messages: Sequence[Append], callers: int) -> tuple[float, list[float]]:
     """Seconds for all, and for each call."""
     waits: list[float] = []
-    todo = iter(messages)
+    waiting = iter(messages)
 
     async def caller() -> None:
-        for one in todo:
+        for one in waiting:
             begun = time.perf_counter()
             await store.append([one])
             waits.append(time.perf_counter() - begun)
