@@ -27,7 +27,7 @@ from timerd.model.rows import FLAG_LATE, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
-from timerd.services.browsing import Browsing
+from timerd.services.browsing import ENDED, Browsing
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
@@ -52,13 +52,6 @@ ANSWERS = {
     Cancelled.ALREADY_FIRED: CancelAnswer.ALREADY_FIRED,
     Cancelled.IN_FLIGHT: CancelAnswer.IN_FLIGHT,
     Cancelled.NOT_FOUND: CancelAnswer.NOT_FOUND,
-}
-ENDED = {
-    Outcome.ACKED: State.ACKED,
-    Outcome.DEAD: State.DEAD,
-    Outcome.EXPIRED: State.EXPIRED,
-    Outcome.CANCELLED: State.CANCELLED,
-    Outcome.PURGED: State.PURGED,
 }
 Times = npt.NDArray[np.int64]
 MOVE_TRIES = 5
