@@ -33,6 +33,8 @@ ENDED = {
     Outcome.PURGED: State.PURGED,
 }
 MARKED = {MarkKind.CANCELLED: State.CANCELLED, MarkKind.PURGED: State.PURGED, MarkKind.ACKED: State.ACKED}
+# In these states the attempt that the row stands for was not begun (or its end is not known: then one less is shown).
+NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PURGED, State.EXPIRED})
 PAGE_BYTES = 16 << 20
 # Tasks spread thinly over many buckets: a page ends before a caller loses patience.
 PAGE_S = 1.0
@@ -175,7 +177,7 @@ class Browsing:
         prefix, item = key.digest[:12], int.from_bytes(key.digest[12:], "big")
         mac = mac_of(self._secret, template.namespace, prefix, home, template.scope, template.priority)
         task = TaskId(home_ms, home.shard, template.scope, template.priority, prefix, item, mac)
-        attempt = attempt_of(key.version) - (state in (State.PENDING, State.RETRYING))
+        attempt = attempt_of(key.version) - (state in NOT_BEGUN)
         body = rows.payload(n) if payload else b""
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
         return TaskView(task, state, fire_at_ms, template, body, extra.key, attempt, extra.last_error)

@@ -27,7 +27,7 @@ from timerd.model.rows import FLAG_LATE, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
-from timerd.services.browsing import ENDED, Browsing
+from timerd.services.browsing import ENDED, NOT_BEGUN, Browsing
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
@@ -248,7 +248,7 @@ class Engine:
         extra = rows.extra_of(0)
         version = here.place.key.version
         state = self._state(here, version)
-        attempt = attempt_of(version) if state not in (State.PENDING, State.RETRYING) else attempt_of(version) - 1
+        attempt = attempt_of(version) - (state in NOT_BEGUN)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         return TaskView(
             task, state, fire_at_ms, rows.template_of(0), rows.payload(0), extra.key, attempt, extra.last_error
