@@ -25,6 +25,7 @@ def task(task_id: str = "A1", payload: bytes = b"hello") -> task_pb2.Task:
         namespace="default",
         queue="mails",
         fire_time=NINE,
+        due_time=Timestamp(seconds=NINE.seconds + 7),
         state=task_pb2.TASK_STATE_PENDING,
         payload=payload,
         labels={"to": "ada"},
@@ -127,6 +128,7 @@ def test_get_shows_every_field(terminal: Terminal, server: FakeServer) -> None:
     record = terminal("get", "A1", "--json").json
     assert (record["task_id"], record["state"], record["payload"]) == ("A1", "PENDING", "hello")
     assert (record["labels"], record["priority"], record["fire_at_ms"]) == ({"to": "ada"}, 3, NINE.seconds * 1000)
+    assert (record["due_time"], record["due_at_ms"]) == ("2030-01-01T09:00:07.000Z", NINE.seconds * 1000 + 7000)
     shown = terminal("get", "--key", "k1").out
     assert "to=ada" in shown
     assert "PENDING" in shown
@@ -182,6 +184,8 @@ def test_list_as_a_table(terminal: Terminal, server: FakeServer) -> None:
     server.timers.unary_answers["List"].append(pb.ListResponse(tasks=[task("A" * 59)]))
     ran = terminal("list")
     assert "A" * 59 in ran.out
+    assert "due time" in ran.out
+    assert ":07.000" in ran.out
     assert "to=ada" in ran.out
     server.timers.unary_answers["List"].append(pb.ListResponse())
     assert terminal("list").out == "No such tasks.\n"

@@ -1,12 +1,13 @@
-"""Looking at many tasks: list, count and purge by fire time, queue, state and label."""
+"""Looking at many tasks: list, count and purge by due time, queue, state and label."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client, TaskState
+from timerd.client import Client, RetryPolicy, TaskInfo, TaskState
 from timerd.testing import Server
+from timerd.worker import Delivery
 
 HOUR = timedelta(hours=1)
 
@@ -77,6 +78,40 @@ async def test_list_shows_a_moved_task_where_it_lives(server: Server, client: Cl
     found = [t async for t in client.list(start=server.now, end=server.now + 10 * HOUR)]
     assert [(t.id, t.fire_time) for t in found] == [(task.id, wanted)]
     assert await client.count(start=server.now, end=server.now + HOUR) == 0
+
+
+async def test_late_and_retried_tasks_are_found_by_their_due_time(server: Server, client: Client, inbox: Inbox) -> None:
+    """A task for the past is due when it was stored, a failed one at its next attempt: so they are listed, counted and
+    purged, in this order, whatever their fire times are."""
+
+    async def fails(_: Delivery) -> None:
+        raise RuntimeError("not now")
+
+    async def listed(start: int, end: int) -> list[TaskInfo]:
+        first = server.now
+        found = client.list(start=first + start * HOUR, end=first + end * HOUR)
+        return [task async for task in found]
+
+    inbox.after = fails
+    await inbox.works("retried")
+    stored = server.now
+    late = await client.schedule("nobody", b"late", at=stored - 5 * HOUR)
+    plain = await client.schedule("nobody", b"plain", at=stored + HOUR)
+    moved = await client.schedule("nobody", b"moved", delay=9 * 3600)
+    retried = await client.schedule("retried", b"x", at=stored, retry=RetryPolicy(initial_backoff=7200, jitter=0))
+    await server.settle()
+    await client.reschedule(moved.id, at=stored - 9 * HOUR)
+    found = await listed(0, 3)
+    assert {task.id for task in found} == {late.id, plain.id, moved.id, retried.id}
+    assert found == sorted(found, key=lambda task: task.due_time)
+    due = {task.id: task.due_time for task in found}
+    assert due == {late.id: stored, moved.id: stored, plain.id: stored + HOUR, retried.id: stored + 2 * HOUR}
+    assert [task.id for task in await listed(2, 3)] == [retried.id]
+    assert await client.count(start=stored + HOUR, end=stored + 2 * HOUR) == 1
+    assert await listed(-10, 0) == []
+    assert {task: (await client.get(task)).due_time for task in due} == due
+    assert (await client.get(late.id)).fire_time == stored - 5 * HOUR
+    assert await client.purge(start=stored, end=stored + HOUR, force=True) == 2
 
 
 async def test_purge_removes_what_the_filter_names(server: Server, client: Client, inbox: Inbox) -> None:

@@ -9,7 +9,16 @@ import pytest
 
 from tests.sdk.fake_server import SCOPE, mac_of, placement_of
 from timerd import client as face
-from timerd.client import CancelOutcome, ConflictPolicy, ItemOutcome, Overloaded, TaskState, TimerdError
+from timerd.client import (
+    CancelOutcome,
+    ConflictPolicy,
+    InvalidTask,
+    ItemOutcome,
+    Overloaded,
+    RetryPolicy,
+    TaskState,
+    TimerdError,
+)
 from timerd.model.identity import parse_task_id
 from timerd.sdk.errors import error_of_problem, is_retryable
 from timerd.sdk.ids import Composer
@@ -50,6 +59,18 @@ def test_a_task_that_lives_elsewhere_than_at_its_fire_time_has_that_place_in_its
 def test_enums_have_the_names_and_numbers_of_the_wire(ours: type[TaskState], wire: object, prefix: str) -> None:
     assert {f"{prefix}{member.name}": member.value for member in ours} == dict(wire.items())  # type: ignore[attr-defined]
     assert ours(99).name == "UNSPECIFIED"
+
+
+@pytest.mark.parametrize(("asked", "wire"), [(None, 0.0), (0, -1.0), (0.0, -1.0), (0.25, 0.25), (1, 1.0)])
+def test_no_jitter_can_be_asked_for(asked: float | None, wire: float) -> None:
+    """On the wire 0 stands for the default, so none travels as a negative value."""
+    assert RetryPolicy(jitter=asked).to_proto().jitter == wire
+
+
+@pytest.mark.parametrize("asked", [-1, 1.5, float("nan"), "some"])
+def test_a_jitter_out_of_its_range_is_refused(asked: float) -> None:
+    with pytest.raises(InvalidTask, match="leave it out for the server's default"):
+        RetryPolicy(jitter=asked).to_proto()
 
 
 def problem(code: grpc.StatusCode, reason: str = "", retry_after_ms: int = 0) -> task_pb2.Problem:

@@ -100,7 +100,7 @@ class FakeVerbs:
             return
         fire_at_ms = int(tasks.rows.columns["fire_at_ms"][row])
         template, payload = tasks.rows.template_of(row), tasks.rows.payload(row)
-        self.views[task.digest] = TaskView(task, State.PENDING, fire_at_ms, template, payload, key)
+        self.views[task.digest] = TaskView(task, State.PENDING, fire_at_ms, task.position_ms, template, payload, key)
         if key:
             self.keys[key] = task
 

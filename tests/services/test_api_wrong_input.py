@@ -179,7 +179,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
     "move without due": ("Reschedule", wire.RescheduleRequest(task_id="x"), "fire_time", "Neither fire_time"),
     "get nothing": ("Get", wire.GetRequest(), "task_id", "Neither task_id nor key"),
     "fire nothing": ("FireNow", wire.FireNowRequest(), "task_id", "task_id is missing"),
-    "list without range": ("List", wire.ListRequest(), "filter.start_time", "fire-time range"),
+    "list without range": ("List", wire.ListRequest(), "filter.start_time", "range of due times"),
     "list half a range": (
         "List",
         wire.ListRequest(filter=wire.TaskFilter(start_time=Timestamp(seconds=1))),
@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[str, Any, str, str]] = {
         "filter.start_time",
         "estimates",
     ),
-    "purge without range": ("Purge", wire.PurgeRequest(force=True), "filter.start_time", "fire-time range"),
+    "purge without range": ("Purge", wire.PurgeRequest(force=True), "filter.start_time", "range of due times"),
     "purge what ended": (
         "Purge",
         wire.PurgeRequest(filter=ranged(states=[task_wire.TASK_STATE_ACKED])),

@@ -42,7 +42,10 @@ async def dead_letters(
 def _record(letter: DeadLetter, as_json: bool) -> Record:
     times = {"death_time": iso_of(letter.death_time) if as_json else shown(letter.death_time)}
     error = letter.last_error if as_json else letter.last_error.strip().rpartition("\n")[2]
-    return task_record(letter.task) | times | {"attempts": letter.attempts, "last_error": error}
+    record = task_record(letter.task)
+    # It is due no more.
+    del record["due_time"], record["due_at_ms"]
+    return record | times | {"attempts": letter.attempts, "last_error": error}
 
 
 async def redrive(

@@ -17,7 +17,7 @@ from timerd.commands.times import iso_of, parse_moment, shown
 if TYPE_CHECKING:
     from timerd.client import TaskInfo
 
-_COLUMNS = ("fire_time", "queue", "state", "task_id", "key", "labels", "payload")
+_COLUMNS = ("due_time", "fire_time", "queue", "state", "task_id", "key", "labels", "payload")
 _FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 _FARTHEST = timedelta(days=201 * 365)
 _STATES = ("pending", "in_flight", "acked", "cancelled", "dead", "expired", "purged", "finished", "retrying")
@@ -57,6 +57,8 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
         "queue": task.queue,
         "fire_time": iso_of(task.fire_time),
         "fire_at_ms": task.fire_at_ms,
+        "due_time": iso_of(task.due_time),
+        "due_at_ms": task.due_at_ms,
         "state": task.state.name,
         **(payload_fields(task.payload) if payload else {}),
         "content_type": task.content_type,
@@ -80,8 +82,8 @@ async def get(
     client = await call.connect()
     task = await client.get(task_id, key=key)
     record = task_record(task)
-    shows = record | {"fire_time": shown(task.fire_time), "labels": labels_shown(task.labels)}
-    del shows["fire_at_ms"]
+    shows = record | times_shown(task) | {"labels": labels_shown(task.labels)}
+    del shows["fire_at_ms"], shows["due_at_ms"]
     if "payload_base64" in shows:
         shows["payload"] = payload_shown(shows)
         del shows["payload_base64"]
@@ -98,7 +100,7 @@ async def list_tasks(
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
     payload: Annotated[bool, typer.Option(help="Show the payloads too.")] = True,
 ) -> None:
-    """List tasks by the time they fire, earliest first."""
+    """List tasks by the time they are due (or were), earliest first."""
     records: list[Record] = []
     chosen = filters(queue, since, until, label, state)
     client = await call.connect()
@@ -115,7 +117,11 @@ async def list_tasks(
 
 def _row(task: TaskInfo, payload: bool, as_json: bool) -> Record:
     record = task_record(task, payload=payload)
-    return record if as_json else record | {"fire_time": shown(task.fire_time)}
+    return record if as_json else record | times_shown(task)
+
+
+def times_shown(task: TaskInfo) -> dict[str, str]:
+    return {"fire_time": shown(task.fire_time), "due_time": shown(task.due_time)}
 
 
 async def count(

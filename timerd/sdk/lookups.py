@@ -33,7 +33,10 @@ class Lookups(Link):
         states: Iterable[TaskState] = (),
         labels: Mapping[str, str] | None = None,
     ) -> Count:
-        """An int; without a range it comes from estimates and `estimated` is set."""
+        """How many tasks are due (see `TaskInfo.due_time`) from `start` to before `end`: an int, and exact.
+
+        Without either it is an estimate and `estimated` is set: it lags by some seconds and keeps what was cancelled.
+        """
         self._open()
         request = pb.CountRequest(namespace=self._namespace, filter=make_filter(start, end, queue, states, labels))
         total, estimated = 0, False
@@ -54,7 +57,10 @@ class Lookups(Link):
         labels: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Purged:
-        """Removes tasks of a fire-time range that have not ended. Without `force` it only says how many these are."""
+        """Removes tasks that have not ended and are due (see `TaskInfo.due_time`) from `start` to before `end`.
+
+        Without `force` it only says how many these are.
+        """
         self._open()
         chosen = make_filter(start, end, queue, states, labels)
         request = pb.PurgeRequest(namespace=self._namespace, filter=chosen, force=force)
@@ -123,7 +129,11 @@ class Lookups(Link):
         include_payload: bool = False,
         page_size: int = 0,
     ) -> AsyncIterator[TaskInfo]:
-        """Tasks by fire time, oldest first: `async for task in client.list(...)`."""
+        """Tasks due from `start` to before `end`, oldest first: `async for task in client.list(...)`.
+
+        Range and order go by `due_time`: the fire time, but for a late task when it was stored, and for one that is
+        retried the time of its next attempt.
+        """
         self._open()
         chosen = make_filter(start, end, queue, states, labels)
         request = pb.ListRequest(

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol, Self
 
-from timerd.sdk.errors import TimerdError
+from timerd.sdk.errors import InvalidTask, TimerdError
 from timerd.sdk.times import Span, datetime_of_ms, duration_of_ms, ms_of_timestamp, span_ms
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -77,23 +77,37 @@ class ConflictPolicy(_WireEnum):
 class RetryPolicy:
     """Attempt n+1 follows attempt n after min(initial * multiplier^(n-1), max), less up to `jitter` of it.
 
-    What is left at its default is left to the server.
+    What is left out is left to the server. `jitter` is 0 (none) to 1; left out it is the server's 0.1.
     """
 
     max_attempts: int = 0
     initial_backoff: Span | None = None
     multiplier: float = 0.0
     max_backoff: Span | None = None
-    jitter: float = 0.0
+    jitter: float | None = None
     attempt_timeout: Span | None = None
 
     def to_proto(self) -> task_pb2.RetryPolicy:
-        policy = task_pb2.RetryPolicy(max_attempts=self.max_attempts, multiplier=self.multiplier, jitter=self.jitter)
+        policy = task_pb2.RetryPolicy(
+            max_attempts=self.max_attempts, multiplier=self.multiplier, jitter=self._wire_jitter()
+        )
         for name in ("initial_backoff", "max_backoff", "attempt_timeout"):
             span = getattr(self, name)
             if span is not None:
                 getattr(policy, name).CopyFrom(duration_of_ms(span_ms(span, name)))
         return policy
+
+    def _wire_jitter(self) -> float:
+        """There 0 is "not set", and none is written as a negative value."""
+        if self.jitter is None:
+            return 0.0
+        if not (isinstance(self.jitter, int | float) and 0 <= self.jitter <= 1):
+            raise InvalidTask(
+                f"`jitter` is {self.jitter!r}; give 0 (none) to 1, or leave it out for the server's default.",
+                reason="INVALID",
+                field="retry.jitter",
+            )
+        return self.jitter or -1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +206,8 @@ class TaskInfo:
     namespace: str
     queue: str
     fire_at_ms: int
+    # When it is to be delivered next, or was: list, count and purge go by it.
+    due_at_ms: int
     state: TaskState
     payload: bytes
     content_type: str
@@ -208,6 +224,11 @@ class TaskInfo:
     def fire_time(self) -> datetime:
         return datetime_of_ms(self.fire_at_ms)
 
+    @property
+    def due_time(self) -> datetime:
+        """The fire time, but for a late task when it was stored, and for one that is retried its next attempt."""
+        return datetime_of_ms(self.due_at_ms)
+
     @classmethod
     def of(cls, task: task_pb2.Task) -> TaskInfo:
         return cls(
@@ -215,6 +236,7 @@ class TaskInfo:
             namespace=task.namespace,
             queue=task.queue,
             fire_at_ms=ms_of_timestamp(task.fire_time),
+            due_at_ms=ms_of_timestamp(task.due_time if task.HasField("due_time") else task.fire_time),
             state=TaskState(task.state),
             payload=task.payload,
             content_type=task.content_type,

@@ -1,4 +1,4 @@
-"""List and Count: a bounded look at the tasks of a fire-time range, each where it now lives, by (position, digest).
+"""List and Count: a bounded look at the tasks of a due-time range, each where it now lives, by (position, digest).
 
 A bucket is read as keys first; payloads only for what is shown.
 """
@@ -180,7 +180,7 @@ class Browsing:
         attempt = attempt_of(key.version) - (state in NOT_BEGUN)
         body = rows.payload(n) if payload else b""
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
-        return TaskView(task, state, fire_at_ms, template, body, extra.key, attempt, extra.last_error)
+        return TaskView(task, state, fire_at_ms, key.position_ms, template, body, extra.key, attempt, extra.last_error)
 
 
 def _matches(template: Template, query: Query) -> bool:

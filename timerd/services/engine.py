@@ -175,7 +175,7 @@ class Engine:
         here = await drive(locate(task), self._procedures)
         if here.rows is None:
             if self._is_forgotten(task, int(self._time.exact_ms())):
-                return TaskView(task, State.FINISHED, task.position_ms)
+                return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
             raise NotFound("There is no task with this id.", "NOT_FOUND")
         return self._view(task, here, here.rows)
 
@@ -245,13 +245,13 @@ class Engine:
         return task.home.end_ms + self._config.history_retention_ms <= now_ms
 
     def _view(self, task: TaskId, here: Located, rows: RowGroup) -> TaskView:
-        extra = rows.extra_of(0)
-        version = here.place.key.version
-        state = self._state(here, version)
-        attempt = attempt_of(version) - (state in NOT_BEGUN)
+        extra, key = rows.extra_of(0), here.place.key
+        state = self._state(here, key.version)
+        attempt = attempt_of(key.version) - (state in NOT_BEGUN)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
+        template, payload = rows.template_of(0), rows.payload(0)
         return TaskView(
-            task, state, fire_at_ms, rows.template_of(0), rows.payload(0), extra.key, attempt, extra.last_error
+            task, state, fire_at_ms, key.position_ms, template, payload, extra.key, attempt, extra.last_error
         )
 
     def _state(self, here: Located, version: int) -> State:

@@ -26,7 +26,7 @@ def has_range(tasks: wire.TaskFilter) -> bool:
 def query_of(namespace: str, tasks: wire.TaskFilter) -> Query:
     if not (tasks.HasField("start_time") and tasks.HasField("end_time")):
         raise Invalid(
-            "The filter needs a fire-time range, because tasks are stored by time: set both filter.start_time "
+            "The filter needs a range of due times, because tasks are stored by time: set both filter.start_time "
             "(inclusive) and filter.end_time (exclusive).",
             "filter.start_time",
         )
@@ -76,8 +76,8 @@ def estimate_queue(tasks: wire.TaskFilter) -> str:
     """Queue of a Count without a range; empty = all."""
     if tasks.states or tasks.labels:
         raise Invalid(
-            "A count without a fire-time range comes from estimates, which know only queues: set filter.start_time and "
-            "filter.end_time, or leave out states and labels.",
+            "A count without a range of due times comes from estimates, which know only queues: set filter.start_time "
+            "and filter.end_time, or leave out states and labels.",
             "filter.start_time",
         )
     return queue_of(tasks.queue, "filter.queue") if tasks.queue else ""

@@ -134,6 +134,7 @@ def task_of(namespace: str, view: TaskView) -> task_wire.Task:
         task_id=str(view.task_id),
         namespace=namespace,
         fire_time=timestamp(view.fire_at_ms),
+        due_time=timestamp(view.due_at_ms),
         state=_state(view.state),
         payload=view.payload,
         key=view.key,

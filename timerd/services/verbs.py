@@ -75,6 +75,8 @@ class TaskView:
     task_id: TaskId
     state: State
     fire_at_ms: int
+    # Its place in the order of List: when it is (or was) to be delivered next.
+    due_at_ms: int
     template: Template | None = None
     payload: bytes = b""
     key: str = ""
@@ -84,7 +86,7 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Tasks of a namespace with lo <= fire time < hi. Empty queue = all; `states` empty = those that have not ended."""
+    """Tasks of a namespace with lo <= due time < hi. Empty queue = all; `states` empty = those that have not ended."""
 
     namespace: str
     lo_ms: int

@@ -159,7 +159,7 @@ class TimerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """Tasks by fire_time, oldest first. Scans at most max_scanned rows a call, so pages may be short or empty:
+        """Tasks by due_time, oldest first. Scans at most max_scanned rows a call, so pages may be short or empty:
         go on while next_page_token is set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -167,13 +167,14 @@ class TimerServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Count(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """How many tasks a List over the same range would show.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Purge(self, request, context):
-        """Removes tasks that have not ended. A dry run unless `force` is set.
+        """Removes the tasks of a range that have not ended. A dry run unless `force` is set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
