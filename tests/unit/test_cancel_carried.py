@@ -9,7 +9,7 @@ import pytest
 from timerd.core import cancel
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.lookup import Located
-from timerd.core.procedures import Ending, Procedure, Request, SetMarks
+from timerd.core.procedures import AskToEnd, Ending, Procedure, Request, SetMarks
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -49,7 +49,10 @@ def test_a_mark_on_the_place_that_it_was_carried_from_is_repeated_on_the_new_one
 ) -> None:
     old = Mark(PARTITION, OLD, MarkKind.ACKED, b"late ack")
     asked, answer = told(monkeypatch, [old], Outcome.ACKED)
-    assert asked == [SetMarks([Mark(PARTITION, NEW, MarkKind.ACKED, b"late ack")])]
+    assert asked == [
+        SetMarks([Mark(PARTITION, NEW, MarkKind.ACKED, b"late ack")]),
+        AskToEnd(PARTITION, NEW, Outcome.ACKED, b"late ack"),
+    ]
     assert answer is Cancelled.CANCELLED
 
 

@@ -163,7 +163,8 @@ class Performer:
         if asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
         given = machine.cancel(request.key.digest, request.outcome, request.request)
-        if asked is Asked.WAITING:
+        if asked in (Asked.WAITING, Asked.ENDED):
+            # Also where the verdict came first: it was given to a row that the task was carried from.
             machine.end_waiting(request.key, request.outcome)
             self._scheduler.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
