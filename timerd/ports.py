@@ -93,6 +93,9 @@ class Rows(Protocol):
         """Dead letters of a queue (all queues where empty) by (died_at_ms, task_id); `after` = died_at_ms (8 bytes,
         big-endian) + task_id of the last one seen."""
 
+    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        """Those of the tasks that are dead letters."""
+
     async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         """Removes dead letters and returns those that were there."""
 

@@ -11,6 +11,7 @@ from tests.fundamentals.conftest import Inbox
 from timerd.client import CancelOutcome, Client, TaskState
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.testing import Server
+from timerd.worker import Delivery, Reject, Retry
 
 
 @pytest.mark.parametrize("kind", ["memory", "disk"])
@@ -41,6 +42,79 @@ async def test_a_task_far_ahead_is_not_touched_by_it(server: Server, client: Cli
     await client.schedule("mails", b"x", at=at)
     await server.advance(days=41)
     assert (inbox.payloads, inbox.times) == ([b"x"], [at])
+
+
+async def test_retries_that_go_on_for_days_are_found_by_the_old_id(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """The bucket that the id names is dropped after a day; the task goes on, is shown, moved and cancelled."""
+
+    async def fails(_: Delivery) -> None:
+        raise Retry(5 * 3600)
+
+    inbox.after = fails
+    await inbox.works("mails")
+    tasks = [await client.schedule("mails", b"%d" % n, delay=60) for n in range(3)]
+    await server.advance(days=3, hours=1)
+    seen = await client.get(tasks[0].id)
+    assert (seen.state, seen.payload, seen.attempt) == (TaskState.RETRYING, b"0", 15)
+    assert await client.cancel(tasks[0].id) is CancelOutcome.CANCELLED
+    assert (await client.get(tasks[0].id)).state is TaskState.CANCELLED
+    moved = await client.reschedule(tasks[1].id, delay=86_400)
+    inbox.after = None
+    inbox.got.clear()
+    await server.advance(days=2)
+    assert [(each.payload, each.at) for each in inbox.got[1:]] == [(b"1", moved)]
+    assert inbox.payloads[0] == b"2"
+    states = [(await client.get(task.id)).state for task in tasks]
+    assert states == [TaskState.FINISHED, TaskState.ACKED, TaskState.FINISHED]
+
+
+async def test_a_retry_that_nobody_takes_for_days_is_found_by_the_old_id(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """It waits in the backlog of its queue, which has no place in the id."""
+
+    async def fails(_: Delivery) -> None:
+        raise Retry(600)
+
+    inbox.after = fails
+    worker = await inbox.works("mails")
+    tasks = [await client.schedule("mails", b"%d" % n, delay=60) for n in range(2)]
+    await server.advance(minutes=2)
+    await worker.stop()
+    await server.advance(days=5)
+    seen = await client.get(tasks[0].id)
+    assert (seen.state, seen.attempt) == (TaskState.RETRYING, 1)
+    assert await client.cancel(tasks[0].id) is CancelOutcome.CANCELLED
+    inbox.after = None
+    await inbox.works("mails")
+    await server.advance(minutes=1)
+    assert (inbox.payloads[2:], inbox.attempts[2:]) == ([b"1"], [2])
+    assert len(inbox.got) == 3
+
+
+async def test_a_dead_letter_is_redriven_long_after_its_bucket_was_dropped(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Somebody looks at the dead letters after the holidays; the task lives again, once, under its old id."""
+
+    async def rejects(_: Delivery) -> None:
+        raise Reject("no such customer")
+
+    inbox.after = rejects
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=60, labels={"tenant": "acme"}, key="order 7")
+    await server.advance(days=10)
+    inbox.after = None
+    inbox.got.clear()
+    assert await client.redrive([task.id]) == 1
+    await server.settle()
+    assert await client.redrive([task.id]) == 0
+    await server.advance(hours=1)
+    [got] = [each.delivery for each in inbox.got]
+    assert (got.payload, got.attempt, got.task_id, got.labels) == (b"x", 1, task.id, {"tenant": "acme"})
+    assert (await client.get(task.id)).state is TaskState.ACKED
 
 
 async def _entries(server: Server) -> list[Partition]:

@@ -183,6 +183,9 @@ class MemoryStore:
         }
         return [found[place] for place in sorted(found) if place > after][:limit]
 
+    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return [self._dead[task_id] for task_id in task_ids if task_id in self._dead]
+
     async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         removed = [self._dead.pop(task_id, None) for task_id in task_ids]
         return [letter for letter in removed if letter is not None]

@@ -15,9 +15,10 @@ from timerd.core.procedures import Ending, Find, FindSettled, Procedure, ReadReg
 from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, move_key
-from timerd.model.rows import RowGroup
+from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
-from timerd.model.storage import Cas, Found, Mark, MarkKind
+from timerd.model.storage import Cas, DeadLetter, Found, Mark, MarkKind
+from timerd.model.task import Extra
 
 MAX_HOPS = 10_000
 
@@ -74,6 +75,14 @@ def locate(task: TaskId) -> Procedure[Located]:
         carried = carried_row(rows, 0, place.partition, ending.carry) if ending.carry is not None else rows
         place = onward
     raise RuntimeError(f"task {task} is carried in a circle")
+
+
+def from_letter(here: Located, letter: DeadLetter) -> Located:
+    """Where nothing is found any more, the dead letter still tells all of its task."""
+    extra = Extra(key=letter.row_key, last_error=letter.last_error)
+    rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, 0)
+    place = Place(letter.partition, letter.key)
+    return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), written=True)
 
 
 def settled_move(digest: bytes) -> Procedure[bytes | None]:

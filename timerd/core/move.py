@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from timerd.core.cancel import ONWARD
 from timerd.core.holding import Asked, Offered
 from timerd.core.insert import closing_of
-from timerd.core.lookup import Located, generation, locate
+from timerd.core.lookup import Located, from_letter, generation, locate
 from timerd.core.procedures import (
     AppendRows,
     AskToMove,
@@ -33,7 +33,7 @@ from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, move_key
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup, single_row
 from timerd.model.settle import Outcome
-from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Mark, MarkKind
+from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, DeadLetter, Found, Mark, MarkKind
 
 # Beyond this nothing expires: the store's own limit (Cassandra: 20 years).
 NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
@@ -41,18 +41,20 @@ NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`fire_at_ms` as asked; `revive`: of a dead letter, whose row has ended (Redrive)."""
+    """`fire_at_ms` as asked; `revive`: this dead letter, whose row has ended and may be forgotten (Redrive)."""
 
     request: str
     fire_at_ms: int
     now_ms: int
     retention_ms: int
-    revive: bool = False
+    revive: DeadLetter | None = None
 
 
 def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     """The new fire time. Raises NotFound, Precondition (fired, ended, cancelled), Aborted (another move won)."""
     here = yield from locate(task)
+    if here.rows is None and wish.revive is not None:
+        here = from_letter(here, wish.revive)
     if here.move is not None and here.move.request == wish.request and here.move.state is MoveState.MOVED:
         return here.move.fire_at_ms
     rows = _movable(here, wish)
@@ -79,7 +81,7 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
     if not here.written:
         raise Aborted("The task is on its way to another attempt: try again.", "MOVE_LOST")
     ended = here.ending.outcome
-    if ended is not None and not (wish.revive and ended is Outcome.DEAD):
+    if ended is not None and not (wish.revive is not None and ended is Outcome.DEAD):
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
     if here.first(MarkKind.CANCELLED) is not None or here.first(MarkKind.PURGED) is not None:
         raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
@@ -97,7 +99,7 @@ def _announce(task: TaskId, here: Located, wish: Wish) -> Procedure[tuple[Move, 
     target = Place(Partition(TIME_SCOPE, bucket_of(position_ms), shard), key)
     seen = here.move.latest_ms if here.move else task.position_ms
     latest_ms = max(seen, here.place.key.position_ms, position_ms)
-    expires_at_ms = _expiry(latest_ms, wish)
+    expires_at_ms = expiry(latest_ms, wish.now_ms, wish.retention_ms)
     move = Move(number, MoveState.MOVING, here.place, target, wish.request, latest_ms, wish.fire_at_ms, expires_at_ms)
     stored = move.to_bytes()
     result: CasResult = yield TryCas(Cas(move_key(task.digest), here.stored_move, stored, expires_at_ms))
@@ -106,10 +108,10 @@ def _announce(task: TaskId, here: Located, wish: Wish) -> Procedure[tuple[Move, 
     return move, stored
 
 
-def _expiry(latest_ms: int, wish: Wish) -> int:
+def expiry(latest_ms: int, now_ms: int, retention_ms: int) -> int:
     """At the latest of home, sources and targets plus the retention (tests/models/moves.pml, expiry)."""
-    expires_at_ms = latest_ms + wish.retention_ms
-    return 0 if expires_at_ms > wish.now_ms + NEVER_EXPIRES_MS else expires_at_ms
+    expires_at_ms = latest_ms + retention_ms
+    return 0 if expires_at_ms > now_ms + NEVER_EXPIRES_MS else expires_at_ms
 
 
 def _target_row(task: TaskId, rows: RowGroup, move: Move) -> RowGroup:
@@ -146,7 +148,7 @@ def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
         return False, "was cancelled"
     if outcome in ONWARD:
         return False, ""
-    if outcome is not None and not (wish.revive and outcome is Outcome.DEAD):
+    if outcome is not None and not (wish.revive is not None and outcome is Outcome.DEAD):
         return False, f"has ended ({outcome.name.lower()})"
     return True, ""
 

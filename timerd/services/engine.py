@@ -17,7 +17,7 @@ from timerd.core.cancel_many import end_many
 from timerd.core.holding import Asked
 from timerd.core.insert import ClosedForGood, insert
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
-from timerd.core.lookup import Located, locate
+from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
 from timerd.model.errors import Aborted, NotFound, Unavailable
 from timerd.model.identity import TaskId, attempt_of
@@ -172,7 +172,7 @@ class Engine:
         return await self._move(task, wish)
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
-        here = await drive(locate(task), self._procedures)
+        here = await self._look_up(task)
         if here.rows is None:
             if self._is_forgotten(task, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
@@ -227,13 +227,19 @@ class Engine:
     async def _redrive(self, namespace: str, request_id: str, task: TaskId) -> bool:
         now_ms = self.now_ms()
         request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
-        wish = Wish(request, now_ms, now_ms, self._config.history_retention_ms, revive=True)
-        here = await drive(locate(task), self._procedures)
-        if here.rows is None or here.ending.outcome is not Outcome.DEAD:
+        letters = await self._store.letters([task.to_bytes()])
+        here = await self._look_up(task)
+        if letters and here.ending.outcome is Outcome.DEAD:
+            await self._move(task, Wish(request, now_ms, now_ms, self._config.history_retention_ms, revive=letters[0]))
+        elif here.move is None or here.move.request != request:
             return False
-        await self._move(task, wish)
         await self._store.exhume([task.to_bytes()])
         return True
+
+    async def _look_up(self, task: TaskId) -> Located:
+        here = await drive(locate(task), self._procedures)
+        letters = await self._store.letters([task.to_bytes()]) if here.rows is None else []
+        return from_letter(here, letters[0]) if letters else here
 
     def _cancel_answer(self, task: TaskId, said: Cancelled, now_ms: int) -> CancelAnswer:
         if said is Cancelled.NOT_FOUND and self._is_forgotten(task, now_ms):

@@ -31,6 +31,7 @@ from timerd.core.insert import ClosedForGood, insert
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
+from timerd.core.rehome import rehome, wanderers
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
@@ -261,8 +262,11 @@ class Scheduler:
         self._resolve(machine)
 
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
-        groups = _merged(effect.groups)
-        await drive(insert(Append(groups), int(self._time.exact_ms())), self.procedures)
+        groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
+        await drive(insert(Append(groups), now_ms), self.procedures)
+        found = [each for partition, rows in groups for each in wanderers(partition, rows, self._history_ms)]
+        if found:
+            await drive(rehome(found, now_ms, self._history_ms), self.procedures)
         machine.carried_written(effect.sequence)
         self._resolve(machine)
 

@@ -36,14 +36,15 @@ def read_letters(
     return [_letter(row) for row in connection.execute(query, (*values, limit))]
 
 
+def find_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
+    rows = [connection.execute(f"{_FIELDS} WHERE task_id = ?", (each,)).fetchone() for each in task_ids]
+    return [_letter(row) for row in rows if row is not None]
+
+
 def take_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
-    out = []
-    for task_id in task_ids:
-        row = connection.execute(f"{_FIELDS} WHERE task_id = ?", (task_id,)).fetchone()
-        if row is not None:
-            out.append(_letter(row))
-            connection.execute("DELETE FROM dead_letters WHERE task_id = ?", (task_id,))
-    return out
+    found = find_letters(connection, task_ids)
+    connection.executemany("DELETE FROM dead_letters WHERE task_id = ?", [(each.task_id,) for each in found])
+    return found
 
 
 def _facts(letter: DeadLetter) -> bytes:

@@ -17,6 +17,7 @@ from timerd.adapters.sqlite.far import corrupt_far_groups, far_days
 from timerd.adapters.sqlite.files import DataDirectory
 from timerd.adapters.sqlite.letters import (
     add_estimates,
+    find_letters,
     read_estimates,
     read_letters,
     take_letters,
@@ -148,6 +149,9 @@ class SqliteStore:
             read_letters, namespace=namespace, queue=queue, lo_ms=lo_ms, hi_ms=hi_ms, after=after, limit=limit
         )
         return await self._look_ups.run(read)
+
+    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._look_ups.run(lambda connection: find_letters(connection, task_ids))
 
     async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         return await self._write(lambda commit: take_letters(commit.connection, task_ids))

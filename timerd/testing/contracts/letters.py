@@ -59,6 +59,12 @@ class LettersContract:
         assert list(await store.exhume([letters[1].task_id])) == []
         assert await names(store) == ["a"]
 
+    async def test_letters_are_found_by_task_and_stay(self, store: Store) -> None:
+        letters = [letter("a", 10), letter("b", 11)]
+        await store.bury(letters)
+        for _ in range(2):
+            assert list(await store.letters([letters[1].task_id, b"?" * 44])) == [letters[1]]
+
     async def test_estimates_add_up_by_minute(self, store: Store) -> None:
         minute = START_MS
         await store.save_estimates({("d", "q", minute): 5, ("d", "r", minute): 2, ("e", "q", minute): 9})

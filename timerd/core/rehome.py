@@ -1,0 +1,96 @@
+"""A task that is carried on and on gets a new home in `moves` before its old one is forgotten (protocol section 5).
+
+A look-up begins at the id's home and follows the carries; the home is dropped when its history is over. So a row that is
+carried far from there, or parked for who knows how long, is named in the register as if it had moved to that place. The
+generation stays: which rows may fire does not change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from timerd.core.lookup import settled_move
+from timerd.core.move import expiry
+from timerd.core.procedures import Procedure, ReadRegisters, TryCas
+from timerd.model.identity import generation_of
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.rows import FLAG_CARRIED, RowGroup
+from timerd.model.storage import Cas, CasResult, CasStatus
+
+
+# What waits for a worker is named for so long: nobody knows when one comes.
+PARKED_MS = 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class Wanderer:
+    """A carried row in its new place; `home` as its id says."""
+
+    home: Place
+    place: Place
+    fire_at_ms: int
+
+
+def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wanderer]:
+    """Of rows that were just carried here: those that may outlive their home. Half the history is left for the hops
+    in between, which are not named."""
+    if not bool((rows.columns["flags"] & FLAG_CARRIED).any()):
+        return []
+    found = []
+    for n, key in enumerate(rows.keys()):
+        extra = rows.extra_of(n)
+        is_away = extra.home_position_ms >= 0
+        if is_away and (partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2):
+            home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
+            at_home = Place(home, key._replace(position_ms=extra.home_position_ms))
+            found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n])))
+    return found
+
+
+def rehome(found: Sequence[Wanderer], now_ms: int, history_ms: int) -> Procedure[None]:
+    """After the rows are durable, before `verified` passes the record that carried them."""
+    stored = yield ReadRegisters([move_key(each.place.key.digest) for each in found])
+    for each, seen in zip(found, stored, strict=True):
+        while not (yield from _name(each, seen, now_ms, history_ms)):
+            seen = yield from settled_move(each.place.key.digest)
+
+
+def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> Procedure[bool]:
+    """False: the register has changed or is undecided; what a mover left is failed first (rule H2)."""
+    before = Move.from_bytes(seen) if seen is not None else None
+    if before is not None and (before.state is MoveState.MOVING or _is_newer(before, each)):
+        return before.state is not MoveState.MOVING
+    after = _after(before, each)
+    kept_ms = history_ms if each.place.partition.scope == TIME_SCOPE else PARKED_MS
+    after = replace(after, expires_at_ms=expiry(max(after.latest_ms, now_ms), now_ms, kept_ms))
+    change = Cas(move_key(each.place.key.digest), seen, after.to_bytes(), after.expires_at_ms)
+    result: CasResult = yield TryCas(change)
+    return result.status is CasStatus.APPLIED
+
+
+def _is_newer(before: Move, each: Wanderer) -> bool:
+    """It moved on: the row is over, or a later one was named already."""
+    known, here = before.place.key, each.place.key
+    return known.version > here.version or (known.version == here.version and known.position_ms >= here.position_ms)
+
+
+def _after(before: Move | None, each: Wanderer) -> Move:
+    position_ms = each.place.key.position_ms
+    if before is None:
+        number = generation_of(each.place.key.version)
+        latest_ms = max(each.home.key.position_ms, position_ms)
+        return Move(number, MoveState.MOVED, each.home, each.place, "", latest_ms, each.fire_at_ms)
+    request, fire_at_ms = before.request, before.fire_at_ms
+    if before.state is not MoveState.MOVED:
+        request, fire_at_ms = "", each.fire_at_ms
+    return replace(
+        before,
+        state=MoveState.MOVED,
+        source=before.place,
+        target=each.place,
+        request=request,
+        fire_at_ms=fire_at_ms,
+        latest_ms=max(before.latest_ms, position_ms),
+    )
