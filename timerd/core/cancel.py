@@ -58,8 +58,8 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
 
 def _mark_here(here: Located) -> Procedure[None]:
     """The holder may know the end from a mark on a place that the task was carried from: nobody reads that one again
-    once `verified` has passed it, so the end is written where the task lives before it is told. The row that waits there
-    is over now, not when its instant comes."""
+    once `verified` has passed it, so the end is written where the task lives before it is told. The row that waits
+    there is over now, not when its instant comes."""
     outcome = here.ending.outcome
     kind = KINDS.get(outcome) if outcome is not None else None
     value = here.first(kind) if kind is not None else None

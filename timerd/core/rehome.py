@@ -1,8 +1,8 @@
 """A task that is carried on and on gets a new home in `moves` before its old one is forgotten (protocol section 5).
 
-A look-up begins at the id's home and follows the carries; the home is dropped when its history is over. So a row that is
-carried far from there, or parked for who knows how long, is named in the register as if it had moved to that place. The
-generation stays: which rows may fire does not change.
+A look-up begins at the id's home and follows the carries; the home is dropped when its history is over. So a row that
+is carried far from there, or parked for who knows how long, is named in the register as if it had moved to that place.
+The generation stays: which rows may fire does not change.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from timerd.core.lookup import settled_move
 from timerd.core.move import expiry
 from timerd.core.procedures import Procedure, ReadRegisters, TryCas
-from timerd.model.identity import generation_of
+from timerd.model.identity import RowKey, generation_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, move_key
 from timerd.model.rows import FLAG_CARRIED, RowGroup
 from timerd.model.storage import Cas, CasResult, CasStatus
-
 
 # What waits for a worker is named for so long: nobody knows when one comes.
 PARKED_MS = 365 * 86_400_000
@@ -44,7 +43,7 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
         is_away = extra.home_position_ms >= 0
         if is_away and (partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2):
             home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
-            at_home = Place(home, key._replace(position_ms=extra.home_position_ms))
+            at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
             found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n])))
     return found
 
@@ -52,7 +51,8 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
 def rehome(found: Sequence[Wanderer], now_ms: int, history_ms: int) -> Procedure[None]:
     """After the rows are durable, before `verified` passes the record that carried them."""
     stored = yield ReadRegisters([move_key(each.place.key.digest) for each in found])
-    for each, seen in zip(found, stored, strict=True):
+    for each, first in zip(found, stored, strict=True):
+        seen = first
         while not (yield from _name(each, seen, now_ms, history_ms)):
             seen = yield from settled_move(each.place.key.digest)
 
