@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import grpc.aio
 import pytest
@@ -15,9 +16,9 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
 from timerd.services.delivery import FIRST_SLICE_TASKS, SLICE_BYTES, STREAM_BYTES, Delivery
-from timerd.services.work_service import WorkService
+from timerd.services.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
-from timerd.v1.work_service_pb2_grpc import WorkServiceStub, add_WorkServiceServicer_to_server
+from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 
 GRACE_MS = 300
 ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
@@ -27,6 +28,7 @@ FLAT = Template("default", "mail", retry=RetryPolicy(jitter=0.0))
 class Rig:
     def __init__(self, firing: FakeFiring, alarm: FakeAlarm, delivery: Delivery, channel: grpc.aio.Channel) -> None:
         self.firing, self.alarm, self.delivery = firing, alarm, delivery
+        self.channel = channel
         self.stub = WorkServiceStub(channel)
 
     async def worker(self, *credits: tuple[str, int], resume: bytes = b"", lease_ms: int = 0) -> RawWorker:
@@ -93,7 +95,7 @@ async def rig() -> AsyncIterator[Rig]:
     firing, alarm = FakeFiring(), FakeAlarm()
     delivery = Delivery(firing, alarm, resume_grace_ms=GRACE_MS, server="here")
     server = grpc.aio.server()
-    add_WorkServiceServicer_to_server(WorkService(delivery), server)
+    server.add_generic_rpc_handlers((work_handler(WorkService(delivery)),))
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
@@ -244,6 +246,32 @@ async def test_a_wrong_opening_is_refused_with_a_sentence(rig: Rig, request_: pb
         await asyncio.wait_for(call.read(), 10)
     assert refusal.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert sentence in str(refusal.value.details())
+
+
+@pytest.mark.parametrize("raw", [b"\xff\xff", b"\x0a\x02\xff\xff"])
+@pytest.mark.parametrize("opened", [False, True])
+async def test_bytes_that_are_no_message_end_the_stream_with_a_sentence(rig: Rig, raw: bytes, opened: bool) -> None:
+    call: Any = rig.channel.stream_stream("/timerd.v1.WorkService/Work", None, pb.WorkResponse.FromString)()
+    if opened:
+        await call.write(pb.WorkRequest(open=pb.Open()).SerializeToString())
+        assert (await call.read()).WhichOneof("response") == "opened"
+    await call.write(raw)
+    with pytest.raises(grpc.aio.AioRpcError) as refusal:
+        await asyncio.wait_for(call.read(), 10)
+    assert refusal.value.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "no valid timerd.v1.WorkRequest" in str(refusal.value.details())
+    await rig.settle_down()
+    assert rig.delivery.workers == 0
+
+
+async def test_a_refusal_is_told_though_something_is_being_written(rig: Rig) -> None:
+    """Both requests are there at once, so the answer to the first is on its way when the second is refused."""
+    for _ in range(20):
+        call = rig.stub.Work(iter([pb.WorkRequest(open=pb.Open())] * 2))
+        assert (await asyncio.wait_for(call.read(), 10)).WhichOneof("response") == "opened"
+        with pytest.raises(grpc.aio.AioRpcError) as refusal:
+            await asyncio.wait_for(call.read(), 10)
+        assert "takes credit, settle and extend" in str(refusal.value.details())
 
 
 async def test_a_lease_that_ends_is_a_failed_attempt(rig: Rig) -> None:

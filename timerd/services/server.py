@@ -13,7 +13,9 @@ from timerd.services.api import TimerApi
 from timerd.services.decoding import MAX_WIRE_BYTES
 from timerd.services.listen import Address, Tls, check_listen, read_tls
 from timerd.services.streams import StreamLimit
-from timerd.v1 import timer_service_pb2, work_service_pb2, work_service_pb2_grpc
+from timerd.services.work_service import work_handler
+from timerd.v1 import timer_service_pb2, work_service_pb2
+from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
 TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].full_name
 WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
@@ -25,16 +27,16 @@ _UNARY_CALLS_PER_CONNECTION = 1_000
 
 
 class ApiServer:
-    """Listens from `start` to `stop`. `work` is a WorkServiceServicer."""
+    """Listens from `start` to `stop`."""
 
-    def __init__(self, config: ServerConfig, api: TimerApi, work: object) -> None:
+    def __init__(self, config: ServerConfig, api: TimerApi, work: WorkServiceServicer) -> None:
         self._config = config
         self._api = api
         self._health = health.aio.HealthServicer()
         self._streams = StreamLimit(config.max_streams)
         self._server = grpc.aio.server(interceptors=[self._streams], options=_options(config))
         self._server.add_generic_rpc_handlers((api.handler(),))
-        work_service_pb2_grpc.add_WorkServiceServicer_to_server(work, self._server)
+        self._server.add_generic_rpc_handlers((work_handler(work),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         _add_reflection(self._server)
 

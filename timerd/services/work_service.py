@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
+import grpc
 import grpc.aio
 
 from timerd.core.settlement import Action
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.decoding import Received, decoder
 from timerd.services.delivery import Delivery
 from timerd.services.fields import namespace_of, plain_text, queue_of
 from timerd.services.status import abort, problem_of
@@ -18,25 +20,39 @@ from timerd.services.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
+_SERVICE = pb.DESCRIPTOR.services_by_name["WorkService"].full_name
 DEFAULT_LEASE_MS = 30_000
 LEASES_MS = (1_000, 3_600_000)
 MAX_QUEUES = 1_000
 MAX_WORKER_CHARS = 128
 MAX_ERROR_CHARS = 16 * 1024
+# How long a refusal waits for a worker that does not read.
+LAST_WRITE_S = 1.0
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
+def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
+    """For `add_generic_rpc_handlers`. As the generated code does it, but what is no message is answered by the service:
+    gRPC would break off with INTERNAL, or never end the call."""
+    handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+        servicer.Work, decoder(pb.WorkRequest), pb.WorkResponse.SerializeToString
+    )
+    return grpc.method_handlers_generic_handler(_SERVICE, {"Work": handler})
+
+
 class WorkService(WorkServiceServicer):
+    """Its requests are `Received` messages (see `work_handler`)."""
+
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
 
-    async def Work(self, request_iterator: AsyncIterator[pb.WorkRequest], context: Context) -> None:
+    async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return
         stream = self._delivery.stream(context)
         try:
-            self._open(stream, first)
+            self._open(stream, first.message)
             await self._serve(stream, context)
         except NotStored as error:
             await abort(context, problem_of(error))
@@ -47,11 +63,16 @@ class WorkService(WorkServiceServicer):
         """Until the worker ends its side and has what it is owed, or the connection is gone."""
         writer = asyncio.create_task(stream.write_all())
         try:
-            while (request := await context.read()) is not grpc.aio.EOF:
-                self._take(stream, request)
+            while (received := await context.read()) is not grpc.aio.EOF:
+                self._take(stream, received.message)
                 await stream.room()
             self._delivery.closing(stream)
             await writer
+        except NotStored:
+            # A write that is cut off half-way would take the refusal with it.
+            stream.break_off()
+            await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+            raise
         finally:
             writer.cancel()
             # Where the connection is gone, its last write failed: that is known already.

@@ -42,6 +42,7 @@ class WorkStream:
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self.closing = False
+        self._is_broken_off = False
 
     def push(self, response: pb.WorkResponse, size_bytes: int = _OWED_BYTES) -> None:
         self._waiting.append((response, size_bytes))
@@ -89,9 +90,14 @@ class WorkStream:
         self.closing = True
         self._changed.set()
 
+    def break_off(self) -> None:
+        """The stream is refused: what is being written is the last."""
+        self._is_broken_off = True
+        self._changed.set()
+
     async def write_all(self) -> None:
         """The one writer: a stream takes one write at a time."""
-        while self._waiting or self._owed or not self.closing:
+        while not self._is_broken_off and (self._waiting or self._owed or not self.closing):
             if not self._waiting:
                 self._changed.clear()
                 await self._changed.wait()
