@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from timerd.sdk.checks import text, whole_number
 from timerd.sdk.connection import DEFAULT_TARGET, Connection
 from timerd.sdk.deliveries import Delivery
 from timerd.sdk.errors import InvalidTask, TimerdError
@@ -47,9 +48,10 @@ class Worker:
         clock: Clock | None = None,
     ) -> None:
         """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own."""
+        target = text(target, "target")
         self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
-        self._namespace = namespace
-        self._name = name or f"{socket.gethostname()}-{os.getpid()}"
+        self._namespace = text(namespace, "namespace")
+        self._name = text(name or "", "name") or f"{socket.gethostname()}-{os.getpid()}"
         self._lease_ms = span_ms(lease, "lease")
         self._clock = ms_clock(clock)
         self._lanes: dict[str, Lane] = {}
@@ -60,7 +62,7 @@ class Worker:
         """`@worker.on("mails")` before a coroutine, or a plain function, which then runs in threads."""
 
         def register(handler: AnyHandler) -> AnyHandler:
-            self._add(SingleLane(queue, handler, _at_least_one(concurrency, "concurrency")))
+            self._add(SingleLane(text(queue, "queue"), handler, _at_least_one(concurrency, "concurrency")))
             return handler
 
         return register
@@ -73,7 +75,7 @@ class Worker:
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             _at_least_one(concurrency, "concurrency")
-            self._add(BatchLane(queue, handler, _at_least_one(max_size, "max_size"), concurrency))
+            self._add(BatchLane(text(queue, "queue"), handler, _at_least_one(max_size, "max_size"), concurrency))
             return handler
 
         return register
@@ -143,9 +145,7 @@ class Worker:
 
 
 def _at_least_one(value: int, field: str) -> int:
-    if value < 1:
-        raise InvalidTask(f"`{field}` is {value}; it must be 1 or more.", reason="INVALID", field=field)
-    return value
+    return whole_number(value, field, 1)
 
 
 __all__ = ["Delivery", "Reject", "Retry", "TimerdError", "Worker"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import grpc
 import pytest
@@ -14,6 +14,7 @@ from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 DAY = datetime(2030, 1, 1, tzinfo=UTC)
+HOUR = timedelta(hours=1)
 UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, "starting", (("timerd-reason", "STARTING"), ("timerd-retry-after-ms", "1")))
 
 
@@ -58,17 +59,16 @@ async def test_a_list_follows_its_pages_also_empty_ones(client: Client, server: 
             pb.ListResponse(tasks=[task_pb2.Task(task_id="A2")]),
         ]
     )
-    listed = client.list(start=DAY, queue="q", states=[TaskState.PENDING], labels={"a": "b"}, include_payload=True)
+    listed = client.list(
+        start=DAY, end=DAY + HOUR, queue="q", states=[TaskState.PENDING], labels={"a": "b"}, include_payload=True
+    )
     assert [task.id async for task in listed] == ["A1", "A2"]
     asked = [pb.ListRequest.FromString(data) for _, data in server.timers.unary]
     assert [request.page_token for request in asked] == ["", "p1", "p2"]
     chosen = asked[2].filter
     assert (chosen.queue, list(chosen.states), dict(chosen.labels)) == ("q", [1], {"a": "b"})
-    assert (chosen.start_time.ToDatetime(UTC), chosen.HasField("end_time"), asked[2].include_payload) == (
-        DAY,
-        False,
-        True,
-    )
+    assert (chosen.start_time.ToDatetime(UTC), chosen.end_time.ToDatetime(UTC)) == (DAY, DAY + HOUR)
+    assert asked[2].include_payload
 
 
 async def test_a_count_adds_up_its_pages(client: Client, server: FakeServer) -> None:
@@ -86,8 +86,8 @@ async def test_a_purge_is_a_dry_run_unless_forced(client: Client, server: FakeSe
             pb.PurgeResponse(purged=1),
         ]
     )
-    would = await client.purge(queue="q")
-    done = await client.purge(queue="q", force=True)
+    would = await client.purge(start=DAY, end=DAY + HOUR, queue="q")
+    done = await client.purge(start=DAY, end=DAY + HOUR, queue="q", force=True)
     assert (would, would.dry_run, done, done.dry_run) == (3, True, 3, False)
     asked = [pb.PurgeRequest.FromString(data) for _, data in server.timers.unary]
     assert [request.force for request in asked] == [False, True, True]
@@ -117,7 +117,7 @@ async def test_fire_now_and_server_info(client: Client, server: FakeServer) -> N
 
 async def test_a_naive_range_is_refused(client: Client) -> None:
     with pytest.raises(InvalidTask, match=r"`start`.*no time zone"):
-        await client.count(start=datetime(2030, 1, 1))
+        await client.count(start=datetime(2030, 1, 1), end=DAY)
 
 
 async def test_a_server_that_is_not_there_got_nothing(server: FakeServer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import subprocess
 import sys
@@ -75,7 +76,7 @@ def test_errors_and_pages_come_through(threaded: FakeServer) -> None:
     ]
     threaded.timers.unary_answers["List"].extend(pages)
     with SyncClient(threaded.target) as client:
-        assert [task.id for task in client.list(queue="q")] == ["A1", "A2"]
+        assert [task.id for task in client.list(start=SOON, end=SOON + timedelta(hours=1))] == ["A1", "A2"]
         with pytest.raises(TimerdError, match="no time zone"):
             client.schedule("q", "x", at=datetime(2030, 1, 1))
 
@@ -102,7 +103,34 @@ def test_a_call_from_its_own_callback_is_refused_instead_of_hanging(threaded: Fa
     assert [refused.reason for refused in said] == ["WOULD_DEADLOCK"]
 
 
-def test_a_program_that_closes_nothing_still_ends_in_order(threaded: FakeServer) -> None:
-    program = f"from timerd import SyncClient; print(SyncClient({threaded.target!r}).schedule('q', 'x', delay=1).queue)"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "print(SyncClient({0!r}).schedule('q', 'x', delay=1).queue)",
+        "kept = SyncClient({0!r}); print(kept.schedule('q', 'x', delay=1).queue)",
+        "kept = SyncClient({0!r}); found = kept.dead_letters('q'); next(found); print('q')",
+        "never_used = SyncClient({0!r}); print('q')",
+    ],
+    ids=["dropped", "kept", "half-way", "unused"],
+)
+def test_a_program_that_closes_nothing_still_ends_in_order(threaded: FakeServer, program: str) -> None:
+    letters = [pb.DeadLetter(task=task_pb2.Task(task_id="A1"))] * 2
+    threaded.timers.unary_answers["ListDeadLetters"].append(pb.ListDeadLettersResponse(dead_letters=letters))
+    script = "import logging; logging.basicConfig(); from timerd import SyncClient; " + program.format(threaded.target)
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=30, check=False
+    )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "q\n", "")
+
+
+def test_a_client_that_nobody_has_any_more_hangs_up(threaded: FakeServer) -> None:
+    """Without `with` or `close`: its stream ends when it is collected."""
+    client = SyncClient(threaded.target)
+    client.schedule("q", "x", at=SOON)
+    inner = client._client
+    del client
+    gc.collect()
+    with SyncClient(threaded.target) as other:
+        other.schedule("q", "x", at=SOON)
+    with pytest.raises(TimerdError, match="closed"):
+        asyncio.run(inner.cancel("A"))

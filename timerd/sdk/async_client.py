@@ -8,11 +8,12 @@ from datetime import datetime
 
 from timerd.sdk.batches import MAX_TASKS
 from timerd.sdk.bulk import Bulk, BulkItem, Progress
+from timerd.sdk.checks import id_list, name, optional_name, payload_bytes
 from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, submit_group
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import one_target, set_target
 from timerd.sdk.lookups import Lookups
-from timerd.sdk.templates import make_template, payload_bytes
+from timerd.sdk.templates import make_template
 from timerd.sdk.times import (
     Span,
     datetime_of_ms,
@@ -58,15 +59,17 @@ class Client(Lookups):
         body, due = payload_bytes(payload), due_of(at, delay)
         template = make_template(
             queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent,
-            on_conflict if key else ConflictPolicy.UNSPECIFIED,
+            on_conflict,
         )  # fmt: skip
-        if not key and not request_id:
+        if optional_name(key, "key") is None:
+            template = template._replace(on_conflict=ConflictPolicy.UNSPECIFIED)
+        if key is None and optional_name(request_id, "request_id") is None:
             group = self._coalescer.group(
                 template, len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
             )
             return await group.add(body, due)
         group = ScheduleGroup(template, self._namespace, self._clock, request_id or "")
-        if key:
+        if key is not None:
             group.batch.add_item(body, due, Item(body, key=key))
             task = group.expect()
         else:
@@ -104,6 +107,7 @@ class Client(Lookups):
     ) -> CancelOutcome:
         self._open()
         one_target(task_id, key)
+        optional_name(request_id, "request_id")
         if task_id is not None and request_id is None:
             return await self._coalescer.group("cancel", 0, lambda: CancelGroup(self._namespace)).add(task_id)
         request = pb.CancelRequest(namespace=self._namespace, request_id=request_id or new_request_id())
@@ -114,7 +118,7 @@ class Client(Lookups):
     async def cancel_many(self, task_ids: Iterable[str]) -> OutcomeList:
         """One outcome per id, in their order."""
         self._open()
-        ids, outcomes = [*task_ids], OutcomeList()
+        ids, outcomes = id_list(task_ids), OutcomeList()
         for start in range(0, len(ids), MAX_TASKS):
             group = CancelGroup(self._namespace)
             waiting = [group.add(task_id) for task_id in ids[start : start + MAX_TASKS]]
@@ -134,6 +138,7 @@ class Client(Lookups):
         """Gives a task another fire time, which is returned. Its id stays."""
         self._open()
         one_target(task_id, key)
+        optional_name(request_id, "request_id")
         due = due_of(at, delay)
         request = self._session.new_request()
         move = request.reschedule
@@ -150,8 +155,7 @@ class Client(Lookups):
     async def fire_now(self, task_id: str, *, request_id: str | None = None) -> datetime:
         """Reschedules to now."""
         self._open()
-        request = pb.FireNowRequest(
-            namespace=self._namespace, request_id=request_id or new_request_id(), task_id=task_id
-        )
+        own_id = optional_name(request_id, "request_id") or new_request_id()
+        request = pb.FireNowRequest(namespace=self._namespace, request_id=own_id, task_id=name(task_id, "task_id"))
         response = await self._calls("FireNow", request, pb.FireNowResponse)
         return datetime_of_ms(ms_of_timestamp(response.fire_time))

@@ -10,6 +10,7 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from timerd.sdk.answers import read_answer
+from timerd.sdk.checks import optional_name
 from timerd.sdk.errors import InvalidTask
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
@@ -34,7 +35,8 @@ class Batch:
         self._is_delay = bytearray()
         self._delays = 0
         self._request_time_ms = 0
-        self._items: dict[int, Item] = {}
+        # Of tasks that differ: key, and the template of its own where it has one.
+        self._items: dict[int, tuple[str, Template | None]] = {}
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -59,7 +61,10 @@ class Batch:
 
     def add_item(self, payload: bytes, due: Due, item: Item) -> None:
         """A task that differs from the template."""
-        self._items[self.add(payload, due)] = item
+        key, own = optional_name(item.key, "key") or "", self.template.with_item(item)
+        differs = own != self.template
+        self._items[self.add(payload, due)] = key, own if differs else None
+        self._bytes += len(key) + (own.to_proto().ByteSize() if differs else 0)
 
     def _since_request_ms(self) -> int:
         """Delays of one message count from one instant, so that a later call waits the longer by what lies between."""
@@ -98,22 +103,17 @@ class Batch:
                 written.delay.CopyFrom(duration_of_ms(due.ms))
             else:
                 written.fire_time.CopyFrom(timestamp_of_ms(due.ms))
-            item = self._items.get(index)
-            if item is not None:
-                self._write_difference(written, item)
-
-    def _write_difference(self, written: pb.TaskItem, item: Item) -> None:
-        written.key = item.key
-        own = self.template.with_item(item)
-        if own != self.template:
-            written.template.CopyFrom(own.to_proto())
+            key, own = self._items.get(index, ("", None))
+            written.key = key
+            if own is not None:
+                written.template.CopyFrom(own.to_proto())
 
     def _due_list(self) -> Iterator[Due]:
         for ms, is_delay in zip(self._dues, self._is_delay, strict=True):
             yield Due(ms, bool(is_delay))
 
     def read(self, response: pb.ScheduleBatchResponse) -> Answered:
-        keys = {index: item.key for index, item in self._items.items() if item.key}
+        keys = {index: key for index, (key, _) in self._items.items() if key}
         return read_answer(self.template.queue, response, self.asked_ms(), keys)
 
 

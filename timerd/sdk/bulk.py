@@ -12,10 +12,11 @@ from datetime import datetime
 
 from timerd.sdk.answers import FailedTasks
 from timerd.sdk.batches import Batch, invalid_item
+from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, Session
-from timerd.sdk.templates import Template, payload_bytes
+from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock, Span, due_of, instant_ms, span_ms
 from timerd.sdk.values import Answered, Item, PartlyStored, Task
 
@@ -30,15 +31,15 @@ def batches_of(items: Iterable[BulkItem], template: Template, clock: MsClock) ->
     for index, item in enumerate(items):
         try:
             payload, due = _parts_of(item)
+            if not batch.has_room(len(payload)):
+                yield batch
+                batch = Batch(template, clock)
+            if isinstance(item, Item) and _differs(item):
+                batch.add_item(payload, due, item)
+            else:
+                batch.add(payload, due)
         except InvalidTask as wrong:
             raise invalid_item(index, wrong) from None
-        if not batch.has_room(len(payload)):
-            yield batch
-            batch = Batch(template, clock)
-        if isinstance(item, Item) and _differs(item):
-            batch.add_item(payload, due, item)
-        else:
-            batch.add(payload, due)
     if len(batch):
         yield batch
 
@@ -49,16 +50,17 @@ def _parts_of(item: BulkItem) -> tuple[bytes, Due]:
     try:
         payload, wanted = item
     except (TypeError, ValueError):
-        raise InvalidTask(f"must be (payload, at or delay) or an Item, not {item!r:.200}.", reason="INVALID") from None
+        raise invalid(f"must be (payload, at or delay) or an Item, not {item!r:.200}.", "items") from None
     if isinstance(wanted, datetime):
         return payload_bytes(payload), Due(instant_ms(wanted), False)
     return payload_bytes(payload), Due(span_ms(wanted), True)
 
 
 def _differs(item: Item) -> bool:
-    return bool(item.key) or any(
+    return any(
         value is not None
         for value in (
+            item.key,
             item.labels,
             item.content_type,
             item.priority,
@@ -90,6 +92,8 @@ class Bulk:
         self._stopped = False
 
     async def run(self, items: Iterable[BulkItem]) -> list[Task]:
+        if not hasattr(items, "__iter__"):
+            raise invalid(f"`items` must be a list of (payload, at or delay) or Item, not {items!r:.200}.", "items")
         try:
             for batch in batches_of(items, self._template, self._clock):
                 await self._slots.acquire()

@@ -14,6 +14,7 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from timerd.sdk.backoff import Backoff
+from timerd.sdk.checks import sendable
 from timerd.sdk.errors import TimerdError, error_of_rpc, is_retryable, timed_out
 
 Response = TypeVar("Response", bound=Message)
@@ -46,7 +47,7 @@ class Calls:
             request_serializer=None,
             response_deserializer=response_type.FromString,
         )
-        data = request.SerializeToString(deterministic=True)
+        data = sendable(request.SerializeToString(deterministic=True))
         loop, backoff, uncertain = asyncio.get_running_loop(), Backoff(), False
         deadline_s = loop.time() + self._timeout_s
         while True:

@@ -186,6 +186,10 @@ def closed(uncertain: bool) -> TimerdError:
     return TimerdError("The client was closed; nothing was sent.", code="CANCELLED", reason=NOT_SENT)
 
 
+def client_is_closed() -> TimerdError:
+    return TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason="CLOSED")
+
+
 def not_sendable(wrong: Exception) -> InvalidTask:
     """A value of the wrong type or out of its range, as protobuf says it."""
     return InvalidTask(f"The request cannot be sent: {wrong}.", reason="INVALID")

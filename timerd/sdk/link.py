@@ -12,9 +12,10 @@ from typing import Any, Self
 import grpc.aio
 
 from timerd.sdk.calls import Calls
+from timerd.sdk.checks import invalid, optional_name, text
 from timerd.sdk.coalescing import Coalescer
 from timerd.sdk.connection import DEFAULT_TARGET, Connection
-from timerd.sdk.errors import InvalidTask
+from timerd.sdk.errors import client_is_closed
 from timerd.sdk.session import Session
 from timerd.sdk.times import Clock, Span, ms_clock, span_ms
 from timerd.v1 import timer_service_pb2 as pb
@@ -38,11 +39,13 @@ class Link:
         clock: Clock | None = None,
     ) -> None:
         """`clock`: what delays count from, where it is not the machine's own."""
+        target = text(target, "target")
         self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
-        self._namespace = namespace
+        self._namespace = text(namespace, "namespace")
         self._clock = ms_clock(clock)
         self._timeout_s = span_ms(timeout, "timeout") / 1000
         self._channel: grpc.aio.Channel | None = None
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         self._open()
@@ -55,6 +58,8 @@ class Link:
         """The first call opens it too; nothing is sent before there is something to say."""
         if self._channel is not None:
             return
+        if self._is_closed:
+            raise client_is_closed()
         self._channel = channel = self._connection.open_channel()
         open_session: Any = channel.stream_stream(
             "/timerd.v1.TimerService/Session",
@@ -67,7 +72,8 @@ class Link:
         self._calls = Calls(channel, target, self._timeout_s)
 
     async def close(self) -> None:
-        """Calls that still wait for an answer fail."""
+        """For good. Calls that still wait for an answer fail."""
+        self._is_closed = True
         if self._channel is None:
             return
         channel, self._channel = self._channel, None
@@ -77,10 +83,9 @@ class Link:
 
 def one_target(task_id: object, key: object) -> None:
     if (task_id is None) == (key is None):
-        raise InvalidTask("Give either a task id or a `key`.", reason="INVALID", field="task_id")
-    if not isinstance(task_id or key or "", str):
-        given = task_id if key is None else key
-        raise InvalidTask(f"A task id or a key is text, not {given!r}.", reason="INVALID", field="task_id")
+        raise invalid("Give either a task id or a `key`.", "task_id")
+    optional_name(task_id, "task_id")
+    optional_name(key, "key")
 
 
 def set_target(

@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from timerd.sdk.calls import pages
-from timerd.sdk.filters import make_filter, set_range
+from timerd.sdk.checks import id_list, text, whole_number
+from timerd.sdk.filters import make_count_filter, make_filter, set_range
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import Link, one_target, set_target
 from timerd.sdk.values import Count, DeadLetter, Purged, TaskInfo, TaskState
@@ -38,7 +39,8 @@ class Lookups(Link):
         Without either it is an estimate and `estimated` is set: it lags by some seconds and keeps what was cancelled.
         """
         self._open()
-        request = pb.CountRequest(namespace=self._namespace, filter=make_filter(start, end, queue, states, labels))
+        chosen = make_count_filter(start, end, queue, states, labels)
+        request = pb.CountRequest(namespace=self._namespace, filter=chosen)
         total, estimated = 0, False
         async for page in pages(request, lambda: self._calls("Count", request, pb.CountResponse)):
             total += page.count
@@ -91,9 +93,9 @@ class Lookups(Link):
         request = pb.RedriveRequest(
             namespace=self._namespace,
             request_id=new_request_id(),
-            task_ids=task_ids,
-            queue=queue,
-            max_redriven=max_redriven,
+            task_ids=id_list(task_ids),
+            queue=text(queue, "queue"),
+            max_redriven=whole_number(max_redriven, "max_redriven"),
         )
         set_range(request, start, end)
         return (await self._calls("Redrive", request, pb.RedriveResponse)).redriven
@@ -111,7 +113,9 @@ class Lookups(Link):
         page_size: int = 0,
     ) -> AsyncIterator[DeadLetter]:
         self._open()
-        request = pb.ListDeadLettersRequest(namespace=self._namespace, queue=queue, page_size=page_size)
+        request = pb.ListDeadLettersRequest(
+            namespace=self._namespace, queue=text(queue, "queue"), page_size=whole_number(page_size, "page_size")
+        )
         set_range(request, start, end)
         ask = self._calls
         async for page in pages(request, lambda: ask("ListDeadLetters", request, pb.ListDeadLettersResponse)):
@@ -137,7 +141,10 @@ class Lookups(Link):
         self._open()
         chosen = make_filter(start, end, queue, states, labels)
         request = pb.ListRequest(
-            namespace=self._namespace, filter=chosen, include_payload=include_payload, page_size=page_size
+            namespace=self._namespace,
+            filter=chosen,
+            include_payload=include_payload,
+            page_size=whole_number(page_size, "page_size"),
         )
         async for page in pages(request, lambda: self._calls("List", request, pb.ListResponse)):
             for task in page.tasks:

@@ -14,8 +14,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from timerd.sdk.backoff import Backoff
+from timerd.sdk.checks import sendable
 from timerd.sdk.duplex import Duplex, StreamCall
 from timerd.sdk.errors import (
+    InvalidTask,
     TimerdError,
     Unavailable,
     closed,
@@ -73,8 +75,12 @@ class Session:
 
     def submit(self, request: pb.SessionRequest, on_answer: OnAnswer, waited_s: float = 0.0) -> None:
         """Calls `on_answer` exactly once; `waited_s` of the timeout has passed already."""
+        try:
+            data = sendable(request.SerializeToString(deterministic=True))
+        except InvalidTask as too_large:
+            on_answer(too_large)
+            return
         timer = asyncio.get_running_loop().call_later(self._timeout_s - waited_s, self._expire, request.sequence)
-        data = request.SerializeToString(deterministic=True)
         message = _Message(request.sequence, data, on_answer, timer, Backoff())
         self._open[message.sequence] = message
         self._outbox.append(message)

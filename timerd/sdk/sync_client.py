@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from timerd.sdk.async_client import Client
 from timerd.sdk.connection import DEFAULT_TARGET
-from timerd.sdk.errors import TimerdError
+from timerd.sdk.errors import TimerdError, client_is_closed
 from timerd.sdk.sync_twin import SHARED_LOOP, blocking, iterating
 from timerd.sdk.times import Clock, Span
 
@@ -46,6 +47,10 @@ class SyncClient:
             clock=clock,
         )
         self._loop: asyncio.AbstractEventLoop | None = SHARED_LOOP.acquire()
+        SHARED_LOOP.own(self._client)
+        self._abandoned = weakref.finalize(self, SHARED_LOOP.abandon, self._client)
+        # The end of the program is the loop's own business.
+        self._abandoned.atexit = False
 
     def __enter__(self) -> Self:
         return self
@@ -55,14 +60,16 @@ class SyncClient:
 
     def close(self) -> None:
         if self._loop is not None:
-            self._run(self._client.close())
+            self._abandoned.detach()
+            if not self._loop.is_closed():
+                self._run(self._client.close())
             self._loop = None
             SHARED_LOOP.release()
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        if self._loop is None:
+        if self._loop is None or self._loop.is_closed():
             work.close()
-            raise TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason="CLOSED")
+            raise client_is_closed()
         if asyncio._get_running_loop() is self._loop:
             work.close()
             raise TimerdError(

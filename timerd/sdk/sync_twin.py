@@ -9,23 +9,45 @@ from __future__ import annotations
 import asyncio
 import atexit
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
+# How long the end of the program waits for a server to be told goodbye.
+_GOODBYE_S = 2.0
 P = ParamSpec("P")
 Result = TypeVar("Result")
 Client = TypeVar("Client")
 
 
+class Closable(Protocol):
+    """A client that lives in the loop."""
+
+    async def close(self) -> None: ...
+
+
 class BackgroundLoop:
-    """Started with its first user, stopped with its last."""
+    """Started with its first user, stopped with its last, and at the latest when the program ends."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._clients: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+    def own(self, client: Closable) -> None:
+        """Closed at the end of the program, if nobody does so before."""
+        self._clients.add(client)
+
+    def abandon(self, client: Closable) -> None:
+        """Nobody has it any more, nor closed it. Called by the garbage collector, so in any thread and at any moment:
+        it takes no lock, and its user stays counted (the loop then runs until the end of the program)."""
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(lambda: loop.create_task(client.close()))
 
     def acquire(self) -> asyncio.AbstractEventLoop:
         with self._lock:
@@ -47,6 +69,9 @@ class BackgroundLoop:
         self._loop = self._thread = None
         if loop is None or thread is None:
             return
+        ended = asyncio.run_coroutine_threadsafe(_end_all(list(self._clients)), loop)
+        with suppress(TimeoutError):
+            ended.result(_GOODBYE_S)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
@@ -55,6 +80,16 @@ class BackgroundLoop:
         """Clients that nobody closed do not keep the interpreter from leaving in order."""
         with self._lock:
             self._stop()
+
+
+async def _end_all(clients: Sequence[Closable]) -> None:
+    """Nothing is left pending for the end of the loop to complain about."""
+    await asyncio.gather(*(client.close() for client in clients), return_exceptions=True)
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
 
 
 SHARED_LOOP = BackgroundLoop()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from timerd.sdk.checks import MAX_PRIORITY, invalid, labels_tuple, text, whole_number
 from timerd.sdk.errors import InvalidTask, not_sendable
 from timerd.sdk.times import instant_ms, timestamp_of_ms
 from timerd.sdk.values import ConflictPolicy, Item, RetryPolicy
@@ -55,13 +56,13 @@ class Template(NamedTuple):
     def with_item(self, item: Item) -> Template:
         """The template of one item that differs from the rest."""
         given: dict[str, Any] = {
-            "labels": labels_tuple(item.labels) if item.labels is not None else None,
-            "content_type": item.content_type,
-            "priority": item.priority,
-            "retry": item.retry,
+            "labels": _given(labels_tuple, item.labels),
+            "content_type": _given(text, item.content_type, "content_type"),
+            "priority": _given(_priority, item.priority),
+            "retry": checked_retry(item.retry),
             "expire_at_ms": optional_ms(item.expire_at, "expire_at"),
             "soft_expire_at_ms": optional_ms(item.soft_expire_at, "soft_expire_at"),
-            "traceparent": item.traceparent,
+            "traceparent": _given(text, item.traceparent, "traceparent"),
         }
         return self._replace(**{name: value for name, value in given.items() if value is not None})
 
@@ -78,24 +79,34 @@ def make_template(
     on_conflict: ConflictPolicy | str,
 ) -> Template:
     return Template(
-        queue,
+        text(queue, "queue"),
         labels_tuple(labels),
-        content_type,
-        priority,
-        retry,
+        text(content_type, "content_type"),
+        _priority(priority),
+        checked_retry(retry),
         optional_ms(expire_at, "expire_at"),
         optional_ms(soft_expire_at, "soft_expire_at"),
-        traceparent,
+        text(traceparent, "traceparent"),
         policy_of(on_conflict),
     )
 
 
-def labels_tuple(labels: Mapping[str, str] | None) -> tuple[tuple[str, str], ...]:
-    if not labels:
-        return ()
-    if not all(isinstance(text, str) for pair in labels.items() for text in pair):
-        raise InvalidTask(f"Labels are text with text as values, not {labels!r}.", reason="INVALID", field="labels")
-    return tuple(sorted(labels.items()))
+def _given(check: Callable[..., Any], value: object, *field: str) -> Any:  # noqa: ANN401 - what the check gives
+    return None if value is None else check(value, *field)
+
+
+def _priority(value: object) -> int:
+    return whole_number(value, "priority", 0, MAX_PRIORITY)
+
+
+def checked_retry(retry: object) -> RetryPolicy | None:
+    if retry is None:
+        return None
+    if not isinstance(retry, RetryPolicy):
+        raise invalid(f"`retry` is a RetryPolicy, not {retry!r:.200}.", "retry")
+    # Says what is wrong with its values.
+    retry.to_proto()
+    return retry
 
 
 def optional_ms(moment: datetime | None, field: str) -> int | None:
@@ -105,22 +116,8 @@ def optional_ms(moment: datetime | None, field: str) -> int | None:
 def policy_of(policy: ConflictPolicy | str) -> ConflictPolicy:
     if isinstance(policy, ConflictPolicy):
         return policy
-    known = _POLICIES.get(policy.lower())
+    known = _POLICIES.get(str(policy).lower())
     if known is None:
         allowed = ", ".join(f'"{name}"' for name in _POLICIES)
-        raise InvalidTask(f"`on_conflict` is {policy!r}; allowed are {allowed}.", reason="INVALID", field="on_conflict")
+        raise invalid(f"`on_conflict` is {policy!r:.200}; allowed are {allowed}.", "on_conflict")
     return known
-
-
-def payload_bytes(payload: object) -> bytes:
-    if isinstance(payload, bytes):
-        return payload
-    if isinstance(payload, str):
-        return payload.encode()
-    if isinstance(payload, bytearray | memoryview):
-        return bytes(payload)
-    raise InvalidTask(
-        f"A payload is bytes or str, not {type(payload).__name__}. Encode it first, for example by `json.dumps(...)`.",
-        reason="INVALID",
-        field="payload",
-    )

@@ -8,7 +8,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Protocol, Self
 
-from timerd.sdk.errors import InvalidTask, TimerdError
+from timerd.sdk.checks import invalid, whole_number
+from timerd.sdk.errors import TimerdError
 from timerd.sdk.times import Span, datetime_of_ms, duration_of_ms, ms_of_timestamp, span_ms
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -88,9 +89,10 @@ class RetryPolicy:
     attempt_timeout: Span | None = None
 
     def to_proto(self) -> task_pb2.RetryPolicy:
-        policy = task_pb2.RetryPolicy(
-            max_attempts=self.max_attempts, multiplier=self.multiplier, jitter=self._wire_jitter()
-        )
+        attempts = whole_number(self.max_attempts, "retry.max_attempts")
+        if not isinstance(self.multiplier, int | float):
+            raise invalid(f"`retry.multiplier` is a number, not {self.multiplier!r:.200}.", "retry.multiplier")
+        policy = task_pb2.RetryPolicy(max_attempts=attempts, multiplier=self.multiplier, jitter=self._wire_jitter())
         for name in ("initial_backoff", "max_backoff", "attempt_timeout"):
             span = getattr(self, name)
             if span is not None:
@@ -102,10 +104,9 @@ class RetryPolicy:
         if self.jitter is None:
             return 0.0
         if not (isinstance(self.jitter, int | float) and 0 <= self.jitter <= 1):
-            raise InvalidTask(
+            raise invalid(
                 f"`jitter` is {self.jitter!r}; give 0 (none) to 1, or leave it out for the server's default.",
-                reason="INVALID",
-                field="retry.jitter",
+                "retry.jitter",
             )
         return self.jitter or -1.0
 
@@ -117,7 +118,7 @@ class Item:
     payload: bytes | str
     at: datetime | None = None
     delay: Span | None = None
-    key: str = ""
+    key: str | None = None
     labels: Mapping[str, str] | None = None
     content_type: str | None = None
     priority: int | None = None

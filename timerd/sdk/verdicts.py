@@ -48,6 +48,5 @@ def verdict_of(raised: BaseException) -> Verdict:
 
 
 def clip(text: str) -> str:
-    """The end of a trace says more than its beginning."""
-    raw = text.encode(errors="replace")
-    return text if len(raw) <= MAX_ERROR_BYTES else raw[-MAX_ERROR_BYTES:].decode(errors="ignore")
+    """The end of a trace says more than its beginning. What cannot be written as UTF-8 would stop the whole stream."""
+    return text.encode(errors="backslashreplace")[-MAX_ERROR_BYTES:].decode(errors="ignore")
