@@ -110,7 +110,7 @@ def test_placement_moves_only_what_must_move() -> None:
 def test_the_ledger_says_what_is_unexplained(inserted: int, unexplained: int) -> None:
     counts = ((int(Outcome.ACKED), 3), (int(Outcome.PARKED), 2), (int(Outcome.CARRIED), 1))
     ledger = Ledger()
-    ledger.add_finished([Control(1, "me", "", NOW_MS, NOW_MS, finished=True, inserted=inserted, counts=counts)])
+    ledger.add_finished([Control(1, "me", "", NOW_MS, NOW_MS, NOW_MS, inserted=inserted, counts=counts)])
     ledger.add_open(Counter({int(Outcome.DEAD): 2}))
     named = ledger.named()
     assert (named["inserted"], named["acked"], named["carried"], named["dead"]) == (inserted + 2, 3, 3, 2)

@@ -136,7 +136,7 @@ def test_a_stranger_in_the_control_row_means_lost() -> None:
 
 def test_a_finished_partition_is_left_alone() -> None:
     machine = PartitionMachine(HERE, Settings("me"), Memory(1 << 30))
-    assert machine.control_read(control(finished=True), NOW_MS) == []
+    assert machine.control_read(control(finished_at_ms=NOW_MS), NOW_MS) == []
     assert machine.phase is Phase.DONE
 
 

@@ -57,7 +57,7 @@ def test_near_its_home_a_row_needs_no_name() -> None:
 
 
 def test_in_a_backlog_it_always_has_one() -> None:
-    """For a year after now: it may wait there long after its instant."""
+    """It may wait there long after its instant."""
     _, row = carried(HOME_MS + 5)
     backlog = Partition(77, HOME_MS, 0)
     [found] = wanderers(backlog, row, DAY_MS)

@@ -14,7 +14,6 @@ Facts and `now_ms` in, effects out; the shell (services/scheduler.py) performs t
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 
 from timerd.core.carry import backlog_of, carried_row, guard_carry, retry_carry
 from timerd.core.effects import (
@@ -267,8 +266,7 @@ class PartitionMachine:
             return []
         self.log.count_forwards(rows, forwards)
         end_ms = self.partition.end_ms
-        value = replace(self.control, verified_ms=end_ms, finished=True, inserted=rows, counts=self._counts(end_ms))
-        return self._change(value)
+        return self._change(self.control.with_end(end_ms, now_ms, rows, self._counts(end_ms)))
 
     def verifiable_ms(self) -> int:
         """How far `verified` may go: scanned, and nothing older open."""

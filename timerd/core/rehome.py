@@ -19,9 +19,6 @@ from timerd.model.registers import Move, MoveState, Place, move_key
 from timerd.model.rows import FLAG_CARRIED, RowGroup
 from timerd.model.storage import Cas, CasResult, CasStatus
 
-# What waits for a worker is named for so long: nobody knows when one comes.
-PARKED_MS = 365 * 86_400_000
-
 
 @dataclass(frozen=True, slots=True)
 class Wanderer:
@@ -63,8 +60,7 @@ def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> P
     if before is not None and (before.state is MoveState.MOVING or _is_newer(before, each)):
         return before.state is not MoveState.MOVING
     after = _after(before, each)
-    kept_ms = history_ms if each.place.partition.scope == TIME_SCOPE else PARKED_MS
-    after = replace(after, expires_at_ms=expiry(max(after.latest_ms, now_ms), now_ms, kept_ms))
+    after = replace(after, expires_at_ms=expiry(after.latest_ms, now_ms, history_ms))
     change = Cas(move_key(each.place.key.digest), seen, after.to_bytes(), after.expires_at_ms)
     result: CasResult = yield TryCas(change)
     return result.status is CasStatus.APPLIED

@@ -50,11 +50,16 @@ class Control:
     address: str
     closing_ms: int
     verified_ms: int
-    finished: bool = False
+    # When the partition was finished; 0 = it is not.
+    finished_at_ms: int = 0
     # Distinct rows, counted at the finish.
     inserted: int = 0
     # Outcome -> how many, of all rows below `verified_ms`; the ledger's part of the mark.
     counts: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.finished_at_ms > 0
 
     def to_bytes(self) -> bytes:
         return dump_json(asdict(self))
@@ -67,6 +72,9 @@ class Control:
 
     def with_mark(self, closing_ms: int, verified_ms: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, closing_ms=closing_ms, verified_ms=verified_ms, counts=counts)
+
+    def with_end(self, end_ms: int, now_ms: int, inserted: int, counts: tuple[tuple[int, int], ...]) -> Control:
+        return replace(self, verified_ms=end_ms, finished_at_ms=now_ms, inserted=inserted, counts=counts)
 
 
 class MoveState(IntEnum):

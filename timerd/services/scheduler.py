@@ -139,8 +139,12 @@ class Scheduler:
     async def drop_expired(self, now_ms: int) -> None:
         """Forgets partitions whose history is no longer kept."""
         everything = await self._store.catalogue(None, -(1 << 62), now_ms)
-        for partition in self._instance.expired(now_ms, self._history_ms, everything):
-            await self._store.drop(partition)
+        old = self._instance.expired(now_ms, self._history_ms, everything)
+        stored = await self._store.read([control_key(partition) for partition in old])
+        for partition, control in zip(old, stored, strict=True):
+            # What was caught up late is kept as long as what was on time.
+            if control is None or Control.from_bytes(control).finished_at_ms + self._history_ms <= now_ms:
+                await self._store.drop(partition)
 
     async def leave(self, now_ms: int) -> None:
         """A graceful stop: what is open is carried to the end of its lease, everything settled, the marks moved."""

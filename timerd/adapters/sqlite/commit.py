@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from timerd.adapters.sqlite.days import DAY_MS, Days, day_of
+from timerd.adapters.sqlite.days import DAY_MS, Days, day_of, oldest_open_ms
 from timerd.adapters.sqlite.far import FarPlace, far_days, far_place_of, take_slice, write_far
 from timerd.adapters.sqlite.groups import INSERT, join_sorted, stored_row
 from timerd.adapters.sqlite.inserts import insert_rows
@@ -103,7 +103,7 @@ class Commit:
         self.requests.expire(self.now_ms)
         if abs(self.now_ms - self._tidied_ms) >= _TIDY_MS:
             self._tidied_ms = self.now_ms
-            self.registers.expire(self.now_ms)
+            self.registers.expire(min(self.now_ms, oldest_open_ms(self.connection, self.now_ms)))
             expire_estimates(self.connection, self.now_ms)
 
     def next_name(self) -> int:

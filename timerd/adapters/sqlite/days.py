@@ -73,6 +73,13 @@ class Days:
         return known
 
 
+def oldest_open_ms(connection: sqlite3.Connection, default_ms: int) -> int:
+    """The oldest bucket of any scope that is not finished."""
+    query = "SELECT day, scope, present, finishing, finished FROM days WHERE present <> finished ORDER BY day"
+    found = (e.bucket_ms for row in connection.execute(query) for e in _entries(*row) if not e.finished)
+    return next(found, default_ms)
+
+
 def read_catalogue(connection: sqlite3.Connection, scope: int | None, lo_ms: int, hi_ms: int) -> list[BucketEntry]:
     """Oldest first."""
     query = "SELECT day, scope, present, finishing, finished FROM days WHERE day BETWEEN ? AND ?"

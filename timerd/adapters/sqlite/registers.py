@@ -41,7 +41,8 @@ class RegisterTable:
         self._controls.clear()
 
     def expire(self, now_ms: int) -> None:
-        """Forgets some registers whose time has passed."""
+        """Forgets some registers whose time has passed. What they speak of must have ended: `now_ms` is no later than the
+        oldest bucket with open tasks, however long an outage or a queue without workers keeps it open."""
         self._connection.execute(
             "DELETE FROM registers WHERE (kind, name) IN (SELECT kind, name FROM registers "
             "WHERE expires_ms > 0 AND expires_ms < ? LIMIT ?)",
