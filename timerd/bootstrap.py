@@ -125,7 +125,7 @@ async def assemble(
 ) -> Node:
     """A node on the given engine and clock."""
     secret = await cluster_secret(store)
-    time = EngineTime(clock, LeaseTrust.always())
+    time = EngineTime(clock, LeaseTrust.always(), config.clock_stable_ms)
     settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
     scheduler = Scheduler(
         store,

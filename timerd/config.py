@@ -39,4 +39,6 @@ class ServerConfig:
     resume_grace_ms: int = 1_000
     # How long SIGTERM waits for deliveries in hand.
     drain_ms: int = 10_000
+    # How long the wall clock must keep its course after a jump before tasks fire by it again (G4).
+    clock_stable_ms: int = 30_000
     max_streams: int = 1_000

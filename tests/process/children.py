@@ -7,21 +7,23 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from timerd.demo.processes import free_port
 
 _START_S = 60.0
 _STOP_S = 30.0
+_NOTHING: Mapping[str, str] = {}
 
 
 class Child:
     """May be started again after its end."""
 
-    def __init__(self, arguments: Sequence[str], errors: Path) -> None:
+    def __init__(self, arguments: Sequence[str], errors: Path, environment: Mapping[str, str] = _NOTHING) -> None:
         self._command = [sys.executable, *arguments]
         self._errors = errors
+        self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **environment}
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> str:
@@ -33,8 +35,13 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
-                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+                env=self._environment,
             )
+        return self.hear()
+
+    def hear(self) -> str:
+        """The next line that it says."""
+        assert self._process is not None
         assert self._process.stdout is not None
         readable = select.select([self._process.stdout], [], [], _START_S)[0]
         line = self._process.stdout.readline() if readable else ""
@@ -98,11 +105,13 @@ class Child:
 class Server(Child):
     """`timerd serve` on a free port, which it keeps over restarts."""
 
-    def __init__(self, folder: Path, *options: str, data: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, *options: str, data: Path | None = None, environment: Mapping[str, str] = _NOTHING
+    ) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         self.data = data or folder / "data"
         arguments = ["-m", "timerd.cli", "serve", "--data", str(self.data), "--listen", self.address, *options]
-        super().__init__(arguments, folder / "server.err")
+        super().__init__(arguments, folder / "server.err", environment)
 
 
 class Holder(Child):

@@ -106,3 +106,13 @@ def test_an_unsteady_wall_starts_the_wait_again() -> None:
     assert not clocks.is_trusted()
     clocks.run(1_500)
     assert clocks.is_trusted()
+
+
+def test_how_long_it_must_be_stable_is_a_setting() -> None:
+    clocks = Clocks()
+    clocks.engine = EngineClock.anchored(clocks.wall_ms, clocks.boot_ms, stable_ms=2_000)
+    clocks.ahead_ms += 5_000
+    clocks.run(2_000)
+    assert not clocks.is_trusted()
+    clocks.run(200)
+    assert clocks.is_trusted()

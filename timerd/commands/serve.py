@@ -37,6 +37,9 @@ def serve(
     payload_kb: Annotated[int, typer.Option(min=1, max=1024, help="Largest payload, in KiB.")] = 64,
     keep_history: Annotated[str, typer.Option(metavar="SPAN", help="How long ended tasks keep their outcome.")] = "24h",
     drain: Annotated[str, typer.Option(metavar="SPAN", help="How long a stop waits for deliveries in hand.")] = "10s",
+    clock_stable: Annotated[
+        str, typer.Option(metavar="SPAN", help="How long a wall clock that jumped must run steadily to be trusted.")
+    ] = "30s",
     json: options.Json = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C."""
@@ -56,6 +59,7 @@ def serve(
         payload_limit_bytes=payload_kb * 1024,
         history_retention_ms=_ms(keep_history),
         drain_ms=_ms(drain),
+        clock_stable_ms=_ms(clock_stable),
     )
     asyncio.run(_run(config, Output(json)))
 

@@ -26,6 +26,8 @@ class EngineClock:
 
     offset_ms: float
     _seen_boot_ms: float
+    # How long a wall clock that jumped must keep its new course before it is believed.
+    stable_ms: float = STABLE_MS
     trusted: bool = True
     difference_ms: float = 0.0
     _course_ms: float = 0.0
@@ -33,8 +35,8 @@ class EngineClock:
     _held_ms: float = -inf
 
     @classmethod
-    def anchored(cls, wall_ms: float, boot_ms: float) -> EngineClock:
-        return cls(wall_ms - boot_ms, boot_ms)
+    def anchored(cls, wall_ms: float, boot_ms: float, stable_ms: float = STABLE_MS) -> EngineClock:
+        return cls(wall_ms - boot_ms, boot_ms, stable_ms)
 
     def now_ms(self, boot_ms: float) -> float:
         return max(self._held_ms, boot_ms + self.offset_ms)
@@ -59,7 +61,7 @@ class EngineClock:
             self._steady_since_ms = boot_ms
         elif abs(self.difference_ms) <= MAX_DIFFERENCE_MS / 2:
             self.trusted = True
-        elif boot_ms - self._steady_since_ms >= STABLE_MS:
+        elif boot_ms - self._steady_since_ms >= self.stable_ms:
             self._held_ms = self.now_ms(boot_ms)
             self.offset_ms = course
             self.difference_ms = wall_ms - self.now_ms(boot_ms)

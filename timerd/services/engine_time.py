@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.engine_clock import EngineClock
+from timerd.core.engine_clock import STABLE_MS, EngineClock
 from timerd.core.lease_trust import LeaseTrust
 from timerd.model.errors import Unavailable
 from timerd.ports import Clock
@@ -11,10 +11,10 @@ from timerd.ports import Clock
 class EngineTime:
     """Every use observes both clocks, so a step of the wall clock stops firing before the next batch."""
 
-    def __init__(self, clock: Clock, trust: LeaseTrust) -> None:
+    def __init__(self, clock: Clock, trust: LeaseTrust, stable_ms: float = STABLE_MS) -> None:
         self._clock = clock
         self._trust = trust
-        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms())
+        self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms)
 
     def exact_ms(self) -> float:
         """Engine time with a fraction, trusted or not."""
@@ -33,7 +33,7 @@ class EngineTime:
         if now_ms is None:
             raise Unavailable(
                 f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing "
-                "until the clock has been stable for 30 s. Try again then.",
+                f"until the clock has been stable for {self.stable_s:g} s. Try again then.",
                 "CLOCK_NOT_TRUSTED",
                 retry_after_ms=5_000,
             )
@@ -43,6 +43,10 @@ class EngineTime:
     def difference_ms(self) -> float:
         """Wall less engine time."""
         return self._engine.difference_ms
+
+    @property
+    def stable_s(self) -> float:
+        return self._engine.stable_ms / 1000
 
     @property
     def trusted(self) -> bool:
