@@ -6,7 +6,7 @@ from datetime import timedelta
 from itertools import pairwise
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client, RetryPolicy, TaskState
+from timerd.client import CancelOutcome, Client, RetryPolicy, TaskState
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject, Retry
 
@@ -86,6 +86,27 @@ async def test_redrive_of_a_whole_queue(server: Server, client: Client, inbox: I
     assert sorted(inbox.payloads) == [b"%d" % n for n in range(10)]
     assert [letter.task.payload async for letter in client.dead_letters()] == [b"c"]
     assert await ledger(server) == {"inserted": 21, "dead": 11, "acked": 10}
+
+
+async def test_a_dead_letter_that_cannot_live_again_holds_up_no_other(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """One of three was cancelled while it was with the worker; the other two are redriven, by id as well as by queue."""
+
+    async def rejects(delivery: Delivery) -> None:
+        if delivery.payload == b"0":
+            assert await client.cancel(delivery.task_id) is CancelOutcome.IN_FLIGHT
+        raise Reject("no such customer")
+
+    inbox.after = rejects
+    await inbox.works("mails")
+    tasks = await client.schedule_many("mails", [(b"%d" % n, 60) for n in range(3)])
+    await server.advance(minutes=2)
+    inbox.after = None
+    assert await client.redrive([tasks[0].id, tasks[1].id]) == 1
+    assert await client.redrive(queue="mails") == 1
+    await server.settle()
+    assert [letter.task.id async for letter in client.dead_letters("mails")] == [tasks[0].id]
 
 
 async def test_reject_makes_a_dead_letter_at_once(server: Server, client: Client, inbox: Inbox) -> None:

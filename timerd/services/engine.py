@@ -19,7 +19,7 @@ from timerd.core.insert import ClosedForGood, insert
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, NotFound, Unavailable
+from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import name_key
@@ -186,7 +186,18 @@ class Engine:
         return task
 
     async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool]:
-        return [await self._redrive(namespace, request_id, task) for task in ids]
+        """One that cannot live again (it was cancelled, or another call has it) holds up no other."""
+        alive: list[bool] = []
+        for task in ids:
+            try:
+                alive.append(await self._redrive(namespace, request_id, task))
+            except (Precondition, NotFound, Aborted):
+                alive.append(False)
+            except Unavailable as error:
+                if any(alive):
+                    raise StoreUnknown("The store went away after some tasks were redriven.") from error
+                raise
+        return alive
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
