@@ -90,7 +90,10 @@ def _tell_usage(error: BaseException) -> int:
         return 2
     sentence = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
     command = context.command_path if context else "timerd"
-    return _tell(f"{sentence.rstrip('.')}. See `{command} --help`.", 2)
+    hint = ""
+    if type(error).__name__ == "NoSuchOption" and command == "timerd schedule":
+        hint = " A PAYLOAD that begins with a dash goes to the end, behind two: timerd schedule q --in 5m -- -5."
+    return _tell(f"{sentence.rstrip('.')}.{hint} See `{command} --help`.", 2)
 
 
 if __name__ == "__main__":

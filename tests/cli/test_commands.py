@@ -99,6 +99,7 @@ def test_a_file_that_is_partly_refused_says_so(terminal: Terminal, server: FakeS
     assert ran.code == 2
     assert [line["outcome"] for line in ran.lines] == ["STORED", "NOT_STORED"]
     assert "1 of 2 tasks were stored" in ran.err
+    assert f"{tmp_path / 'many'}, line 2: The payload is bad." in ran.err
 
 
 def test_cancel_tells_each_outcome_and_fails_where_one_may_arrive(terminal: Terminal, server: FakeServer) -> None:
@@ -194,7 +195,7 @@ def test_list_as_a_table(terminal: Terminal, server: FakeServer) -> None:
 def test_count_says_when_it_estimates(terminal: Terminal, server: FakeServer) -> None:
     answers = server.timers.unary_answers["Count"]
     answers.append(pb.CountResponse(count=1500, estimated=True))
-    assert terminal("count").out.startswith("1,500 (an estimate")
+    assert terminal("count").out.startswith("about 1,500 (an estimate")
     answers.extend([pb.CountResponse(count=2, next_page_token="more"), pb.CountResponse(count=3)])
     assert terminal("count", "--from", "now", "--json").json == {"count": 5, "estimated": False}
 
@@ -218,6 +219,18 @@ def test_dead_letters_and_redrive(terminal: Terminal, server: FakeServer) -> Non
     assert "at x" not in shown
     server.timers.unary_answers["Redrive"].append(pb.RedriveResponse(redriven=3))
     assert terminal("redrive", "--queue", "mails").out == "3 tasks live again.\n"
+
+
+def test_redrive_of_what_is_no_dead_letter_fails(terminal: Terminal, server: FakeServer) -> None:
+    problem = task_pb2.Problem(code=5, message="No dead letter.", reason="NOT_A_DEAD_LETTER")
+    results = [
+        pb.ItemResult(index=0, outcome=task_pb2.ITEM_OUTCOME_STORED, task_id="A1"),
+        pb.ItemResult(index=1, outcome=task_pb2.ITEM_OUTCOME_NOT_STORED, problem=problem),
+    ]
+    server.timers.unary_answers["Redrive"].append(pb.RedriveResponse(redriven=1, results=results))
+    ran = terminal("redrive", "A1", "nonsense")
+    assert (ran.code, ran.out) == (1, "1 tasks live again.\n")
+    assert "1 of 2 are no dead letters of this namespace, as 'nonsense'" in ran.err
 
 
 @pytest.mark.parametrize("lost", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED])

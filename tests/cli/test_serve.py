@@ -59,7 +59,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 def test_one_line_says_that_the_server_is_ready_and_sigterm_ends_it(server: Server) -> None:
     expected = f"timerd is ready on {server.address} (data: {server.data}, durability: fsync before OK)\n"
     assert server.ready == expected
-    assert server.stop() == (0, "", "")
+    assert server.stop() == (0, f"timerd has stopped (data: {server.data})\n", "")
 
 
 def test_the_main_job_from_the_shell(server: Server) -> None:
@@ -84,7 +84,10 @@ def test_a_rejected_task_is_a_dead_letter_and_lives_again(server: Server) -> Non
     assert worked.code == 0
     letter = timerd("dead-letters", "--queue", "mails", "--json").json
     assert (letter["task_id"], letter["last_error"]) == (task_id, "exit code 65: no such address")
-    assert timerd("redrive", task_id, "--json").json == {"redriven": 1}
+    assert timerd("redrive", task_id, "--json").json == {"redriven": 1, "missing": []}
+    again = timerd("redrive", task_id, "nonsense", "--json")
+    assert (again.code, again.json) == (1, {"redriven": 0, "missing": [task_id, "nonsense"]})
+    assert "2 of 2 are no dead letters" in again.err
     assert timerd("work", "mails", "--count", "1").out == "bad\n"
 
 
@@ -98,6 +101,18 @@ def test_a_file_in_bulk_is_counted_and_purged(server: Server) -> None:
     assert timerd("purge", *span).json == {"purged": 3000, "dry_run": True}
     assert timerd("purge", *span, "--force").json == {"purged": 3000, "dry_run": False}
     assert timerd("count", *span).json["count"] == 0
+
+
+def test_a_file_with_a_bad_line_says_which(server: Server, tmp_path: Path) -> None:
+    """Whether the server finds it bad or the line cannot even be sent."""
+    lines = tmp_path / "lines"
+    for size, says, stored in ((70_000, "at most 65,536 are allowed", 2), (2 << 20, "no server takes more", 0)):
+        lines.write_text(f"good\n{'x' * size}\ngood\n")
+        ran = timerd("schedule", "bulk", "--file", str(lines), "--in", "30m", "--json")
+        assert ran.code == 2
+        assert f"{lines}, line 2: The payload has {size:,} bytes" in ran.err
+        assert says in ran.err
+        assert [line["outcome"] for line in ran.lines].count("STORED") == stored
 
 
 def test_doctor_finds_a_fresh_server_well(server: Server) -> None:

@@ -95,13 +95,13 @@ async def test_a_bad_item_is_named_and_what_went_before_is_told(client: Client) 
 async def test_one_bad_task_does_not_stop_the_others(client: Client, server: FakeServer) -> None:
     refused = task_pb2.Problem(code=3, message="Too far ahead.", reason="TOO_FAR")
     server.timers.item_results = {1: pb.ItemResult(outcome=task_pb2.ITEM_OUTCOME_NOT_STORED, problem=refused)}
-    with pytest.raises(PartlyStored, match=r"1999 of 2000 .*Too far ahead") as partly:
+    with pytest.raises(PartlyStored, match=r"1999 of 2000 .*Item 1: Too far ahead") as partly:
         await client.schedule_many("q", [(b"x", SOON)] * 2000)
     tasks = partly.value.tasks
     assert [index for index, task in enumerate(tasks) if task.outcome is not ItemOutcome.STORED] == [1]
     assert isinstance(tasks[1].error, InvalidTask)
     assert tasks[1].fire_at_ms == instant_ms(SOON)
-    assert partly.value.reason == "TOO_FAR"
+    assert (partly.value.reason, partly.value.item) == ("TOO_FAR", 1)
 
 
 async def test_a_refused_message_stops_the_feed(client: Client, server: FakeServer) -> None:

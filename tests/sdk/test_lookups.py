@@ -101,7 +101,8 @@ async def test_dead_letters_and_redrive(client: Client, server: FakeServer) -> N
     server.timers.unary_answers["Redrive"].append(pb.RedriveResponse(redriven=4))
     [dead] = [found async for found in client.dead_letters("q", end=DAY)]
     assert (dead.task.id, dead.attempts, dead.last_error, dead.death_time) == ("A1", 20, "ValueError", DAY)
-    assert await client.redrive(queue="q", start=DAY, max_redriven=9) == 4
+    redriven = await client.redrive(queue="q", start=DAY, max_redriven=9)
+    assert (redriven, redriven.missing) == (4, ())
     asked = pb.RedriveRequest.FromString(server.timers.unary[-1][1])
     assert (asked.queue, asked.start_time.ToDatetime(UTC), asked.max_redriven) == ("q", DAY, 9)
 

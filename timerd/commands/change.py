@@ -33,6 +33,7 @@ TaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids 
 async def cancel(call: Call, task_ids: TaskIds = None, key: options.Key = None) -> None:
     """Cancel tasks. Exit code 1 if one of them may still arrive."""
     ids = task_ids or []
+    options.check_named(*ids, key)
     if bool(ids) == (key is not None):
         raise WrongInput("Name what to cancel: either one or more IDs, or --key.")
     client = await call.connect()
@@ -70,6 +71,7 @@ async def reschedule(
 ) -> None:
     """Give a task another time, earlier or later. Its id stays."""
     when, wait = parse_due(delay, at)
+    options.check_named(task_id, key)
     if (task_id is None) == (key is None):
         raise WrongInput("Name what to move: either an ID, or --key.")
     client = await call.connect()
@@ -83,6 +85,7 @@ def _tell(call: Call, name: str, which: str, fire_time: datetime) -> None:
 
 async def fire_now(call: Call, task_ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
     """Do not wait any longer: deliver tasks now."""
+    options.check_named(*task_ids)
     client = await call.connect()
     for task_id in task_ids:
         _tell(call, "task_id", task_id, await client.fire_now(task_id))

@@ -8,7 +8,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.call import Call, online
-from timerd.commands.failures import WrongInput
+from timerd.commands.failures import Failure, WrongInput
 from timerd.commands.look import task_record
 from timerd.commands.output import Record
 from timerd.commands.times import iso_of, parse_moment, shown
@@ -58,13 +58,20 @@ async def redrive(
 ) -> None:
     """Give dead letters a new life at once. Their ids stay."""
     ids = task_ids or []
+    options.check_named(*ids)
     if bool(ids) == bool(queue):
         raise WrongInput("Name what to redrive: either one or more IDs, or --queue.")
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
     client = await call.connect()
     call.bar.begin("redriving")
     redriven = await client.redrive(ids, queue=queue, start=start, end=end, max_redriven=limit)
-    call.out.one({"redriven": int(redriven)}, f"{int(redriven):,} tasks live again.")
+    record = {"redriven": int(redriven), "missing": list(redriven.missing)}
+    call.out.one(record, f"{int(redriven):,} tasks live again.")
+    if redriven.missing:
+        raise Failure(
+            f"{len(redriven.missing)} of {len(ids)} are no dead letters of this namespace, as {redriven.missing[0]!r}: "
+            "`timerd dead-letters` lists those there are."
+        )
 
 
 def register(app: typer.Typer) -> None:

@@ -77,6 +77,7 @@ async def get(
     key: options.Key = None,
 ) -> None:
     """Show one task and what became of it."""
+    options.check_named(task_id, key)
     if (task_id is None) == (key is None):
         raise WrongInput("Name what to show: either an ID, or --key.")
     client = await call.connect()
@@ -139,8 +140,10 @@ async def count(
     client = await call.connect()
     call.bar.begin("counting")
     number = await client.count(**chosen)
-    about = " (an estimate; give --from and --to for an exact number)" if number.estimated else ""
-    call.out.one({"count": int(number), "estimated": number.estimated}, f"{int(number):,}{about}")
+    sentence = f"{int(number):,}"
+    if number.estimated:
+        sentence = f"about {sentence} (an estimate; give --from and --to for an exact number)"
+    call.out.one({"count": int(number), "estimated": number.estimated}, sentence)
 
 
 def register(app: typer.Typer) -> None:

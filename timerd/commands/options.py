@@ -56,6 +56,12 @@ States = Annotated[
 ]
 
 
+def check_named(*names: str | None) -> None:
+    """An empty one comes from a variable that is not set."""
+    if "" in names:
+        raise WrongInput("An ID or --key is empty: give the id that `schedule` answered, or the key of a task.")
+
+
 def parse_labels(pairs: Sequence[str] | None) -> dict[str, str]:
     labels = {}
     for pair in pairs or ():

@@ -30,7 +30,7 @@ async def schedule(
     delay: options.Delay = None,
     at: options.At = None,
     file: Annotated[Path | None, typer.Option("--file", help="One payload a line (- is stdin).")] = None,
-    key: Annotated[str, typer.Option(help="A name of your own, unique in the namespace.")] = "",
+    key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
     on_conflict: Annotated[
         str, typer.Option(help="When the key is in use: keep the old task, replace it, or reject this one.")
     ] = "reject",
@@ -56,6 +56,8 @@ async def schedule(
     timerd schedule mails 'hello' --in 10s
     """
     when, wait = parse_due(delay, at)
+    if key == "":
+        raise WrongInput("--key is empty: give a name, or leave it out.")
     if on_conflict not in _POLICIES:
         raise WrongInput(f"--on-conflict is {on_conflict!r}: allowed are keep, replace and reject.")
     shared: dict[str, Any] = {
@@ -66,12 +68,12 @@ async def schedule(
         "expire_at": _expire_at(when, wait, expire_in),
     }
     if file is not None:
-        if payload is not None or key:
+        if payload is not None or key is not None:
             raise WrongInput("--file stands for many tasks: give neither a PAYLOAD nor --key with it.")
         return await _many(call, queue, file, when or wait, shared)
     data = _payload(payload)
     client = await call.connect()
-    named: dict[str, Any] = {"key": key, "on_conflict": on_conflict} if key else {}
+    named: dict[str, Any] = {} if key is None else {"key": key, "on_conflict": on_conflict}
     task = await client.schedule(queue, data, at=when, delay=wait, **named, **shared)
     call.out.one(_record(task), _sentence(task))
 
@@ -119,7 +121,7 @@ def _sentence(task: Task) -> str:
 
 
 async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta | None, shared: dict[str, Any]) -> None:
-    from timerd.client import PartlyStored
+    from timerd.client import PartlyStored, TimerdError
 
     assert due is not None
     total = None if str(file) == "-" else sum(1 for _ in _lines(file))
@@ -128,9 +130,13 @@ async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta | 
     try:
         items = ((line, due) for line in _lines(file))
         tasks = await client.schedule_many(queue, items, progress=call.bar.reach, **shared)
-    except PartlyStored as error:
-        _tell_many(call, error.tasks)
-        raise
+    except TimerdError as error:
+        if isinstance(error, PartlyStored):
+            _tell_many(call, error.tasks)
+        if error.item is None:
+            raise
+        line = f"{_name(file)}, line {error.item + 1}: "
+        raise WrongInput(str(error).replace(f"Item {error.item}: ", line, 1)) from error
     _tell_many(call, tasks)
     call.out.say(f"Scheduled {len(tasks):,} tasks on {queue}.")
 
@@ -138,6 +144,10 @@ async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta | 
 def _tell_many(call: Call, tasks: list[Task]) -> None:
     if call.out.as_json:
         call.out.many(map(_record, tasks), (), "")
+
+
+def _name(file: Path) -> str:
+    return "stdin" if str(file) == "-" else str(file)
 
 
 def _lines(file: Path) -> Iterator[bytes]:

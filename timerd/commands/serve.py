@@ -107,6 +107,7 @@ async def _run(config: ServerConfig, out: Output) -> None:
         await run_server(config, ready)
     except StartupError as error:
         raise Failure(str(error)) from error
+    out.line({"stopped": True, "data": str(config.data)}, f"timerd has stopped (data: {config.data})")
 
 
 def register(app: typer.Typer) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from timerd.sdk.answers import read_answer
 from timerd.sdk.checks import optional_name
-from timerd.sdk.errors import InvalidTask
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
 from timerd.sdk.values import Answered, Item
@@ -115,7 +114,3 @@ class Batch:
     def read(self, response: pb.ScheduleBatchResponse) -> Answered:
         keys = {index: key for index, (key, _) in self._items.items() if key}
         return read_answer(self.template.queue, response, self.asked_ms(), keys)
-
-
-def invalid_item(index: int, why: InvalidTask) -> InvalidTask:
-    return InvalidTask(f"Item {index}: {why}", reason=why.reason, field=why.field)

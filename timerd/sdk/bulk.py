@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 
 from timerd.sdk.answers import FailedTasks
-from timerd.sdk.batches import Batch, invalid_item
+from timerd.sdk.batches import Batch
 from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
@@ -39,7 +39,7 @@ def batches_of(items: Iterable[BulkItem], template: Template, clock: MsClock) ->
             else:
                 batch.add(payload, due)
         except InvalidTask as wrong:
-            raise invalid_item(index, wrong) from None
+            raise wrong.of_item(index) from None
     if len(batch):
         yield batch
 
@@ -87,6 +87,7 @@ class Bulk:
         self._under_way = 0
         self._all_answered = asyncio.Event()
         self._parts: list[list[Task]] = []
+        self._sent = 0
         self._stored = 0
         self._error: TimerdError | None = None
         self._stopped = False
@@ -117,26 +118,29 @@ class Bulk:
         part: list[Task] = []
         self._parts.append(part)
         self._under_way += 1
-        self._session.submit(request, lambda answer: self._on_answer(batch, part, answer))
+        first, self._sent = self._sent, self._sent + len(batch)
+        self._session.submit(request, lambda answer: self._on_answer(batch, first, part, answer))
 
-    def _on_answer(self, batch: Batch, part: list[Task], answer: Answer) -> None:
+    def _on_answer(self, batch: Batch, first: int, part: list[Task], answer: Answer) -> None:
         self._under_way -= 1
         self._slots.release()
         answered: Answered
         if isinstance(answer, TimerdError):
             self._stopped = True
+            self._error = self._error or answer
             answered = FailedTasks(self._template.queue, answer, batch.asked_ms())
         else:
             answered = batch.read(answer.schedule)
         part.extend([Task(answered, index) for index in range(len(batch))])
-        self._note(part, all_stored=not isinstance(answer, TimerdError) and answer.schedule.HasField("placement"))
+        all_stored = not isinstance(answer, TimerdError) and answer.schedule.HasField("placement")
+        self._note(part, {} if all_stored else {n: e for n, task in enumerate(part, first) if (e := task.error)})
         self._all_answered.set()
 
-    def _note(self, part: list[Task], all_stored: bool) -> None:
-        errors = [] if all_stored else [task.error for task in part if task.error is not None]
+    def _note(self, part: list[Task], errors: dict[int, TimerdError]) -> None:
         self._stored += len(part) - len(errors)
         if errors and self._error is None:
-            self._error = errors[0]
+            index, error = next(iter(errors.items()))
+            self._error = error.of_item(index)
         if self._progress is not None:
             self._progress(self._stored)
 

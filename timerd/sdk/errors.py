@@ -6,7 +6,7 @@ error without a reason leaves the outcome unknown, and a repeat with the same re
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import grpc
 
@@ -46,6 +46,16 @@ class TimerdError(Exception):
         self.retry_after = retry_after
         # The field of the request that was wrong.
         self.field = field
+        # Which of many items was wrong, from 0 on.
+        self.item: int | None = None
+
+    def of_item(self, index: int) -> Self:
+        """The same error, which says where it was met."""
+        said = type(self)(
+            f"Item {index}: {self}", code=self.code, reason=self.reason, retry_after=self.retry_after, field=self.field
+        )
+        said.item = index
+        return said
 
 
 class InvalidTask(TimerdError, ValueError):

@@ -11,7 +11,7 @@ from timerd.sdk.checks import id_list, text, whole_number
 from timerd.sdk.filters import make_count_filter, make_filter, set_range
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import Link, one_target, set_target
-from timerd.sdk.values import Count, DeadLetter, Purged, TaskInfo, TaskState
+from timerd.sdk.values import Count, DeadLetter, Purged, Redriven, TaskInfo, TaskState
 from timerd.v1 import timer_service_pb2 as pb
 
 
@@ -87,18 +87,23 @@ class Lookups(Link):
         start: datetime | None = None,
         end: datetime | None = None,
         max_redriven: int = 0,
-    ) -> int:
-        """Gives dead letters a new life at once: those named, or those of a queue. Returns how many."""
+    ) -> Redriven:
+        """Gives dead letters a new life at once: those named, or those of a queue. Returns how many; `missing` has the
+        ids that were none."""
         self._open()
+        ids = id_list(task_ids)
         request = pb.RedriveRequest(
             namespace=self._namespace,
             request_id=new_request_id(),
-            task_ids=id_list(task_ids),
+            task_ids=ids,
             queue=text(queue, "queue"),
             max_redriven=whole_number(max_redriven, "max_redriven"),
         )
         set_range(request, start, end)
-        return (await self._calls("Redrive", request, pb.RedriveResponse)).redriven
+        response = await self._calls("Redrive", request, pb.RedriveResponse)
+        redriven = Redriven(response.redriven)
+        redriven.missing = tuple(ids[result.index] for result in response.results if result.problem.message)
+        return redriven
 
     async def server_info(self) -> pb.GetServerInfoResponse:
         self._open()

@@ -197,6 +197,7 @@ class PartlyStored(TimerdError):
             field=cause.field,
         )
         self.tasks = tasks
+        self.item = cause.item
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +278,13 @@ class Count(int):
     estimated: bool = False
 
 
+class Redriven(int):
+    """How many dead letters live again."""
+
+    # Of the ids that were named: those that are no dead letters.
+    missing: tuple[str, ...] = ()
+
+
 class Purged(int):
     """How many tasks were removed, or would be in a dry run."""
 
@@ -293,6 +301,7 @@ __all__ = [
     "ItemOutcome",
     "PartlyStored",
     "Purged",
+    "Redriven",
     "RetryPolicy",
     "Task",
     "TaskInfo",
