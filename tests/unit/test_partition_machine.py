@@ -396,6 +396,9 @@ def test_the_finish_flag_comes_first_then_closing_then_the_count() -> None:
     assert not only(machine.tick(over_ms + 2_000), CountRows)
     machine.page_read(page(), over_ms + 2_000)
     assert only(machine.tick(over_ms + 3_000), CountRows) == [CountRows(HERE)]
+    for _ in range(Settings("me").recounts):
+        # A row more than ended: its writer may be about to say that it lives elsewhere.
+        assert machine.counted(3, over_ms + 3_000) == [CountRows(HERE, again=True)]
     [change] = machine.counted(3, over_ms + 3_000, forwards=1)
     assert isinstance(change, ChangeControl)
     assert (change.value.finished, change.value.inserted, change.value.verified_ms) == (True, 3, HERE.end_ms)

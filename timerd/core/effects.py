@@ -90,9 +90,10 @@ class FlagFinishing:
 
 @dataclass(frozen=True, slots=True)
 class CountRows:
-    """A key-only scan of the whole partition; -> PartitionMachine.counted"""
+    """A key-only scan of the whole partition; -> PartitionMachine.counted. `again`: after a pause."""
 
     partition: Partition
+    again: bool = False
 
 
 Effect = (

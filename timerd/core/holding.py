@@ -48,6 +48,8 @@ class Settings:
     # Endings kept in memory because something older is still open; beyond it that is carried.
     max_settled: int = 200_000
     carry_batch: int = 1_000
+    # A row that was written late is pointed elsewhere a moment after it was met: it is not called unexplained at once.
+    recounts: int = 4
 
 
 def taken_over(partition: Partition, current: Control | None, settings: Settings, now_ms: int) -> Control:

@@ -57,6 +57,7 @@ class PartitionMachine:
         self._moves = MoveWatch(partition)
         self._marked_ms = 0
         self._flagged = self._flagging = False
+        self._recounts = settings.recounts
         # A backlog partition closes only after its home has been verified to the end.
         self.may_close = partition.scope == TIME_SCOPE
 
@@ -266,7 +267,10 @@ class PartitionMachine:
             return []
         self.log.count_forwards(rows, forwards)
         end_ms = self.partition.end_ms
-        return self._change(self.control.with_end(end_ms, now_ms, rows, self._counts(end_ms)))
+        if rows > self.log.totals().total() and self._recounts:
+            self._recounts -= 1
+            return [CountRows(self.partition, again=True)]
+        return self._change(self.control.with_end(end_ms, now_ms, rows, self.log.counts_below(end_ms)))
 
     def verifiable_ms(self) -> int:
         """How far `verified` may go: scanned, and nothing older open."""
@@ -376,7 +380,7 @@ class PartitionMachine:
             return self._read_page()
         self.floor_ms = max(self.floor_ms, verified)
         verified = max(verified, control.verified_ms)
-        return self._change(control.with_mark(closing, verified, self._counts(verified)))
+        return self._change(control.with_mark(closing, verified, self.log.counts_below(verified)))
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
@@ -389,10 +393,6 @@ class PartitionMachine:
             return []
         self._flagging = True
         return [FlagFinishing(self.partition)]
-
-    def _counts(self, verified_ms: int) -> tuple[tuple[int, int], ...]:
-        counts = self.log.counts_below(verified_ms)
-        return tuple(sorted((int(outcome), n) for outcome, n in counts.items()))
 
     def _ask_moves(self) -> Effects:
         return self._moves.ask(self.rows.aside)

@@ -159,9 +159,10 @@ class SettleLog:
         for key in [key for key in self.carries if key.position_ms < verified_ms]:
             del self.carries[key]
 
-    def counts_below(self, verified_ms: int) -> Counter[int]:
+    def counts_below(self, verified_ms: int) -> tuple[tuple[int, int], ...]:
         """Exactly the rows below `verified`: what the control row keeps, so that a new holder counts each row once."""
-        return self.counts + self.settled.counts_below(verified_ms)
+        counts = self.counts + self.settled.counts_below(verified_ms)
+        return tuple(sorted((int(outcome), n) for outcome, n in counts.items()))
 
     def count_forwards(self, rows: int, forwards: int) -> None:
         """Rows that point elsewhere and were never taken in because `verified` had passed them: they ended there."""

@@ -293,6 +293,8 @@ class Scheduler:
 
     async def _count_rows(self, machine: PartitionMachine, effect: CountRows) -> None:
         p = effect.partition
+        if effect.again:
+            await asyncio.sleep(RETRY_S)
         cursor = rows = forwards = 0
         done = False
         while not done:
