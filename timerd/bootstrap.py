@@ -48,6 +48,8 @@ CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
 GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
+# Housekeeping begins so soon after the start, so that a server that is restarted every minute keeps house as well.
+FIRST_HOUSEKEEPING_S = 5.0
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 
@@ -112,12 +114,13 @@ class Node:
 
     async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
         """Housekeeping: what fails now is tried again a period later."""
+        await asyncio.sleep(min(period_s, FIRST_HOUSEKEEPING_S))
         while True:
-            await asyncio.sleep(period_s)
             try:
                 await work()
             except (Unavailable, StoreUnknown) as error:
                 log.warning("the store did not answer: %s", error)
+            await asyncio.sleep(period_s)
 
 
 async def assemble(
