@@ -8,7 +8,7 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo departures test lint $(LINTS) format proto bench models wheel clean
+.PHONY: help venv demo departures test lint $(LINTS) format proto bench models mutants wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -18,6 +18,7 @@ help:
 	@echo "make format   let ruff arrange the code"
 	@echo "make proto    regenerate timerd/v1 from proto/"
 	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
+	@echo "make mutants  make the code wrong in a line, once for each of some forty mistakes: do the tests notice?"
 	@echo "make bench    measure; prints the figures of the README"
 	@echo "make wheel    build the wheel into dist/ and look into it"
 	@echo "make venv     set up .venv only"
@@ -76,6 +77,9 @@ bench: .venv/.dev
 
 models: .venv/.dev
 	@$(BIN)/python -m pytest -m models tests/models
+
+mutants: .venv/.dev
+	@$(BIN)/python -m tests.mutants
 
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py

@@ -128,3 +128,15 @@ async def test_a_retry_outlives_a_restart(server: Server, client: Client, inbox:
     await server.advance(minutes=5)
     assert inbox.attempts == [1, 2]
     assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_an_ended_task_is_known_to_the_next_holder(server: Server, client: Client, inbox: Inbox) -> None:
+    """The server stops in the moment in which a task has ended: nothing but the record of its end says so."""
+    await inbox.works("mails")
+    await client.schedule_many("mails", [(b"%d" % n, 60) for n in range(20)])
+    await server.advance(seconds=60)
+    assert len(inbox.got) == 20
+    await server.restart()
+    await server.advance(hours=1)
+    assert len(inbox.got) == 20
+    assert await ledger(server) == {"inserted": 20, "acked": 20}

@@ -44,6 +44,16 @@ async def test_never_early(server: Server, client: Client, inbox: Inbox) -> None
     assert inbox.times == [at]
 
 
+async def test_never_early_whoever_comes_before(server: Server, client: Client, inbox: Inbox) -> None:
+    """Tasks that were scheduled together come one by one, also a millisecond apart."""
+    await inbox.works("mails")
+    start = server.now + timedelta(hours=1)
+    await client.schedule_many("mails", [(b"%d" % n, start + n * MS) for n in range(5)])
+    for n in range(5):
+        await server.advance_to(start + n * MS)
+        assert inbox.payloads == [b"%d" % each for each in range(n + 1)]
+
+
 async def test_an_instant_in_the_past_fires_at_once(server: Server, client: Client, inbox: Inbox) -> None:
     """A task for an instant that has passed is delivered now, and marked late."""
     await inbox.works("mails")
@@ -93,6 +103,17 @@ async def test_among_due_tasks_priority_is_worth_64_seconds_a_level(
     await inbox.works("mails", concurrency=1)
     await server.settle()
     assert inbox.payloads == [b"ten", b"two", b"old", b"one", b"new"]
+
+
+async def test_priority_counts_from_one_bucket_to_the_next(server: Server, client: Client, inbox: Inbox) -> None:
+    """Of two tasks 20 s apart the later one comes first where it is a level higher, also when a bucket ends between."""
+    end = server.now + timedelta(minutes=5)
+    for name, after_s, priority in (("old", -10, 0), ("new", 10, 1), ("newer", 60, 1)):
+        await client.schedule("mails", name, at=end + timedelta(seconds=after_s), priority=priority)
+    await server.advance(minutes=7)
+    await inbox.works("mails", concurrency=1)
+    await server.settle()
+    assert inbox.payloads == [b"new", b"old", b"newer"]
 
 
 async def test_a_repeated_request_is_one_task(server: Server, client: Client, inbox: Inbox) -> None:

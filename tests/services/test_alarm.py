@@ -58,3 +58,20 @@ async def test_it_rings_once_and_never_early(make: Callable[[Callable[[], float]
     alarm.close()
     await asyncio.sleep(0.01)
     assert rang.empty()
+
+
+@pytest.mark.parametrize("make", [timerfd_or_skip, LoopAlarm])
+async def test_it_looks_at_the_clock_before_it_rings(make: Callable[[Callable[[], float]], Alarm]) -> None:
+    """The timer has run down each time, engine time has not."""
+    times_ms, looks_ms = iter([0.0, 0.4, 0.4, 0.9, 0.9, 1.0]), [0.0]
+    rang: asyncio.Queue[float] = asyncio.Queue()
+
+    def now_ms() -> float:
+        looks_ms.append(next(times_ms))
+        return looks_ms[-1]
+
+    alarm = make(now_ms)
+    alarm.listen(lambda: rang.put_nowait(looks_ms[-1]))
+    alarm.set(1.0)
+    assert await asyncio.wait_for(rang.get(), 5) == 1.0
+    alarm.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sqlite3
 import stat
@@ -14,6 +15,7 @@ import pytest
 from tests.sqlite.conftest import Bench
 from timerd.adapters.sqlite.files import DataDirectory
 from timerd.adapters.sqlite.store import SqliteStore
+from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
 from timerd.testing.contracts.build import key, message, scan
 
@@ -113,6 +115,11 @@ async def test_the_level_in_force_is_named(bench: Bench, level: str, pragma: int
     assert f"synchronous={level.upper()}" in facts.durability
     assert facts.used_bytes > 0
     assert facts.free_bytes > 0
+
+
+def test_without_a_word_the_level_is_full() -> None:
+    assert ServerConfig().synchronous == "full"
+    assert inspect.signature(SqliteStore).parameters["synchronous"].default == "full"
 
 
 async def test_everything_is_there_after_a_restart(bench: Bench) -> None:

@@ -1,0 +1,138 @@
+"""G11: the store does not answer for a while. Callers hear of it at once, and what is loaded fires all the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import grpc.aio
+import pytest
+from google.protobuf.duration_pb2 import Duration
+
+from tests.fundamentals.conftest import Inbox, ledger
+from tests.services.test_delivery import RawWorker
+from timerd.client import Client, TaskState
+from timerd.model.errors import StoreUnavailable
+from timerd.model.settle import SettleRecord
+from timerd.model.storage import CasResult, CasStatus
+from timerd.testing import Server
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as pb
+from timerd.v1.timer_service_pb2_grpc import TimerServiceStub
+from timerd.v1.work_service_pb2 import SETTLE_ACTION_ACK, Credit, Open
+from timerd.v1.work_service_pb2_grpc import WorkServiceStub
+from timerd.worker import Delivery
+
+UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
+WRITES = ("append", "mark", "settle", "finish_bucket", "bury", "save_estimates")
+READS = ("scan", "find", "settled", "catalogue", "read")
+Away = Callable[..., None]
+# Of real time: far more than a refusal takes, far less than a caller would wait.
+SOON_S = 5.0
+
+
+@pytest.fixture
+def away(server: Server, monkeypatch: pytest.MonkeyPatch) -> Away:
+    """Call it, and the store does none of these any more, nor a compare-and-set; `monkeypatch.undo` brings it back."""
+
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE", retry_after_ms=1_000)
+
+    async def unknown(changes: list[object]) -> list[CasResult]:
+        return [CasResult(CasStatus.UNKNOWN) for _ in changes]
+
+    def go(*operations: str) -> None:
+        for name in operations:
+            monkeypatch.setattr(server.node.store, name, refuse)
+        monkeypatch.setattr(server.node.store, "cas", unknown)
+
+    return go
+
+
+async def code_of(call: grpc.aio.UnaryUnaryCall[object, object]) -> grpc.StatusCode:
+    code = await call.code()
+    assert isinstance(code, grpc.StatusCode)
+    return code
+
+
+def order(key: str = "") -> pb.ScheduleRequest:
+    template = task_pb2.TaskTemplate(queue="mails")
+    return pb.ScheduleRequest(template=template, payload=b"x", delay=Duration(seconds=60), key=key)
+
+
+async def test_callers_hear_of_it_at_once(server: Server, client: Client, away: Away) -> None:
+    """Schedule and Cancel are refused instead of waiting for the store."""
+    task = await client.schedule("mails", b"x", delay=3600)
+    away(*WRITES, *READS)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stub = TimerServiceStub(channel)
+        assert await code_of(stub.Schedule(order(), timeout=SOON_S)) is UNAVAILABLE
+        assert await code_of(stub.Cancel(pb.CancelRequest(task_id=task.id), timeout=SOON_S)) is UNAVAILABLE
+
+
+async def test_a_store_that_only_reads_is_told_of_as_well(server: Server, client: Client, away: Away) -> None:
+    """So does a full disk: a key, which is compared and set, has an unknown outcome, but it has one."""
+    task = await client.schedule("mails", b"x", delay=3600)
+    away(*WRITES)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stub = TimerServiceStub(channel)
+        assert await code_of(stub.Schedule(order(), timeout=SOON_S)) is UNAVAILABLE
+        assert await code_of(stub.Schedule(order(key="k"), timeout=SOON_S)) is UNKNOWN
+        assert await code_of(stub.Cancel(pb.CancelRequest(task_id=task.id), timeout=SOON_S)) is UNAVAILABLE
+    assert (await client.get(task.id)).state is TaskState.PENDING
+
+
+async def test_what_is_loaded_fires_all_the_same(
+    server: Server, client: Client, inbox: Inbox, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three tasks come at their instants while the store is away; when it is back, each has ended once."""
+    came: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def tell(delivery: Delivery) -> None:
+        came.put_nowait(delivery.payload)
+
+    inbox.after = tell
+    await inbox.works("mails")
+    start = server.now
+    await client.schedule_many("mails", [(b"%d" % n, 60 + n) for n in range(3)])
+    await server.advance(seconds=59)
+    away(*WRITES, *READS)
+    for n in range(3):
+        turn_clock(server, 1_000)
+        assert await asyncio.wait_for(came.get(), SOON_S) == b"%d" % n
+        turn_clock(server, 0)
+    assert [(at - start).total_seconds() for at in inbox.times] == [60, 61, 62]
+    monkeypatch.undo()
+    assert await ledger(server) == {"inserted": 3, "acked": 3}
+    assert len(inbox.got) == 3
+
+
+async def test_an_ack_is_confirmed_when_its_record_is_durable(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """G5: until then the worker sends it again, wherever it is connected."""
+    written, settle = asyncio.Event(), server.node.store.settle
+
+    async def slowly(records: Sequence[SettleRecord]) -> None:
+        await written.wait()
+        await settle(records)
+
+    await client.schedule("mails", b"x", delay=0)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        worker = RawWorker(WorkServiceStub(channel).Work())
+        await worker.open(Open(credits=[Credit(queue="mails", tasks=1)], worker="test"))
+        delivered = await worker.deliver()
+        monkeypatch.setattr(server.node.store, "settle", slowly)
+        await worker.settle(SETTLE_ACTION_ACK, delivered.ack_tokens, sequence=7)
+        for _ in range(3):
+            assert await worker.has_nothing()
+        written.set()
+        assert (await worker.confirmed()).sequence == 7
+
+
+def turn_clock(server: Server, by_ms: int) -> None:
+    """Without waiting for what the store still owes, as `advance` would."""
+    server._clock.now_ms += by_ms
+    server.node.scheduler.tick(server._clock.now_ms)
+    server.node.delivery.wake()

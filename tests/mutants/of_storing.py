@@ -1,0 +1,118 @@
+"""What OK means, what an error means, and that no task gets lost: G1, G2, G3."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        name="no-fsync-by-default",
+        guarantee="G1",
+        file="timerd/config.py",
+        old='synchronous: str = "full"',
+        new='synchronous: str = "normal"',
+        breaks="a power cut takes the last second of acknowledged tasks",
+        tests=("tests/sqlite/test_files.py::test_without_a_word_the_level_is_full",),
+    ),
+    Mutant(
+        name="level-not-passed-on",
+        guarantee="G1",
+        file="timerd/adapters/sqlite/schema.py",
+        old='PRAGMA synchronous = {synchronous.upper()}"',
+        new='PRAGMA synchronous = NORMAL"',
+        breaks="the log is not synced at a commit, whatever was asked for",
+        tests=("tests/sqlite/test_files.py::test_the_level_in_force_is_named",),
+    ),
+    Mutant(
+        name="reply-before-commit",
+        guarantee="G1",
+        file="timerd/adapters/sqlite/writer.py",
+        old="results = self._apply(batch)\n",
+        new="results = self._apply(batch)\n"
+        "            self._tell([(job, result, None) for job, result in zip(batch, results, strict=True)])\n",
+        breaks="OK is said although the commit that follows may fail",
+        tests=("tests/sqlite/test_writer.py::test_a_commit_that_fails_is_unknown_unless_the_disk_was_full",),
+    ),
+    Mutant(
+        name="request-not-written",
+        guarantee="G2",
+        file="timerd/adapters/sqlite/requests.py",
+        old='        insert_rows(self._connection, "INSERT OR REPLACE INTO requests", rows)\n',
+        new="",
+        breaks="a repeat with the same request_id is stored as a second message",
+        tests=("tests/sqlite/test_files.py::test_everything_is_there_after_a_restart",),
+    ),
+    Mutant(
+        name="unknown-said-to-be-not-stored",
+        guarantee="G2",
+        file="timerd/adapters/sqlite/writer.py",
+        old="if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:",
+        new="if error.sqlite_errorcode:",
+        breaks="a commit that may be on disk is called not stored, so its caller schedules anew",
+        tests=("tests/sqlite/test_writer.py::test_a_commit_that_fails_is_unknown_unless_the_disk_was_full",),
+    ),
+    Mutant(
+        name="unknown-carries-a-reason",
+        guarantee="G2",
+        file="timerd/services/status.py",
+        old="    number: int = code.value[0]\n    return Problem(code=number, message=f",
+        new='    number: int = code.value[0]\n    return Problem(code=number, reason="FAILED", message=f',
+        breaks="ErrorInfo of our domain stands on an outcome that is not known",
+        tests=("tests/services/test_api_server.py::test_unknown_outcomes_carry_no_reason_and_no_internals",),
+    ),
+    Mutant(
+        name="prefix-without-the-request",
+        guarantee="G2",
+        file="timerd/model/identity.py",
+        old='head = f"{namespace}\\0{request_id}\\0".encode()',
+        new='head = f"{namespace}\\0{len(request_id)}\\0".encode()',
+        breaks="two requests with the same content become one task, and the second is told OK",
+        tests=("tests/services/test_api_verbs.py::test_the_same_request_has_the_same_id_and_other_content_another",),
+    ),
+    Mutant(
+        name="mark-before-the-closing-scan",
+        guarantee="G3",
+        file="timerd/core/sweep.py",
+        old="        if self.is_reading:\n            return []\n        self._covers_ms = closing_ms\n",
+        new="        self._covers_ms = closing_ms\n        if self.is_reading:\n            return []\n",
+        breaks="`verified` passes rows that were written while the pages were on their way: they never fire",
+        tests=("tests/unit/test_partition_machine.py::test_a_page_on_its_way_when_closing_rose_is_not_its_scan",),
+    ),
+    Mutant(
+        name="floor-after-the-mark",
+        guarantee="G3",
+        file="timerd/core/partition_machine.py",
+        old="        self.floor_ms = max(self.floor_ms, verified)\n",
+        new="",
+        breaks="a late row is adopted below a `verified` that is on its way, and lost with the holder",
+        tests=("tests/unit/test_partition_machine.py::test_the_floor_rises_before_the_compare_and_set",),
+    ),
+    Mutant(
+        name="verified-over-what-is-open",
+        guarantee="G3",
+        file="timerd/core/partition_machine.py",
+        old="for ms in (self.rows.oldest_ms(), self.log.oldest_ms()) if ms is not None]",
+        new="for ms in (self.log.oldest_ms(),) if ms is not None]",
+        breaks="what waits or is with a worker is passed, so nobody delivers it after a crash",
+        tests=("tests/unit/test_partition_machine.py::test_verified_waits_for_the_oldest_open_row",),
+    ),
+    Mutant(
+        name="carry-done-with-its-record",
+        guarantee="G3",
+        file="timerd/core/settle_log.py",
+        old="            return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]\n",
+        new="            self._finish(sequence)\n"
+        "            return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]\n",
+        breaks="a retry counts as durable before its next row is written",
+        tests=("tests/unit/test_partition_machine.py::test_a_carry_is_recorded_first_then_written_then_passed",),
+    ),
+    Mutant(
+        name="settle-record-not-written",
+        guarantee="G3",
+        file="timerd/services/scheduler.py",
+        old="        await self._store.settle([effect.record])\n",
+        new="",
+        breaks="nobody knows later how a task ended, and the next holder delivers it again",
+        tests=("tests/fundamentals/test_restart.py::test_an_ended_task_is_known_to_the_next_holder",),
+    ),
+)

@@ -1,0 +1,7 @@
+"""All mutants, by guarantee. Two or three for each, of the kind that a change could bring in unseen."""
+
+from __future__ import annotations
+
+from tests.mutants import of_changing, of_delivering, of_load, of_storing
+
+MUTANTS = (*of_storing.MUTANTS, *of_delivering.MUTANTS, *of_changing.MUTANTS, *of_load.MUTANTS)

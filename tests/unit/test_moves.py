@@ -1,0 +1,46 @@
+"""G8: while a move is undecided neither row is given up, and the new one waits, wherever the mover stops."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.property.world import World
+from tests.unit.test_partition_machine import HERE, NOW_MS, acquired, answer, key, move, page, rows, taken
+from timerd.core.effects import AskMoves
+from timerd.model.registers import MoveState
+from timerd.model.rows import FLAG_MOVED_IN
+
+# A move takes about so many: each request to the store or to a holder, and each answer.
+MOST_STEPS = 40
+
+
+def stopped_after(steps: int, delay_ms: int) -> World:
+    world = World()
+    world.insert([30_000], 0)
+    world.settle_down()
+    [task] = world.tasks.values()
+    world.move(task, delay_ms)
+    for _ in range(steps):
+        if world.pending:
+            world.pending.pop(0)[1]()
+    world.crash()
+    return world
+
+
+@pytest.mark.parametrize("delay_ms", [90_000, 400_000])
+def test_a_move_that_stops_anywhere_leaves_one_row_that_fires(delay_ms: int) -> None:
+    """The server is killed after so many steps."""
+    for steps in range(MOST_STEPS):
+        world = stopped_after(steps, delay_ms)
+        world.drain()
+        [task] = world.tasks.values()
+        assert task.deliveries == 1, f"stopped after {steps} steps"
+
+
+def test_a_moved_in_row_waits_for_an_answer_of_moves() -> None:
+    machine, _ = acquired()
+    moved = key(0, 2_000, 1 << 16)
+    assert machine.page_read(page(rows(moved, flags=FLAG_MOVED_IN)), NOW_MS) == [AskMoves(HERE, [moved.digest])]
+    assert taken(machine) == []
+    answer(machine, move(0, MoveState.MOVED))
+    assert taken(machine) == [moved]
