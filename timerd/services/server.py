@@ -86,6 +86,8 @@ def _options(config: ServerConfig) -> list[tuple[str, int]]:
         ("grpc.keepalive_time_ms", 20_000),
         ("grpc.keepalive_timeout_ms", 10_000),
         ("grpc.keepalive_permit_without_calls", 1),
+        # Workers and clients do the same from their side (every 20 s). By default gRPC takes that for an attack (it
+        # allows one ping in 5 minutes) and hangs up with "too_many_pings".
         ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
         ("grpc.http2.max_pings_without_data", 0),
     ]

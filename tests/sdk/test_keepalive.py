@@ -1,0 +1,134 @@
+"""Connections that nobody speaks on: a dead peer is noticed, and the pings that find it out are welcome.
+
+The real spans are 20, 10 and 5 seconds; here they are shorter by the same factor, as short as gRPC allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from timerd import Client, TimerdError
+from timerd.config import ServerConfig
+from timerd.sdk.connection import OPTIONS
+from timerd.services.server import _options
+from timerd.v1 import timer_service_pb2 as pb
+
+FASTER = 20
+# A server that minds them hangs up after the third.
+PINGS = 5
+Options = Sequence[tuple[str, int]]
+SPANS = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.min_ping_interval_without_data_ms")
+SERVER: Options = _options(ServerConfig())
+
+
+def faster(options: Options) -> list[tuple[str, int]]:
+    return [(name, value // FASTER if name in SPANS else value) for name, value in options]
+
+
+def test_the_client_pings_less_often_than_the_server_allows_and_needs() -> None:
+    client, server = dict(OPTIONS), dict(SERVER)
+    assert client["grpc.keepalive_time_ms"] >= 2 * server["grpc.http2.min_ping_interval_without_data_ms"]
+    assert client["grpc.keepalive_permit_without_calls"] == server["grpc.keepalive_permit_without_calls"] == 1
+    assert client["grpc.http2.max_pings_without_data"] == server["grpc.http2.max_pings_without_data"] == 0
+    for side in (client, server):
+        assert side["grpc.keepalive_time_ms"] + side["grpc.keepalive_timeout_ms"] <= 30_000
+
+
+@asynccontextmanager
+async def silent_server(options: Options) -> AsyncIterator[str]:
+    """It accepts a session and never says a word more."""
+
+    async def session(_: object, context: grpc.aio.ServicerContext[Any, Any]) -> None:
+        await context.write(pb.SessionResponse(window=pb.SessionWindow()).SerializeToString())
+        await asyncio.Event().wait()
+
+    server = grpc.aio.server(options=options)
+    methods: dict[str, Any] = {"Session": grpc.stream_stream_rpc_method_handler(session)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("timerd.v1.TimerService", methods),))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def end_of_a_quiet_stream(address: str, options: Options) -> str:
+    """How a stream ends on which nobody speaks while the client pings; empty: it does not."""
+    async with grpc.aio.insecure_channel(address, options=options) as channel:
+        stream: Any = channel.stream_stream("/timerd.v1.TimerService/Session")()
+        assert await stream.read() is not grpc.aio.EOF
+        try:
+            async with asyncio.timeout(PINGS * dict(options)["grpc.keepalive_time_ms"] / 1000):
+                await stream.read()
+        except TimeoutError:
+            return ""
+        except grpc.aio.AioRpcError as ended:
+            return str(ended.details())
+        return "the end"
+
+
+async def test_our_server_takes_our_pings_where_one_left_at_its_defaults_hangs_up() -> None:
+    async with silent_server(faster(SERVER)) as ours, silent_server(()) as default:
+        ends = await asyncio.gather(
+            end_of_a_quiet_stream(ours, faster(OPTIONS)), end_of_a_quiet_stream(default, faster(OPTIONS))
+        )
+    assert ends[0] == ""
+    assert "too_many_pings" in ends[1].lower().replace(" ", "_")
+
+
+class Cable:
+    """Between a client and a server; when it is cut, neither hears of it."""
+
+    def __init__(self, address: str) -> None:
+        self._host, _, self._port = address.rpartition(":")
+        self._is_cut = asyncio.Event()
+        self._writers: list[asyncio.StreamWriter] = []
+        self.connections: asyncio.Queue[int] = asyncio.Queue()
+
+    async def lay(self) -> str:
+        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def cut(self) -> None:
+        self._is_cut.set()
+
+    async def remove(self) -> None:
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+        await self._server.wait_closed()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections.put_nowait(1)
+        there, back = await asyncio.open_connection(self._host, int(self._port))
+        self._writers += [writer, back]
+        copies = [asyncio.create_task(self._copy(reader, back)), asyncio.create_task(self._copy(there, writer))]
+        await asyncio.wait(copies)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(65536):
+            if not self._is_cut.is_set():
+                writer.write(data)
+        writer.close()
+
+
+async def test_a_peer_that_vanished_is_noticed_long_before_any_timeout() -> None:
+    """The call's own timeout is a minute; the stream is found dead by its pings, and the next connection is tried."""
+    async with silent_server(faster(SERVER)) as address:
+        cable = Cable(address)
+        async with Client(await cable.lay(), timeout=60, channel_options=faster(OPTIONS)) as client:
+            waiting = asyncio.create_task(client.schedule("q", b"x", delay=1))
+            async with asyncio.timeout(20):
+                await cable.connections.get()
+                cable.cut()
+                await cable.connections.get()
+            assert not waiting.done()
+        with pytest.raises(TimerdError, match="client was closed"):
+            await waiting
+        await cable.remove()
