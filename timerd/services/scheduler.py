@@ -129,7 +129,7 @@ class Scheduler:
         """Holds what should be held, lets go of what is done."""
         near_ms = now_ms + self._instance.look_ahead_ms
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
-        scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in self.scopes}
+        scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
         wanted = self._instance.wanted(now_ms, catalogue, scopes)
         for partition in wanted:
             self.hold(partition)
