@@ -8,11 +8,17 @@ from pathlib import Path
 import pytest
 
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.testing.contracts import LettersContract, RegistersContract, RowsContract, SettleContract
+from timerd.testing.contracts import (
+    LettersContract,
+    RegistersContract,
+    RowsContract,
+    SettleContract,
+    SpreadContract,
+)
 from timerd.testing.contracts.build import START_MS
 
 
-class TestSqliteStore(RowsContract, SettleContract, RegistersContract, LettersContract):
+class TestSqliteStore(RowsContract, SpreadContract, SettleContract, RegistersContract, LettersContract):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
         store = SqliteStore(tmp_path / "data", lambda: START_MS, "normal")
@@ -20,7 +26,7 @@ class TestSqliteStore(RowsContract, SettleContract, RegistersContract, LettersCo
         await store.close()
 
 
-class TestSqliteStoreFarAhead(RowsContract):
+class TestSqliteStoreFarAhead(RowsContract, SpreadContract):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
         store = SqliteStore(tmp_path / "data", lambda: START_MS - 10 * 86_400_000, "normal")

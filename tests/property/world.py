@@ -40,10 +40,11 @@ from timerd.core.procedures import AppendRows, Procedure, Request
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move, MoveState, control_key, move_key
 from timerd.model.rows import FLAG_CARRIED, PREFIX, ROW, RowGroup, concat
 from timerd.model.settle import CarryReason, Outcome
+from timerd.model.spread import Spread
 from timerd.model.storage import Append, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
 from timerd.services.performing import Performer
@@ -241,11 +242,8 @@ class World:
         columns["position_ms"] = columns["fire_at_ms"] = self.now_ms + np.array(delays_ms)
         rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATES[template]], b"", [])
         positions = columns["position_ms"].tolist()
-        buckets = columns["position_ms"] - columns["position_ms"] % BUCKET_MS
-        groups = [
-            (Partition(TIME_SCOPE, b, 0), rows.select(np.flatnonzero(buckets == b)).compact())
-            for b in np.unique(buckets).tolist()
-        ]
+        spread = Spread(TIME_SCOPE, 0, rows.select(np.argsort(columns["position_ms"], kind="stable")))
+        groups = tuple((partition, part.compact()) for partition, part in spread.parts())
         scope, priority = TEMPLATES[template].scope, TEMPLATES[template].priority
         for n, position_ms in enumerate(positions):
             task = TaskId(position_ms, 0, scope, priority, prefix, n, b"-" * 8)
@@ -260,7 +258,10 @@ class World:
                 task.id, task.stored = task.id._replace(position_ms=placed_ms), True
 
         self.inserting += 1
-        self.drive(insert(Append(tuple(groups), prefix, b"yes"), self.now_ms), stored)
+        # Every other message comes in one piece, also where somebody holds its partitions.
+        whole = Append((), prefix, b"yes", spread)
+        message = Append(groups, prefix, b"yes") if self.messages % 2 else whole
+        self.drive(insert(message, self.now_ms), stored)
 
     def cancel(self, task: Task) -> None:
         task.asked = True

@@ -23,7 +23,7 @@ from timerd.model.registers import control_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.ports import Append, Cas, Mark, MarkKind, Store
-from timerd.testing.contracts.build import START_MS, digest, row, scan
+from timerd.testing.contracts.build import START_MS, digest, row, scan, spread
 
 T = TypeVar("T")
 DAY_MS = 86_400_000
@@ -82,6 +82,12 @@ class LikeMemory(RuleBasedStateMachine):
         prefix = b"m%011d" % self.sent
         keys = [RowKey(partition.bucket_ms + n * 1_000, prefix + n.to_bytes(4, "big"), 0) for n in names]
         self.append(Append(((partition, concat([row(k, body) for k in keys])),), prefix, b"reply %d" % self.sent))
+
+    @rule(days=st.lists(st.tuples(DAYS, st.integers(0, 300_000 * 3)), min_size=1, max_size=5), again=st.booleans())
+    def schedule_over_days(self, days: list[tuple[int, int]], again: bool) -> None:
+        self.sent += 0 if again else 1
+        positions = [START_MS + day * DAY_MS + after_ms for day, after_ms in days]
+        self.append(spread(f"m{self.sent:011}", positions))
 
     @rule(partition=PLACES, rows=st.lists(st.tuples(NAMES, st.integers(0, 2)), min_size=1, max_size=4, unique=True))
     def carry(self, partition: Partition, rows: list[tuple[int, int]]) -> None:

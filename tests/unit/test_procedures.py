@@ -17,12 +17,13 @@ from timerd.core.procedures import Procedure
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
-from timerd.model.registers import Move, MoveState, Place, move_key, name_key
+from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Cas
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.performing import drive
+from timerd.testing.contracts.build import digest, spread
 
 Result = TypeVar("Result")
 
@@ -85,6 +86,21 @@ def test_closing_of_a_partition_without_a_control_row() -> None:
     assert closing_of(partition, Appended({partition: None})) == START_MS
     flagged = Appended({partition: None}, finishing=frozenset([partition]))
     assert closing_of(partition, flagged) == partition.end_ms
+
+
+def test_a_far_row_whose_bucket_is_finishing_is_written_again(world: World) -> None:
+    done(world.store.finish_bucket(0, START_MS, finished=False))
+    message = spread("m", [START_MS + 5, START_MS + 4_000_000])
+    said = run(world, insert(message, START_MS + 900_000))
+    assert said.moved == {(START_MS + 5, digest("m", 0)): START_MS + 900_000}
+
+
+def test_a_far_row_below_closing_is_written_again_where_nobody_takes_it(world: World) -> None:
+    control = Control(1, "gone", "", closing_ms=START_MS + 1_000, verified_ms=START_MS)
+    done(world.store.cas([Cas(control_key(Partition(0, START_MS, 0)), None, control.to_bytes())]))
+    message = spread("m", [START_MS + 5, START_MS + 2_000, START_MS + 4_000_000])
+    said = run(world, insert(message, START_MS + 500))
+    assert said.moved == {(START_MS + 5, digest("m", 0)): START_MS + 1_000}
 
 
 def test_a_repeat_is_answered_as_the_first_time(world: World) -> None:

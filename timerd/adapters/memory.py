@@ -79,14 +79,17 @@ class MemoryStore:
 
     def _append(self, message: Append) -> Appended:
         sources: dict[Partition, int] = {}
+        parts = [*message.groups, *(message.spread.parts() if message.spread else ())]
         repeated = self._replies.get(message.prefix) if message.prefix else None
         if repeated is None:
-            for partition, group in message.groups:
+            for partition, group in parts:
                 sources[partition] = self._write(partition, group)
             if message.prefix:
                 self._replies[message.prefix] = message.reply
-        controls = {p: self._registers.get(control_key(p)) for p, _ in message.groups}
-        finishing = frozenset(p for p, control in controls.items() if control is None and self._is_finishing(p))
+        known = {p: self._registers.get(control_key(p)) for p, _ in parts}
+        finishing = frozenset(p for p, control in known.items() if control is None and self._is_finishing(p))
+        asked = {p for p, _ in message.groups}
+        controls = {p: control for p, control in known.items() if p in asked or control is not None}
         return Appended(controls, sources, finishing, repeated)
 
     def _write(self, partition: Partition, group: RowGroup) -> int:

@@ -2,7 +2,8 @@
 
 A row at or after `closing` will be scanned; below it only the holder can say that it takes the row in; else it is
 written again later, and the abandoned row gets a FORWARD mark, which look-ups follow. Whoever reads `closing` before
-the write loses a task (tests/models/closing.pml, READFIRST).
+the write loses a task (tests/models/closing.pml, READFIRST). Far ahead nobody holds anything: of a message's far rows
+only those are looked at one by one whose partition turned out to have a control row or the finishing flag.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], 
     """(rows to write again, rows to hint), by the control facts that were read after the write."""
     refused: list[Placed] = []
     hints: list[Placed] = []
-    for partition, rows in message.groups:
+    for partition, rows in (*message.groups, *_noted(message, appended)):
         closing_ms = closing_of(partition, appended)
         source = appended.sources.get(partition, 0)
         if closing_ms <= partition.bucket_ms:
@@ -94,6 +95,15 @@ def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], 
         if len(open_rows):
             hints.append((partition, open_rows, source))
     return refused, hints
+
+
+def _noted(message: Append, appended: Appended) -> list[tuple[Partition, RowGroup]]:
+    """Of the far rows those that are not simply open."""
+    spread = message.spread
+    if spread is None:
+        return []
+    noted = (appended.controls.keys() | appended.finishing) - {partition for partition, _ in message.groups}
+    return [(partition, spread.part(partition)) for partition in sorted(noted)]
 
 
 def closing_of(partition: Partition, appended: Appended) -> int:

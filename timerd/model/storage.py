@@ -11,6 +11,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
 from timerd.model.rows import RowGroup
+from timerd.model.spread import Spread
 from timerd.model.task import Template
 
 
@@ -23,12 +24,15 @@ class Append:
     prefix: bytes = b""
     # What to answer to a repeat.
     reply: bytes = b""
+    # Rows that are due too far ahead for anybody to hold them; of other partitions than those in `groups`.
+    spread: Spread | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
     """`controls`: the raw control register of each partition, read *after* the rows were readable (None: no control
-    row); where it is None, `finishing` names the partition if its bucket's finishing flag was set, also read after."""
+    row); where it is None, `finishing` names the partition if its bucket's finishing flag was set, also read after. Of
+    the partitions of a `spread` only those are named here that have a control row or the flag."""
 
     controls: Mapping[Partition, bytes | None]
     # Names of what was written, as `RowGroup.source` of a later scan: rows that came as a hint are known by it.

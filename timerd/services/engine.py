@@ -21,10 +21,11 @@ from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId, attempt_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import name_key
 from timerd.model.rows import FLAG_LATE, RowGroup
 from timerd.model.settle import Outcome
+from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
 from timerd.services.browsing import ENDED, NOT_BEGUN, Browsing
@@ -54,7 +55,12 @@ ANSWERS = {
     Cancelled.NOT_FOUND: CancelAnswer.NOT_FOUND,
 }
 Times = npt.NDArray[np.int64]
+Groups = tuple[tuple[Partition, RowGroup], ...]
 MOVE_TRIES = 5
+# Nobody holds what is due so long after everything that is loaded ahead.
+NOT_HELD_AHEAD_MS = 3_600_000
+# Fewer are cheaper by bucket.
+SPREAD_ROWS = 16
 REDRIVE_GENERATION = "redrive"
 
 
@@ -117,7 +123,8 @@ class Engine:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
         if not len(rows):
             return positions_ms
-        message = Append(tuple(_by_bucket(rows)), tasks.prefix, first_reply(positions_ms, asked_ms))
+        groups, spread = self._placed(rows, now_ms)
+        message = Append(groups, tasks.prefix, first_reply(positions_ms, asked_ms), spread)
         try:
             done = await drive(insert(message, now_ms), self._procedures)
         except ClosedForGood as error:
@@ -133,6 +140,17 @@ class Engine:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
         return positions_ms
+
+    def _placed(self, rows: RowGroup, now_ms: int) -> tuple[Groups, Spread | None]:
+        """By bucket as far as a holder may want to hear of them, in one piece beyond."""
+        far_from_ms = bucket_of(now_ms + self._config.look_ahead_ms + NOT_HELD_AHEAD_MS)
+        positions_ms = rows.columns["position_ms"]
+        far_count = int(np.count_nonzero(positions_ms >= far_from_ms)) if len(rows) >= SPREAD_ROWS else 0
+        if far_count < SPREAD_ROWS:
+            return tuple(_by_bucket(rows)), None
+        order = np.argsort(positions_ms, kind="stable")
+        near, far = rows.select(order[:-far_count]), rows.select(order[-far_count:])
+        return tuple(_by_bucket(near)), Spread(TIME_SCOPE, 0, far)
 
     def _ids(self, tasks: NewTasks, positions_ms: Times) -> PlacedIds:
         buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
@@ -315,6 +333,8 @@ def _by_bucket(rows: RowGroup) -> list[tuple[Partition, RowGroup]]:
     """In SQLite mode every bucket has one shard."""
     positions_ms = rows.columns["position_ms"]
     buckets = positions_ms - positions_ms % BUCKET_MS
+    if not len(rows):
+        return []
     if len(rows) == 1 or bool((buckets == buckets[0]).all()):
         return [(Partition(TIME_SCOPE, int(buckets[0]), 0), rows)]
     # Sorted once: its parts are then slices, which copy nothing.

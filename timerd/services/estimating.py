@@ -6,9 +6,7 @@ the last seconds: it is an estimate and is called so.
 
 from __future__ import annotations
 
-from collections import Counter
-
-import numpy as np
+from collections import Counter, defaultdict
 
 from timerd.model.rows import RowGroup
 from timerd.ports import Store
@@ -21,17 +19,17 @@ class Estimating:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._new: Counter[tuple[str, str, int]] = Counter()
+        # Minutes of each queue.
+        self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
 
     def add(self, rows: RowGroup) -> None:
         minutes = rows.columns["position_ms"] // MINUTE_MS
         for number, template in enumerate(rows.templates):
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
-            places, counts = np.unique(own, return_counts=True)
-            for minute, count in zip(places.tolist(), counts.tolist(), strict=True):
-                self._new[(template.namespace, template.queue, minute * MINUTE_MS)] += count
+            self._new[template.namespace, template.queue].update(own.tolist())
 
     async def flush(self) -> None:
-        new, self._new = self._new, Counter()
-        if new:
-            await self._store.save_estimates(new)
+        new, self._new = self._new, defaultdict(Counter)
+        counts = {(*queue, minute * MINUTE_MS): n for queue, counter in new.items() for minute, n in counter.items()}
+        if counts:
+            await self._store.save_estimates(counts)

@@ -9,13 +9,14 @@ from typing import overload
 import numpy as np
 import numpy.typing as npt
 
-from timerd.model.identity import TaskId, mac_of
+from timerd.model.identity import TaskId, mac_of, macs_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
 
 
 class PlacedIds(Sequence[TaskId]):
-    """`positions_ms` (n,): where the rows of one message live, `shards`: bucket -> shard."""
+    """`positions_ms` (n,): where the rows of one message live, `shards`: the shard of each of
+    their buckets."""
 
     def __init__(
         self, secret: bytes, prefix: bytes, rows: RowGroup, positions_ms: npt.NDArray[np.int64], shards: dict[int, int]
@@ -26,6 +27,14 @@ class PlacedIds(Sequence[TaskId]):
         self._rows = rows
         self._shards = shards
         self._macs: dict[tuple[int, int, int], bytes] = {}
+
+    def homes(self) -> tuple[list[int], list[int], bytes]:
+        """Starts, shards and macs of all buckets, of a message whose tasks have one template."""
+        template = self._rows.template_of(0)
+        places = sorted(self._shards.items())
+        homes = [Partition(TIME_SCOPE, bucket_ms, shard) for bucket_ms, shard in places]
+        macs = macs_of(self._secret, template.namespace, self._prefix, homes, template.scope, template.priority)
+        return [bucket_ms for bucket_ms, _ in places], [shard for _, shard in places], b"".join(macs)
 
     def __len__(self) -> int:
         return len(self.positions_ms)

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import numpy as np
-import numpy.typing as npt
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -64,38 +63,33 @@ def schedule_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int,
 
 
 async def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> wire.ScheduleBatchResponse:
-    count = len(stored.task_ids) - len(stored.kept) - len(stored.refused)
-    if not draft.as_columns or draft.problems or stored.refused or stored.kept:
+    ids = stored.task_ids
+    count = len(ids) - len(stored.kept) - len(stored.refused)
+    whole = draft.as_columns and not (draft.problems or stored.refused or stored.kept)
+    if not whole or not isinstance(ids, PlacedIds):
         return wire.ScheduleBatchResponse(stored=count, results=await _results(draft, stored, kept_fire_ms))
-    reply = wire.ScheduleBatchResponse(stored=count, placement=placement(draft, stored.task_ids))
+    reply = wire.ScheduleBatchResponse(stored=count, placement=placement(draft, ids))
     if draft.gave_delays:
         reply.fire_at_ms.extend(draft.tasks.rows.columns["fire_at_ms"].tolist())
     return reply
 
 
-def placement(draft: Draft, task_ids: Sequence[TaskId]) -> wire.Placement:
+def placement(draft: Draft, task_ids: PlacedIds) -> wire.Placement:
     """All of one template, so of one scope and priority; shard and mac are the same within a bucket."""
-    positions = _positions(task_ids)
-    buckets, firsts = np.unique(positions - positions % BUCKET_MS, return_index=True)
-    heads = [task_ids[at] for at in firsts.tolist()]
+    positions = task_ids.positions_ms
     moved = not np.array_equal(positions, draft.tasks.rows.columns["fire_at_ms"])
+    buckets, shards, macs = task_ids.homes()
+    first = task_ids[0]
     return wire.Placement(
         prefix=draft.tasks.prefix,
-        scope=heads[0].scope,
-        priority=heads[0].priority,
+        scope=first.scope,
+        priority=first.priority,
         bucket_length_ms=BUCKET_MS,
-        bucket_start_ms=buckets.tolist(),
-        shards=[head.shard for head in heads],
-        macs=b"".join([head.mac for head in heads]),
+        bucket_start_ms=buckets,
+        shards=shards,
+        macs=macs,
         position_ms=positions.tolist() if moved else (),
     )
-
-
-def _positions(task_ids: Sequence[TaskId]) -> npt.NDArray[np.int64]:
-    """Without composing the ids, where the engine has not done so either."""
-    if isinstance(task_ids, PlacedIds):
-        return task_ids.positions_ms
-    return np.array([task.position_ms for task in task_ids], np.int64)
 
 
 async def _results(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> list[wire.ItemResult]:

@@ -24,6 +24,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import control_key
 from timerd.model.rows import RowGroup
+from timerd.model.spread import Spread, cut
 from timerd.ports import Append, Appended
 
 # A group is read as a whole, so it stays well below what memory holds.
@@ -129,6 +130,8 @@ class Commit:
             for partition, group in one.message.groups:
                 if name := gather(partition, group):
                     one.sources[partition] = name
+            if one.message.spread:
+                self._gather_spread(one, one.message.spread)
             if prefix:
                 self.requests.remember(prefix, one.message.reply)
 
@@ -139,6 +142,10 @@ class Commit:
             controls[partition], is_finishing = self._facts.get(partition) or self._read_facts(partition)
             if is_finishing:
                 finishing.append(partition)
+        if spread := one.message.spread:
+            touched = self._noted(spread)
+            controls.update((p, c) for p, c in touched.items() if c is not None)
+            finishing += [p for p, control in touched.items() if control is None]
         return Appended(controls, one.sources, frozenset(finishing), one.repeated)
 
     def _read_facts(self, partition: Partition) -> tuple[bytes | None, bool]:
@@ -147,6 +154,26 @@ class Commit:
         facts = value, value is None and self.days.is_finishing(partition)
         self._facts[partition] = facts
         return facts
+
+    def _noted(self, spread: Spread) -> dict[Partition, bytes | None]:
+        """Which of its partitions have a control row or, without one, the finishing flag: two reads for all of them."""
+        flagged = dict.fromkeys(self.days.finishing(spread.first, spread.last))
+        noted = {**flagged, **self.registers.controls(spread.first, spread.last)}
+        return {partition: control for partition, control in noted.items() if len(spread.part(partition))}
+
+    def _gather_spread(self, one: _Waiting, spread: Spread) -> None:
+        """By day, as far as it is far; what is not, and what may be there already, by bucket."""
+        if not one.message.prefix:
+            one.sources.update((p, self._gather_fresh(p, group)) for p, group in spread.parts())
+            return
+        self.days.announce_all(spread.scope, spread.rows.columns["position_ms"])
+        for day, group in cut(spread.rows, DAY_MS):
+            of_day = Spread(spread.scope, spread.shard, group)
+            if day * DAY_MS >= self._far_from_ms and day not in self.far.opened:
+                place = FarPlace(day, spread.scope, spread.shard)
+                self._distant.setdefault(place, []).append(group)
+            else:
+                one.sources.update((p, self._gather_near(p, part)) for p, part in of_day.parts())
 
     def _gather(self, partition: Partition, group: RowGroup) -> int:
         """Returns the name of the row group it will be part of; 0: it is far."""

@@ -8,6 +8,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 
+import numpy as np
+import numpy.typing as npt
+
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.ports import BucketEntry
@@ -34,6 +37,19 @@ class Days:
     def announce(self, partition: Partition) -> None:
         self.set(partition.scope, partition.bucket_ms, PRESENT)
 
+    def announce_all(self, scope: int, positions_ms: npt.NDArray[np.int64]) -> None:
+        """The buckets of rows anywhere, a day at a time."""
+        buckets = positions_ms // BUCKET_MS
+        days, places = np.unique(buckets // DAY_BUCKETS, return_inverse=True)
+        present = np.zeros((len(days), DAY_BUCKETS), bool)
+        present[places, buckets % DAY_BUCKETS] = True
+        for day, packed in zip(days.tolist(), np.packbits(present, axis=1, bitorder="little"), strict=True):
+            bits = self._bits(day, scope)
+            more = bits[PRESENT] | int.from_bytes(packed.tobytes(), "little")
+            if more != bits[PRESENT]:
+                bits[PRESENT] = more
+                self._changed.add((day, scope))
+
     def set(self, scope: int, bucket_ms: int, *fields: int) -> None:
         day, place = divmod(bucket_ms // BUCKET_MS, DAY_BUCKETS)
         bits = self._bits(day, scope)
@@ -53,6 +69,17 @@ class Days:
     def is_finishing(self, partition: Partition) -> bool:
         day, place = divmod(partition.bucket_ms // BUCKET_MS, DAY_BUCKETS)
         return bool(self._bits(day, partition.scope)[FINISHING] >> place & 1)
+
+    def finishing(self, first: Partition, last: Partition) -> list[Partition]:
+        """Those with the flag, of all between two of one scope and shard, as the tables have it: after `flush`."""
+        query = "SELECT day, finishing FROM days WHERE day BETWEEN ? AND ? AND scope = ? AND finishing <> ?"
+        limits = day_of(first.bucket_ms), day_of(last.bucket_ms), first.scope, bytes(_BYTES)
+        found: list[Partition] = []
+        for day, finishing in self._connection.execute(query, limits):
+            flags = np.unpackbits(np.frombuffer(finishing, np.uint8), bitorder="little")
+            for place in np.flatnonzero(flags).tolist():
+                found.append(first._replace(bucket_ms=(day * DAY_BUCKETS + place) * BUCKET_MS))
+        return [partition for partition in found if first <= partition <= last]
 
     def flush(self) -> None:
         rows = [(*key, *(bits.to_bytes(_BYTES, "little") for bits in self._known[key])) for key in self._changed]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +17,9 @@ from timerd.adapters.sqlite.days import day_of
 from timerd.adapters.sqlite.groups import join_sorted, open_group, pack
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.errors import CorruptRow
-from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
+from timerd.model.spread import Spread
 
 # A slice takes a few ten milliseconds of the writer, so that other commits do not wait long.
 SLICE_GROUPS = 256
@@ -65,17 +66,10 @@ def take_slice(connection: sqlite3.Connection, day: int) -> tuple[list[tuple[Par
             _log.error("%s It is left where it is and not delivered.", error)
             connection.execute("UPDATE far_groups SET corrupt = 1 WHERE id = ?", (name,))
     connection.executemany("DELETE FROM far_groups WHERE id = ?", names)
-    split = [part for place, groups in taken.items() for part in _by_bucket(*place, join_sorted(groups))]
+    split = [part for place, groups in taken.items() for part in Spread(*place, join_sorted(groups)).parts()]
     return split, left_bytes < SLICE_BYTES
 
 
 def corrupt_far_groups(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT id, day FROM far_groups WHERE corrupt = 1 ORDER BY id")
     return [f"far row group {name} of day {np.datetime64(day, 'D')}" for name, day in rows]
-
-
-def _by_bucket(scope: int, shard: int, group: RowGroup) -> Iterator[tuple[Partition, RowGroup]]:
-    buckets = group.columns["position_ms"] // BUCKET_MS
-    starts = np.flatnonzero(np.diff(buckets, prepend=buckets[0] - 1)).tolist()
-    for first, end in zip(starts, [*starts[1:], len(group)], strict=True):
-        yield Partition(scope, int(buckets[first]) * BUCKET_MS, shard), group.select(slice(first, end))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Sequence
 
-from timerd.model.registers import RegisterKey, Table
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey, Table, control_key
 from timerd.ports import Cas, CasResult, CasStatus
 
 _MOST_REMEMBERED = 100_000
 _MOST_EXPIRED = 2_000
 _READ = "SELECT value FROM registers WHERE kind = ? AND name = ?"
+_CONTROLS = "SELECT name, value FROM registers WHERE kind = ? AND name BETWEEN ? AND ?"
 
 
 class RegisterTable:
@@ -27,6 +29,16 @@ class RegisterTable:
         except KeyError:
             return self._remember(name, read_register(self._connection, RegisterKey(Table.CONTROL, name)))
 
+    def controls(self, first: Partition, last: Partition) -> dict[Partition, bytes]:
+        """Those that there are, of all partitions between two of one scope and shard. Their names are in the order of
+        time where their numbers have as many digits; otherwise all of the scope are read."""
+        low, high = control_key(first).name, control_key(last).name
+        if len(low) != len(high):
+            low, high = b"%d." % first.scope, b"%d/" % first.scope
+        rows = self._connection.execute(_CONTROLS, (Table.CONTROL.value, low, high)).fetchall()
+        named = ((Partition(*map(int, name.split(b"."))), value) for name, value in rows)
+        return {p: value for p, value in named if first <= p <= last and p.shard == first.shard}
+
     def cas(self, change: Cas) -> CasResult:
         current = read_register(self._connection, change.key)
         if current != change.expected:
@@ -41,8 +53,8 @@ class RegisterTable:
         self._controls.clear()
 
     def expire(self, now_ms: int) -> None:
-        """Forgets some registers whose time has passed. What they speak of must have ended: `now_ms` is no later than the
-        oldest bucket with open tasks, however long an outage or a queue without workers keeps it open."""
+        """Forgets some registers whose time has passed. What they speak of must have ended: `now_ms` is no later than
+        the oldest bucket with open tasks, however long an outage or a queue without workers keeps it open."""
         self._connection.execute(
             "DELETE FROM registers WHERE (kind, name) IN (SELECT kind, name FROM registers "
             "WHERE expires_ms > 0 AND expires_ms < ? LIMIT ?)",

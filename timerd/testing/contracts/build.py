@@ -11,6 +11,7 @@ import numpy as np
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
+from timerd.model.spread import Spread
 from timerd.model.task import NO_EXTRA, Template
 from timerd.ports import Append, Mark, Page, Rows
 
@@ -46,22 +47,36 @@ def carried(*keys: RowKey, partition: Partition = HERE, payload: bytes = b"body"
     return Append(((partition, concat([row(k, payload) for k in keys])),))
 
 
-def batch(name: str, positions_ms: Sequence[int], payload: bytes = b"body") -> Append:
-    """One message with many tasks, one group for each bucket, all sharing tables and arena."""
+def tasks(name: str, positions_ms: Sequence[int], payload: bytes = b"body") -> RowGroup:
+    """The rows of one message."""
     positions = np.array(positions_ms, np.int64)
     columns = np.zeros(len(positions), ROW)
     columns["position_ms"] = columns["fire_at_ms"] = positions
     columns["index"] = np.arange(len(positions))
     columns["length"] = len(payload)
     columns["offset"] = columns["index"] * len(payload)
-    prefix = name.encode().ljust(12, b".")
-    group = RowGroup(columns, np.frombuffer(prefix, PREFIX), [MAILS], payload * len(positions), [])
+    prefix = np.frombuffer(name.encode().ljust(12, b"."), PREFIX)
+    return RowGroup(columns, prefix, [MAILS], payload * len(positions), [])
+
+
+def batch(name: str, positions_ms: Sequence[int], payload: bytes = b"body") -> Append:
+    """One message with many tasks, one group for each bucket, all sharing tables and arena."""
+    group = tasks(name, positions_ms, payload)
+    positions = group.columns["position_ms"]
     buckets = positions - positions % BUCKET_MS
     parts = [
         (Partition(TIME_SCOPE, bucket_ms, 0), group.select(np.flatnonzero(buckets == bucket_ms)))
         for bucket_ms in np.unique(buckets).tolist()
     ]
-    return Append(tuple(parts), prefix, b"stored")
+    return Append(tuple(parts), group.prefixes.tobytes(), b"stored")
+
+
+def spread(name: str, positions_ms: Sequence[int], near: Append | None = None, payload: bytes = b"body") -> Append:
+    """The same in one piece; `near`: what else the message holds."""
+    group = tasks(name, positions_ms, payload)
+    rows = group.select(np.argsort(group.columns["position_ms"], kind="stable"))
+    groups = near.groups if near else ()
+    return Append(groups, group.prefixes.tobytes(), b"stored", Spread(TIME_SCOPE, 0, rows))
 
 
 @dataclass
