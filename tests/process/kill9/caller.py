@@ -25,6 +25,7 @@ _LANES = 24
 _TIMEOUT_S = 60.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CANCELLED_SHARE = _MOVED_SHARE = 0.1
+_FAR_SHARE = 0.2
 _MOVE_TRIES = 5
 
 
@@ -37,11 +38,12 @@ def _moment(at_ms: int) -> datetime:
 
 
 class Caller:
-    def __init__(self, client: Client, log: LogWriter, asked: Path, rng: Random) -> None:
+    def __init__(self, client: Client, log: LogWriter, asked: Path, rng: Random, far_ms: int) -> None:
         self._client = client
         self._log = log
         self._asked = asked.open("a", encoding="utf-8")
         self._rng = rng
+        self._far_ms = far_ms
         self._numbers = self._calls = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -129,7 +131,8 @@ class Caller:
 
     def _ahead_ms(self, least: int, most: int) -> int:
         """Some are due after the next kill or the one after it."""
-        return self._rng.randint(least, most) if self._rng.random() < 0.8 else self._rng.randint(most, 4000)
+        is_far = self._rng.random() < _FAR_SHARE
+        return self._rng.randint(most, max(most, self._far_ms)) if is_far else self._rng.randint(least, most)
 
     def _stored(self, number: int, asked_ms: float, task: Task) -> None:
         outcome = "OK" if task.outcome is ItemOutcome.STORED else task.outcome.name
@@ -179,11 +182,11 @@ class Caller:
         self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
 
-async def _main(target: str, log: Path, asked: Path, seed: int) -> None:
+async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with Client(target, timeout=_TIMEOUT_S) as client:
-        caller = Caller(client, LogWriter(log), asked, Random(seed))
+        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms)
         print("ready", flush=True)
         while (order := (await orders.readline()).decode().split()) and order[0] != "end":
             await (caller.bulk if order[0] == "bulk" else caller.burst)(int(order[1]))
@@ -191,4 +194,4 @@ async def _main(target: str, log: Path, asked: Path, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])))
+    asyncio.run(_main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])))

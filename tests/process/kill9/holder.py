@@ -2,7 +2,8 @@
 each ack was confirmed.
 
 It speaks the Work stream itself, because the verdict needs the instant of each confirmation. After a broken stream it
-names what it has in hand on the next one, and repeats the acks that were not confirmed.
+names what it has in hand on the next one, and repeats the acks that were not confirmed. After a SIGCONT it says `awake`
+when it has read everything that was sent to it until then.
 """
 
 from __future__ import annotations
@@ -30,11 +31,20 @@ TOKEN_BYTES = 64
 _CREDIT = 2000
 _RECONNECT_S = 0.03
 _LOOK_S = 0.01
+# Asked to extend a delivery that it never made, the server answers behind everything that it has sent before.
+_NOBODYS_TOKEN = bytes(TOKEN_BYTES)
 
 
 class Holder:
     def __init__(
-        self, target: str, queue: str, log: LogWriter, rng: Random, hold_ms: tuple[int, int], lease_ms: int
+        self,
+        target: str,
+        queue: str,
+        log: LogWriter,
+        rng: Random,
+        hold_ms: tuple[int, int],
+        lease_ms: int,
+        extend_ms: int = 0,
     ) -> None:
         self._target = target
         self._queue = queue
@@ -42,6 +52,10 @@ class Holder:
         self._rng = rng
         self._hold_ms = hold_ms
         self._lease_ms = lease_ms
+        # 0: never.
+        self._extend_ms = extend_ms
+        self._extended_ms = 0.0
+        self._must_wake = self._has_asked = False
         self._sequence = 0
         # (when to acknowledge, token): still being worked on.
         self._held: list[tuple[float, bytes]] = []
@@ -60,10 +74,16 @@ class Holder:
                     print(f"the stream ended: {error.code().name} {error.details()}", file=sys.stderr)
                 await asyncio.sleep(_RECONNECT_S)
 
+    def wake(self) -> None:
+        self._must_wake, self._has_asked = True, False
+
+    def _in_hand(self) -> list[bytes]:
+        return [*(token for tokens in self._unconfirmed.values() for token in tokens), *(t for _, t in self._held)]
+
     async def _one_stream(self, stream: Any) -> None:  # noqa: ANN401 - the stub has no types
-        in_hand = [*(token for tokens in self._unconfirmed.values() for token in tokens), *(t for _, t in self._held)]
+        self._has_asked = False
         credit = pb.Credit(queue=self._queue, tasks=_CREDIT)
-        open_ = pb.Open(worker="holder", credits=[credit], resume=b"".join(in_hand), lease_ms=self._lease_ms)
+        open_ = pb.Open(worker="holder", credits=[credit], resume=b"".join(self._in_hand()), lease_ms=self._lease_ms)
         outgoing: asyncio.Queue[pb.WorkRequest] = asyncio.Queue()
         outgoing.put_nowait(pb.WorkRequest(open=open_))
         for sequence, tokens in self._unconfirmed.items():
@@ -94,6 +114,9 @@ class Holder:
                 )
             case "confirmed":
                 self._confirm(response.confirmed, received_ms)
+            case "extended" if self._must_wake and _NOBODYS_TOKEN in _cut(response.extended.lost):
+                self._must_wake = False
+                print("awake", flush=True)
 
     def _receive(self, deliver: pb.Deliver, received_ms: float) -> None:
         deliveries = read_deliveries(deliver, received_ms)
@@ -107,8 +130,21 @@ class Holder:
         self._held = [each for each in self._held if each[1] not in lost]
         heapq.heapify(self._held)
 
+    def _extend(self) -> list[bytes]:
+        """What to extend now. What was lost is kept and acknowledged late: that counts for any attempt."""
+        tokens: list[bytes] = []
+        if self._extend_ms and now_ms() - self._extended_ms >= self._extend_ms:
+            self._extended_ms = now_ms()
+            tokens = self._in_hand()
+        if self._must_wake and not self._has_asked:
+            self._has_asked = True
+            tokens.append(_NOBODYS_TOKEN)
+        return tokens
+
     async def _acknowledge(self, outgoing: asyncio.Queue[pb.WorkRequest]) -> None:
         while True:
+            if extended := self._extend():
+                outgoing.put_nowait(pb.WorkRequest(extend=pb.Extend(ack_tokens=b"".join(extended))))
             tokens = []
             while self._held and self._held[0][0] <= now_ms():
                 tokens.append(heapq.heappop(self._held)[1])
@@ -157,11 +193,15 @@ async def _main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hold-ms", type=int, nargs=2, default=(0, 0))
     parser.add_argument("--lease-ms", type=int, default=30_000)
+    parser.add_argument("--extend-ms", type=int, default=0)
     given = parser.parse_args()
     hold_ms = (given.hold_ms[0], given.hold_ms[1])
-    holder = Holder(given.target, given.queue, LogWriter(given.log), Random(given.seed), hold_ms, given.lease_ms)
+    log, rng = LogWriter(given.log), Random(given.seed)
+    holder = Holder(given.target, given.queue, log, rng, hold_ms, given.lease_ms, given.extend_ms)
     running = asyncio.create_task(holder.run())
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, running.cancel)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, running.cancel)
+    loop.add_signal_handler(signal.SIGCONT, holder.wake)
     await asyncio.wait([running])
     if not running.cancelled():
         running.result()

@@ -1,71 +1,80 @@
-"""The run: load, kill at an instant that hurts, start again, and in the end the verdict from the logs alone."""
+"""The run: load, a fault at an instant that hurts, again and again, and in the end the verdict from the logs alone."""
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
 
-from tests.process.children import Child, Holder, Server
-from tests.process.kill9.caller import QUEUES
-from timerd.demo.excuse import forgotten_by_a_crash
-from timerd.demo.records import Confirmed, Delivery, Kill, LogReader, Logs, now_ms, read_logs
+from tests.process.clockstep import ClockStep
+from tests.process.kill9.faults import FAULTS
+from tests.process.kill9.judging import Judgement, judged
+from tests.process.kill9.stage import Stage
+from timerd.demo.records import Delivery, Kill, LogReader, Logs, now_ms, read_logs
 from timerd.demo.story import stories_of
-from timerd.demo.verdict import Verdict, judge
 
-# What must be open at the instant of a kill, or it does not count.
+# What must be open at the instant of a fault, or it does not count.
 LEAST_UNACKNOWLEDGED = 100
 LEAST_UNANSWERED = 8
-# Calls that begin when enough is unacknowledged: the kill comes in the midst of them.
+# Calls that begin when enough is unacknowledged: the fault comes in the midst of them.
 _BURST = 140
-_PATIENCE_S = 60.0
-_LOOK_S = 0.002
+# So many tasks for each that a worker is to have in hand: there are two workers, and not all tasks are due soon.
+_TASKS_PER_HELD = 4
+_CALLER_S = 90.0
 # Not enough in hand by then: more is asked for.
-_TOP_UP_S = 1.5
-# Of the kills, those that come as soon as the server is back: everything is still in hand, nobody has reconnected.
+_TOP_UP_S = 1.0
+# Of the faults, those that come as soon as the last one is over: everything is still in hand, nobody has reconnected.
 _AT_ONCE_SHARE = 0.15
+# Nothing has arrived for so long, so nothing that must not come is on its way.
+_QUIET_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    kills: int
+    """`strikes`: faults that must count. `far_ms`: how far ahead the farthest tasks are due."""
+
+    strikes: int
     tasks: int
     seed: int
     folder: Path
+    faults: tuple[str, ...] = ("kill",)
+    far_ms: int = 4_000
 
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    kill: Kill
-    # Deliveries without a confirmed ack, and calls without an answer, at the instant of the kill.
+    fault: str
+    lasted: Kill
+    # Deliveries without a confirmed ack, and calls without an answer, at the instant of the fault.
     unacknowledged: int
     unanswered: int
+    # The most that one worker had in hand then.
+    in_one_hand: int
 
     @property
     def counts(self) -> bool:
-        return self.unacknowledged >= LEAST_UNACKNOWLEDGED and self.unanswered >= LEAST_UNANSWERED
+        is_enough = self.unacknowledged >= LEAST_UNACKNOWLEDGED and self.unanswered >= LEAST_UNANSWERED
+        return is_enough and self.in_one_hand >= FAULTS[self.fault].least_in_one_hand
 
     def __str__(self) -> str:
-        down_ms = self.kill.ready_ms - self.kill.killed_ms
-        verdict = "counts" if self.counts else "does not count"
+        lasted_ms = self.lasted.ready_ms - self.lasted.killed_ms
+        verdict = "counts" if self.counts else "does not count, is repeated"
         return (
-            f"{self.unacknowledged:5d} deliveries unacknowledged, {self.unanswered:3d} calls unanswered, "
-            f"back after {down_ms:5.0f} ms: {verdict}"
+            f"{self.fault}: {self.unacknowledged:5d} deliveries unacknowledged ({self.in_one_hand:4d} with one "
+            f"worker), {self.unanswered:3d} calls unanswered, over after {lasted_ms:5.0f} ms: {verdict}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
+    settings: Settings
     strikes: tuple[Strike, ...]
-    verdict: Verdict
-    kills_wanted: int
-    # See timerd/demo/excuse.py.
-    forgotten: int
+    judgement: Judgement
+    acknowledged: int
+    slowest_answer_ms: float
+    seconds: float
 
     @property
     def counted(self) -> int:
@@ -73,183 +82,121 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        return self.verdict.holds and self.counted >= self.kills_wanted
-
-
-class Open:
-    """What has begun and not ended, with both instants."""
-
-    def __init__(self) -> None:
-        self._begun_ms: dict[object, float] = {}
-        self._ended_ms: dict[object, float] = {}
-
-    def __len__(self) -> int:
-        return len(self._begun_ms) - len(self._ended_ms)
-
-    def begin(self, what: object, at_ms: float) -> None:
-        self._begun_ms.setdefault(what, at_ms)
-
-    def end(self, what: object, at_ms: float) -> None:
-        if what in self._begun_ms:
-            self._ended_ms.setdefault(what, at_ms)
-
-    def count_at(self, at_ms: float) -> int:
-        """How many were open then; what had ended by then is forgotten."""
-        for what in [what for what, ended_ms in self._ended_ms.items() if ended_ms <= at_ms]:
-            del self._begun_ms[what], self._ended_ms[what]
-        return sum(begun_ms <= at_ms for begun_ms in self._begun_ms.values())
-
-
-class Watch:
-    """What is open, as far as the logs are written."""
-
-    def __init__(self, folder: Path) -> None:
-        self._worker = LogReader(folder / "holder.log")
-        self._asked = folder / "asked.log"
-        self._offset = 0
-        self.received = 0
-        self.deliveries = Open()
-        self.calls = Open()
-
-    def look(self) -> None:
-        for record in self._worker.read():
-            if isinstance(record, Delivery):
-                self.received += 1
-                self.deliveries.begin(record.delivery_id, record.received_ms)
-            elif isinstance(record, Confirmed):
-                self.deliveries.end(record.delivery_id, record.confirmed_ms)
-        for mark in self._marks():
-            (self.calls.begin if mark["what"] == "asked" else self.calls.end)(mark["call"], mark["at_ms"])
-
-    def _marks(self) -> Iterator[dict[str, Any]]:
-        with self._asked.open("rb") as file:
-            file.seek(self._offset)
-            for line in file:
-                if line.endswith(b"\n"):
-                    self._offset += len(line)
-                    yield json.loads(line)
-
-    def until(self, fact: Callable[[], bool], what: str) -> None:
-        deadline_s = time.monotonic() + _PATIENCE_S
-        self.look()
-        while not fact():
-            if time.monotonic() > deadline_s:
-                raise TimeoutError(
-                    f"waited {_PATIENCE_S:.0f} s in vain until {what}; "
-                    f"{len(self.deliveries)} deliveries and {len(self.calls)} calls are open"
-                )
-            time.sleep(_LOOK_S)
-            self.look()
+        return self.judgement.verdict.holds and self.counted >= self.settings.strikes
 
 
 class Run:
-    """The processes of one run."""
+    """One run on one stage. `say` is told of each fault, with how many count so far."""
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]) -> None:
-        folder = settings.folder
+    def __init__(self, settings: Settings, stage: Stage, say: Callable[[str, int], None]) -> None:
         self._settings = settings
+        self._stage = stage
+        self._watch = stage.watch
         self._say = say
         self._rng = Random(settings.seed)
-        self._server = Server(folder)
-        target, seed = self._server.address, str(settings.seed)
-        here = "tests.process.kill9"
-        caller = ["-m", f"{here}.caller", target, str(folder / "caller.log"), str(folder / "asked.log"), seed]
-        self._holder = Holder(folder, "holder", target, QUEUES[0], (200, 2500), "--seed", seed)
-        self._sdk = Child(["-m", f"{here}.sdk_worker", target, QUEUES[1], str(folder / "sdk.log")], folder / "sdk.err")
-        self._caller = Child(caller, folder / "caller.err")
-        self._watch = Watch(folder)
 
-    @contextmanager
-    def processes(self) -> Iterator[None]:
-        children = (self._server, self._holder, self._sdk, self._caller)
-        try:
-            for child in children:
-                child.start()
-            yield
-        finally:
-            for child in reversed(children):
-                child.kill()
+    def play(self) -> Report:
+        begun_s, strikes = time.monotonic(), list[Strike]()
+        counted = 0
+        while counted < self._settings.strikes and len(strikes) <= 3 * self._settings.strikes:
+            fault = self._settings.faults[counted % len(self._settings.faults)]
+            strikes.append(self._strike(fault))
+            counted += strikes[-1].counts
+            self._say(f"{len(strikes):3d} {strikes[-1]}", counted)
+        self._stage.caller.tell("end")
+        if self._stage.caller.wait(_CALLER_S) != 0:
+            raise RuntimeError(f"The caller failed: {self._stage.caller.errors()[-2000:]}")
+        self._settle()
+        logs = self._logs()
+        stored = sum(call.verb == "schedule" and call.outcome == "OK" for call in logs.calls)
+        slowest_ms = max(call.answered_ms - call.asked_ms for call in logs.calls)
+        judgement, seconds = _judged(logs, strikes), time.monotonic() - begun_s
+        return Report(self._settings, tuple(strikes), judgement, stored, slowest_ms, seconds)
 
     def state(self) -> str:
         """Of a server that does not answer."""
-        return f"the server said: {self._server.where()}" if self._server.is_running() else "the server had ended"
+        server = self._stage.server
+        return f"the server said: {server.where()}" if server.is_running() else "the server had ended"
 
-    def play(self) -> Report:
-        kills: list[Kill] = []
-        strikes: list[Strike] = []
-        share = max(_BURST * 2, -(-self._settings.tasks // self._settings.kills))
-        while sum(strike.counts for strike in strikes) < self._settings.kills:
-            if len(strikes) > 3 * self._settings.kills:
-                break
-            kills.append(self._strike(share))
-            strikes.append(self._count(kills[-1]))
-            self._say(f"kill {len(strikes):3d}: {strikes[-1]}")
-        self._caller.tell("end")
-        if self._caller.wait(_PATIENCE_S) != 0:
-            raise RuntimeError(f"The caller failed: {self._caller.errors()[-2000:]}")
-        self._settle()
-        logs = replace(self._logs(), kills=tuple(kills))
-        excused = forgotten_by_a_crash(logs)
-        kept = tuple(each for each in logs.deliveries if each not in excused)
-        return Report(tuple(strikes), judge(replace(logs, deliveries=kept)), self._settings.kills, len(excused))
+    def _strike(self, name: str) -> Strike:
+        fault, watch = FAULTS[name], self._watch
+        self._load(fault.least_in_one_hand)
+        self._stage.caller.tell(f"burst {_BURST}")
+        watch.until(lambda: len(watch.calls) >= LEAST_UNANSWERED, "enough calls are under way")
+        time.sleep(self._rng.uniform(0, 0.03))
+        hands = list(self._stage.holders.values())
+        lasted = fault.inflict(self._stage, self._rng)
+        watch.look()
+        # By the instants in the logs: what came before the fault, and what followed it only later.
+        at_ms = lasted.killed_ms
+        in_one_hand = max(hand.count_at(at_ms) for hand in hands)
+        return Strike(name, lasted, watch.deliveries.count_at(at_ms), watch.calls.count_at(at_ms), in_one_hand)
 
-    def _strike(self, share: int) -> Kill:
-        at_once = self._rng.random() < _AT_ONCE_SHARE
+    def _load(self, least_in_one_hand: int) -> None:
+        """Until enough is in the hands of workers."""
+        watch, rng = self._watch, self._rng
+        at_once = rng.random() < _AT_ONCE_SHARE
         if not at_once:
-            self._watch.until(lambda: len(self._watch.calls) < LEAST_UNANSWERED, "earlier calls are answered")
-        fresh = self._watch.received + LEAST_UNACKNOWLEDGED
-        self._caller.tell(f"bulk {share - _BURST}")
+            watch.until(lambda: len(watch.calls) < LEAST_UNANSWERED, "earlier calls are answered")
+        share = max(2 * _BURST, -(-self._settings.tasks // self._settings.strikes))
+        tasks = max(share - _BURST, _TASKS_PER_HELD * least_in_one_hand)
+        self._stage.caller.tell(f"bulk {tasks}")
         asked_s, more = time.monotonic(), 0
-        enough = LEAST_UNACKNOWLEDGED + self._rng.randint(10, 60)
+        fresh = watch.received + LEAST_UNACKNOWLEDGED
+        enough = LEAST_UNACKNOWLEDGED + rng.randint(10, 40)
 
         def is_enough_in_hand() -> bool:
             nonlocal asked_s, more
             if time.monotonic() > asked_s + _TOP_UP_S:
-                asked_s, more = time.monotonic(), more + _BURST
-                self._caller.tell(f"bulk {more}")
-            return len(self._watch.deliveries) > enough and (at_once or self._watch.received > fresh)
+                asked_s, more = time.monotonic(), more + max(_BURST, least_in_one_hand)
+                self._stage.caller.tell(f"bulk {more}")
+            in_one_hand = max(map(len, self._stage.holders.values()))
+            is_enough = len(watch.deliveries) > enough and in_one_hand > 1.05 * least_in_one_hand
+            return is_enough and (at_once or watch.received > fresh)
 
-        self._watch.until(is_enough_in_hand, "enough is in hand")
-        self._caller.tell(f"burst {_BURST}")
-        self._watch.until(lambda: len(self._watch.calls) >= LEAST_UNANSWERED, "enough calls are under way")
-        time.sleep(self._rng.uniform(0, 0.03))
-        killed_ms = now_ms()
-        self._server.kill()
-        self._server.start()
-        return Kill(killed_ms, now_ms())
-
-    def _count(self, kill: Kill) -> Strike:
-        """By the instants in the logs: what came before the kill, and what followed it only later."""
-        self._watch.look()
-        return Strike(kill, self._watch.deliveries.count_at(kill.killed_ms), self._watch.calls.count_at(kill.killed_ms))
+        watch.until(is_enough_in_hand, "enough is in hand")
 
     def _settle(self) -> None:
         """Until everything that must arrive has, and a little longer, so that what must not come has its chance."""
         calls = self._logs().calls
         must = {story.number for story in stories_of(calls).values() if story.must_arrive}
-        last_ms = max(call.fire_at_ms for call in calls) + 500
+        last_ms = float(max(call.fire_at_ms for call in calls))
         arrived: set[int] = set()
-        readers = [LogReader(self._settings.folder / name) for name in ("holder.log", "sdk.log")]
+        readers = [LogReader(log) for log in self._stage.worker_logs]
 
         def is_over() -> bool:
-            arrived.update(
-                record.number for reader in readers for record in reader.read() if isinstance(record, Delivery)
-            )
-            return now_ms() > last_ms and must <= arrived and not len(self._watch.deliveries)
+            nonlocal last_ms
+            new = [each for reader in readers for each in reader.read() if isinstance(each, Delivery)]
+            arrived.update(each.number for each in new)
+            last_ms = max([last_ms, *(each.received_ms for each in new)])
+            return now_ms() > last_ms + _QUIET_MS and must <= arrived and not self._is_awaited()
 
         try:
             self._watch.until(is_over, "everything has arrived")
         except TimeoutError as error:
             # The verdict names what is missing.
-            self._say(str(error))
+            self._say(str(error), self._settings.strikes)
+
+    def _is_awaited(self) -> bool:
+        """Whether a worker has something in hand that it will acknowledge; what it had lost it may not."""
+        return any(len(hand) for hand in self._stage.holders.values()) and len(self._watch.deliveries) > 0
 
     def _logs(self) -> Logs:
-        return read_logs(self._settings.folder / name for name in ("caller.log", "holder.log", "sdk.log"))
+        return read_logs([self._stage.folder / "caller.log", *self._stage.worker_logs])
 
 
-def run(settings: Settings, say: Callable[[str], None]) -> Report:
-    playing = Run(settings, say)
-    with playing.processes():
+def _judged(logs: Logs, strikes: list[Strike]) -> Judgement:
+    explaining = [each for each in strikes if FAULTS[each.fault].explains]
+    stops = [each.lasted for each in explaining if FAULTS[each.fault].stops]
+    return judged(logs, [each.lasted for each in explaining], stops)
+
+
+def run(settings: Settings, say: Callable[[str, int], None]) -> Report:
+    clock = ClockStep(settings.folder) if "clock" in settings.faults else None
+    with_stops = any(FAULTS[name].stops for name in settings.faults)
+    stage = Stage(settings.folder, settings.seed, settings.far_ms, with_stops=with_stops, clock=clock)
+    playing = Run(settings, stage, say)
+    with stage.running():
         try:
             return playing.play()
         except TimeoutError as error:

@@ -1,0 +1,102 @@
+"""What is done to the processes, one function a fault: it returns from when to when it lasted.
+
+A stop lasts either shorter or longer than a lease; what happens beyond the lease is waited for, never timed.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from random import Random
+from typing import NamedTuple
+
+from tests.process.kill9.stage import LEASE_MS, Stage
+from timerd.client import SyncClient
+from timerd.demo.records import Kill, now_ms
+
+HOUR_MS = 3_600_000
+_SHORT_S = (0.2, 0.9)
+_BEYOND_LEASE_S = (LEASE_MS / 1000, 1.5 * LEASE_MS / 1000)
+_KILLED_WORKER_HOLDS = 1_000
+
+Inflict = Callable[[Stage, Random], Kill]
+
+
+class Fault(NamedTuple):
+    inflict: Inflict
+    # What one worker must have in hand before.
+    least_in_one_hand: int = 1
+    # What was delivered before or while it lasted may be delivered again, cancelled or moved after it.
+    explains: bool = True
+    # Short leases are needed.
+    stops: bool = False
+
+
+def kill_server(stage: Stage, _: Random) -> Kill:
+    killed_ms = now_ms()
+    stage.server.kill()
+    stage.server.start()
+    return Kill(killed_ms, now_ms())
+
+
+def stop_server(stage: Stage, rng: Random) -> Kill:
+    stopped_ms = now_ms()
+    stage.server.signal(signal.SIGSTOP)
+    stage.watch.go_on(rng.uniform(*rng.choice((_SHORT_S, _BEYOND_LEASE_S))))
+    stage.server.signal(signal.SIGCONT)
+    stage.let_workers_catch_up()
+    return Kill(stopped_ms, now_ms())
+
+
+def stop_worker(stage: Stage, rng: Random) -> Kill:
+    victim = max(stage.holders, key=lambda holder: len(stage.holders[holder]))
+    repeats, stopped_ms = stage.watch.repeats, now_ms()
+    victim.signal(signal.SIGSTOP)
+    if rng.random() < 0.5:
+        stage.watch.until(lambda: stage.watch.repeats > repeats, "what the stopped worker had has gone to the other")
+    else:
+        stage.watch.go_on(rng.uniform(*_SHORT_S))
+    stage.let_workers_catch_up()
+    return Kill(stopped_ms, now_ms())
+
+
+def stop_client(stage: Stage, rng: Random) -> Kill:
+    stopped_ms = now_ms()
+    stage.caller.signal(signal.SIGSTOP)
+    stage.watch.go_on(rng.uniform(*rng.choice((_SHORT_S, _BEYOND_LEASE_S))))
+    stage.caller.signal(signal.SIGCONT)
+    return Kill(stopped_ms, now_ms())
+
+
+def kill_worker(stage: Stage, _: Random) -> Kill:
+    victim = max(stage.holders, key=lambda holder: len(stage.holders[holder]))
+    repeats, killed_ms = stage.watch.repeats, now_ms()
+    victim.kill()
+    del stage.holders[victim]
+    stage.watch.until(lambda: stage.watch.repeats > repeats, "what the killed worker had has gone to the other")
+    stage.add_holder().start()
+    stage.let_workers_catch_up()
+    return Kill(killed_ms, now_ms())
+
+
+def step_clock(stage: Stage, rng: Random) -> Kill:
+    """There and back: engine time stays right, so nothing may be early by anybody's clock."""
+    assert stage.clock is not None
+    stepped_ms = now_ms()
+    with SyncClient(stage.server.address) as client:
+        stage.clock.set(rng.choice((HOUR_MS, -HOUR_MS)))
+        stage.watch.until(lambda: not client.server_info().clock_trusted, "the server distrusts its clock")
+        stage.watch.go_on(rng.uniform(*_SHORT_S))
+        stage.clock.set(0)
+        stage.watch.until(lambda: client.server_info().clock_trusted, "the server trusts its clock again")
+    return Kill(stepped_ms, now_ms())
+
+
+FAULTS = {
+    "kill": Fault(kill_server),
+    "stop-server": Fault(stop_server, stops=True),
+    "stop-worker": Fault(stop_worker, least_in_one_hand=50, stops=True),
+    "stop-client": Fault(stop_client, explains=False),
+    "kill-worker": Fault(kill_worker, least_in_one_hand=_KILLED_WORKER_HOLDS),
+    "clock": Fault(step_clock, explains=False),
+}
