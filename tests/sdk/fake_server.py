@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from timerd.services.streams import Unfinished
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import work_service_pb2 as wk
 
@@ -266,7 +267,8 @@ class FakeServer:
         self._server: grpc.aio.Server
 
     async def start(self, port: int = 0) -> None:
-        self._server = grpc.aio.server()
+        self._unfinished = Unfinished()
+        self._server = grpc.aio.server(interceptors=[self._unfinished])
         self._server.add_generic_rpc_handlers((self._timer_handlers(), self._work_handlers()))
         port = self._server.add_insecure_port(f"127.0.0.1:{port}")
         self.target = f"127.0.0.1:{port}"
@@ -274,6 +276,7 @@ class FakeServer:
 
     async def stop(self) -> None:
         await self._server.stop(None)
+        await self._unfinished.wound_up(5)
 
     def _timer_handlers(self) -> grpc.GenericRpcHandler:
         handlers: dict[str, Any] = {

@@ -15,7 +15,7 @@ from google.protobuf.message import Message
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.checks import sendable
-from timerd.sdk.errors import TimerdError, error_of_rpc, is_retryable, timed_out
+from timerd.sdk.errors import TimerdError, closed, error_of_rpc, is_retryable, timed_out
 
 Response = TypeVar("Response", bound=Message)
 Page = TypeVar("Page", bound="PageResponse")
@@ -40,6 +40,11 @@ class Calls:
         self._channel = channel
         self._target = target
         self._timeout_s = timeout_s
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Calls that are cut short from here on say so: for gRPC they are cancelled, which their callers are not."""
+        self._is_closed = True
 
     async def __call__(self, method: str, request: Message, response_type: type[Response]) -> Response:
         call: Any = self._channel.unary_unary(
@@ -55,6 +60,10 @@ class Calls:
                 return await call(data, timeout=max(0.001, deadline_s - loop.time()))  # type: ignore[no-any-return]
             except grpc.aio.AioRpcError as failed:
                 error = error_of_rpc(failed)
+            except asyncio.CancelledError:
+                if self._is_closed:
+                    raise closed(uncertain=True) from None
+                raise
             if not is_retryable(error):
                 raise error
             uncertain = uncertain or not error.reason

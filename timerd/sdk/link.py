@@ -77,6 +77,7 @@ class Link:
         if self._channel is None:
             return
         channel, self._channel = self._channel, None
+        self._calls.close()
         await self._session.close()
         await channel.close()
 

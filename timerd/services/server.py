@@ -12,7 +12,7 @@ from timerd.model.errors import StartupError
 from timerd.services.api import TimerApi
 from timerd.services.decoding import MAX_WIRE_BYTES
 from timerd.services.listen import Address, Tls, check_listen, read_tls
-from timerd.services.streams import StreamLimit
+from timerd.services.streams import StreamLimit, Unfinished
 from timerd.services.work_service import work_handler
 from timerd.v1 import timer_service_pb2, work_service_pb2
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
@@ -24,6 +24,7 @@ REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 SERVED = ("", TIMER_SERVICE, WORK_SERVICE)
 # Calls of one connection beyond the streams: the rest waits in the client.
 _UNARY_CALLS_PER_CONNECTION = 1_000
+_WIND_UP_S = 2.0
 
 
 class ApiServer:
@@ -34,7 +35,9 @@ class ApiServer:
         self._api = api
         self._health = health.aio.HealthServicer()
         self._streams = StreamLimit(config.max_streams)
-        self._server = grpc.aio.server(interceptors=[self._streams], options=_options(config))
+        self._unfinished = Unfinished()
+        interceptors = [self._unfinished, self._streams]
+        self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
         self._server.add_generic_rpc_handlers((api.handler(),))
         self._server.add_generic_rpc_handlers((work_handler(work),))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -73,6 +76,7 @@ class ApiServer:
         self._api.drain()
         await self._server.stop(grace_ms / 1000)
         await self._api.finished(grace_ms)
+        await self._unfinished.wound_up(_WIND_UP_S)
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:

@@ -1,7 +1,9 @@
-"""How many streams may be open at one time, of whatever service: an idle stream costs memory too (guarantee G13)."""
+"""How many streams may be open at one time, of whatever service: an idle stream costs memory too (guarantee G13). And
+what is still being handled when the server stops."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +16,36 @@ from timerd.model.errors import Overloaded
 from timerd.services.status import Context, abort, problem_of
 
 RETRY_AFTER_MS = 1_000
+# What gRPC itself still does when the handler of a call has ended.
+_TURNS = 3
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+class Unfinished(grpc.aio.ServerInterceptor):
+    """The calls that are being handled. A server that has stopped still winds up those that it cut short; a loop that
+    is closed meanwhile would leave a trace of each."""
+
+    def __init__(self) -> None:
+        self._calls: set[asyncio.Task[Any]] = set()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        # The task in which gRPC handles the whole call.
+        call = asyncio.current_task()
+        if call is not None:
+            self._calls.add(call)
+            call.add_done_callback(self._calls.discard)
+        return await continuation(handler_call_details)
+
+    async def wound_up(self, patience_s: float) -> None:
+        """When all of them have ended."""
+        if self._calls:
+            await asyncio.wait(set(self._calls), timeout=patience_s)
+        for _ in range(_TURNS):
+            await asyncio.sleep(0)
 
 
 class StreamLimit(grpc.aio.ServerInterceptor):
