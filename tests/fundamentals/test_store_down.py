@@ -15,7 +15,7 @@ from tests.services.test_delivery import RawWorker
 from timerd.client import Client, TaskState
 from timerd.model.errors import StoreUnavailable
 from timerd.model.settle import SettleRecord
-from timerd.model.storage import CasResult, CasStatus
+from timerd.model.storage import Cas, CasResult, CasStatus
 from timerd.testing import Server
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -106,6 +106,30 @@ async def test_what_is_loaded_fires_all_the_same(
     monkeypatch.undo()
     assert await ledger(server) == {"inserted": 3, "acked": 3}
     assert len(inbox.got) == 3
+
+
+async def test_a_mark_that_is_not_taken_is_asked_for_with_pauses(
+    server: Server, client: Client, inbox: Inbox, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk, which can still be read, costs no time that delivery needs."""
+    await inbox.works("mails")
+    await client.schedule("mails", b"x", delay=60)
+    await server.advance(seconds=59)
+    away(*WRITES)
+    asked, unknown = [], server.node.store.cas
+
+    async def counted(changes: Sequence[Cas]) -> Sequence[CasResult]:
+        asked.append(changes)
+        return await unknown(changes)
+
+    monkeypatch.setattr(server.node.store, "cas", counted)
+    for _ in range(3):
+        turn_clock(server, 1_000)
+        for _ in range(300):
+            await asyncio.sleep(0)
+    assert 0 < len(asked) < 10
+    monkeypatch.undo()
+    assert await ledger(server) == {"inserted": 1, "acked": 1}
 
 
 async def test_an_ack_is_confirmed_when_its_record_is_durable(

@@ -14,12 +14,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.table import Column, Table
 
 from tests.mutants.mutant import Mutant
 from tests.mutants.table import MUTANTS
 from tests.mutants.trial import Bench, Trial, Verdict
 
+NAME = Column("mutant", min_width=max(len(mutant.name) for mutant in MUTANTS))
 COLOURS = {Verdict.CAUGHT: "green", Verdict.SURVIVED: "red", Verdict.INVALID: "yellow"}
 
 
@@ -32,14 +33,14 @@ def chosen(names: Sequence[str], parser: argparse.ArgumentParser) -> list[Mutant
 
 
 def listing(mutants: Sequence[Mutant]) -> Table:
-    table = Table("guarantee", "mutant", "what is wrong then", "in", box=None, pad_edge=False)
+    table = Table("guarantee", NAME, "what is wrong then", "in", box=None, pad_edge=False)
     for mutant in mutants:
         table.add_row(mutant.guarantee, mutant.name, escape(mutant.breaks), mutant.file)
     return table
 
 
 def outcome(trials: Sequence[Trial]) -> Table:
-    table = Table("guarantee", "mutant", "", "what is wrong then", "its tests said", box=None, pad_edge=False)
+    table = Table("guarantee", NAME, "", "what is wrong then", "its tests said", box=None, pad_edge=False)
     for trial in trials:
         mutant, colour = trial.mutant, COLOURS[trial.verdict]
         verdict = f"[{colour}]{trial.verdict.value}[/{colour}]"

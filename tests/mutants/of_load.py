@@ -36,6 +36,15 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="no-pause-on-a-full-disk",
+        guarantee="G11",
+        file="timerd/services/scheduler.py",
+        old="            await asyncio.sleep(RETRY_S)\n        self.perform(machine, machine.control_changed",
+        new="            await asyncio.sleep(0)\n        self.perform(machine, machine.control_changed",
+        breaks="what the store does not take is asked for again at once, all the time, and firing has to wait",
+        tests=("tests/fundamentals/test_store_down.py::test_a_mark_that_is_not_taken_is_asked_for_with_pauses",),
+    ),
+    Mutant(
         name="everybody-has-a-share",
         guarantee="G13",
         file="timerd/core/memory.py",

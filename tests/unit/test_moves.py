@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from tests.property.world import World
+from tests.property.world import World, done
 from tests.unit.test_partition_machine import HERE, NOW_MS, acquired, answer, key, move, page, rows, taken
 from timerd.core.effects import AskMoves
+from timerd.core.move import Wish, move_task
+from timerd.model.errors import Aborted
+from timerd.model.partition import TIME_SCOPE, bucket_of
 from timerd.model.registers import MoveState
 from timerd.model.rows import FLAG_MOVED_IN
+from timerd.services.performing import drive
 
 # A move takes about so many: each request to the store or to a holder, and each answer.
 MOST_STEPS = 40
@@ -35,6 +39,21 @@ def test_a_move_that_stops_anywhere_leaves_one_row_that_fires(delay_ms: int) -> 
         world.drain()
         [task] = world.tasks.values()
         assert task.deliveries == 1, f"stopped after {steps} steps"
+
+
+def test_a_place_that_is_closed_is_not_moved_to() -> None:
+    """Nobody says that the row is taken in there: the task keeps its old time."""
+    world = World()
+    world.insert([30_000], 0)
+    world.settle_down()
+    [task] = world.tasks.values()
+    closed = bucket_of(world.now_ms + 400_000)
+    done(world.store.finish_bucket(TIME_SCOPE, closed, finished=False))
+    asked = Wish("r", closed + 1_000, world.now_ms, 86_400_000)
+    with pytest.raises(Aborted):
+        done(drive(move_task(task.id, asked), world.performer))
+    world.drain()
+    assert task.deliveries == 1
 
 
 def test_a_moved_in_row_waits_for_an_answer_of_moves() -> None:

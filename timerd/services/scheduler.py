@@ -38,7 +38,7 @@ from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move, MoveState, control_key, move_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import CarryReason
-from timerd.model.storage import Append, Cas, MarkKind
+from timerd.model.storage import Append, Cas, CasStatus, MarkKind
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.opening import Opening
@@ -243,6 +243,9 @@ class Scheduler:
         expected = effect.expected.to_bytes() if effect.expected is not None else None
         change = Cas(control_key(effect.partition), expected, effect.value.to_bytes())
         result = (await self._store.cas([change]))[0]
+        if result.status is CasStatus.UNKNOWN:
+            # It is read and tried again, which a full disk would answer at once for as long as it is full.
+            await asyncio.sleep(RETRY_S)
         self.perform(machine, machine.control_changed(result.status, int(self._time.exact_ms())))
         self._after(machine)
 
@@ -334,9 +337,9 @@ class Scheduler:
         await self._surely(self._store.finish_bucket(partition.scope, partition.bucket_ms, finished=True))
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
-        """Only deliveries that a worker still has are guarded; the others are ended or retried by the delivery
-        machine."""
-        leases = {key: self.lease_of(key) or now_ms for key in keys}
+        """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the loop
+        more, until the delivery machine ends or retries it: carried, it would fire once more."""
+        leases = {key: until_ms for key in keys if (until_ms := self.lease_of(key)) is not None}
         if leases:
             machine.guard(leases, now_ms, reason)
 
