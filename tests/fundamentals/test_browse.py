@@ -147,3 +147,24 @@ async def test_namespaces_do_not_see_each_other(server: Server, client: Client, 
     await inbox.works("mails")
     await server.advance(minutes=1)
     assert inbox.payloads == [b"mine"]
+
+
+async def test_pages_of_one_bucket_are_whole_whatever_their_size(server: Server, client: Client, inbox: Inbox) -> None:
+    """Tasks of one instant, some of them ended, some waiting for another attempt: each page goes on after the last."""
+
+    async def fails(delivery: Delivery) -> None:
+        if delivery.payload.endswith(b"7"):
+            raise RuntimeError("not today")
+
+    inbox.after = fails
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=1)
+    await client.schedule_many("mails", [(b"%d" % n, at) for n in range(30)], retry=RetryPolicy(initial_backoff=60))
+    await server.advance(minutes=1)
+    waiting = await client.schedule_many("mails", [(b"new %d" % n, at + HOUR) for n in range(200)])
+    for page_size in (5, 70, 1_000):
+        listed = client.list(start=at, end=at + 2 * HOUR, include_payload=True, page_size=page_size)
+        found = [task async for task in listed]
+        assert {task.payload for task in found[:3]} == {b"7", b"17", b"27"}
+        assert sorted(task.id for task in found[3:]) == sorted(task.id for task in waiting)
+        assert {task.payload for task in found[3:]} == {b"new %d" % n for n in range(200)}

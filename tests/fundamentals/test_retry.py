@@ -91,7 +91,7 @@ async def test_redrive_of_a_whole_queue(server: Server, client: Client, inbox: I
 async def test_a_dead_letter_that_cannot_live_again_holds_up_no_other(
     server: Server, client: Client, inbox: Inbox
 ) -> None:
-    """One of three was cancelled while it was with the worker; the other two are redriven, by id as well as by queue."""
+    """One was cancelled while it was with the worker; the other two are redriven, by id as well as by queue."""
 
     async def rejects(delivery: Delivery) -> None:
         if delivery.payload == b"0":

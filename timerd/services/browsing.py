@@ -1,27 +1,33 @@
 """List and Count: a bounded look at the tasks of a due-time range, each where it now lives, by (position, digest).
 
-A bucket is read as keys first; payloads only for what is shown.
+A bucket is read as keys, and payloads only for what is shown: it may hold more than memory does. Of a bucket only so
+many rows are looked at one by one as the page may scan, in slices, so that firing goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from dataclasses import dataclass
+import heapq
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from timerd.core.holding import Asked
-from timerd.core.settled_index import SettledIndex
+from timerd.core.settled_index import Entries, SettledIndex
 from timerd.model.identity import RowKey, TaskId, attempt_of, generation_of, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key
-from timerd.model.rows import FLAG_MOVED_IN, RowGroup, concat
+from timerd.model.rows import FLAG_MOVED_IN, PREFIX, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import BucketEntry, Mark, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
 from timerd.services.scheduler import Scheduler
+from timerd.services.slices import SLICE_ITEMS, in_slices
 from timerd.services.verbs import Cursor, Query, State, TaskView, Views
 
 ALIVE = frozenset({State.PENDING, State.IN_FLIGHT, State.RETRYING})
@@ -38,18 +44,42 @@ NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PUR
 PAGE_BYTES = 16 << 20
 # Tasks spread thinly over many buckets: a page ends before a caller loses patience.
 PAGE_S = 1.0
+# Sorting so many rows takes a millisecond or two; beyond it a thread does it.
+INLINE_ROWS = 10_000
 
 
 @dataclass(slots=True)
 class Shelf:
-    """One partition as it is now: its rows, and what is known of their ends."""
+    """The rows of one partition that a page may look at, in order, and what is known of their ends."""
 
     partition: Partition
     rows: RowGroup
+    over: npt.NDArray[np.bool_]
     marks: dict[RowKey, Mark]
     settled: SettledIndex
     # Of tasks that moved: the generation that lives.
     alive: dict[bytes, int]
+
+
+class Looked(NamedTuple):
+    """One row in the order of the bucket."""
+
+    key: RowKey
+    number: int
+    shelf: Shelf
+
+    @property
+    def place(self) -> Cursor:
+        return Cursor(self.key.position_ms, self.key.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A view, and the row whose payload it may get."""
+
+    view: TaskView
+    partition: Partition
+    key: RowKey
 
 
 class Browsing:
@@ -62,20 +92,41 @@ class Browsing:
 
     async def page(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
         """A page: at most `limit` tasks of at most about `max_scanned` rows looked at."""
-        views: list[TaskView] = []
-        scanned = 0
+        shown: list[Shown] = []
+        cursor, through_ms = await self._look(query, after, shown, limit, max_scanned)
+        views = await self._with_payloads(shown) if payload else [each.view for each in shown]
+        return Views(views, cursor, through_ms)
+
+    async def _look(
+        self, query: Query, after: Cursor | None, shown: list[Shown], limit: int, max_scanned: int
+    ) -> tuple[Cursor | None, int]:
+        """Adds to `shown`; returns where to go on, and what has been looked at."""
+        scanned, wanted = 0, query.states or ALIVE
         loop = asyncio.get_running_loop()
         end_s = loop.time() + PAGE_S
         for bucket_ms, entries in await self._buckets(query, after):
-            for position_ms, view in await self._bucket(query, entries, after, payload=payload):
+            shelves = [await self._shelf(p, query, after, max_scanned - scanned) for p in _partitions(entries)]
+            async for _, looked in in_slices(in_order(shelves)):
                 scanned += 1
-                if view is not None:
-                    views.append(view)
-                if len(views) >= limit or scanned >= max_scanned:
-                    return Views(views, position_ms, position_ms.position_ms)
-            if scanned >= max_scanned or loop.time() >= end_s:
-                return Views(views, Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * 16), bucket_ms + BUCKET_MS)
-        return Views(views, None, query.hi_ms)
+                state = self._state(looked, wanted)
+                if state is not None and state in wanted:
+                    shown.append(Shown(self._view(looked, state), looked.shelf.partition, looked.key))
+                if len(shown) >= limit or scanned >= max_scanned:
+                    return looked.place, looked.place.position_ms
+            if loop.time() >= end_s:
+                return Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * 16), bucket_ms + BUCKET_MS
+        return None, query.hi_ms
+
+    async def _with_payloads(self, shown: Sequence[Shown]) -> list[TaskView]:
+        """What is gone meanwhile is shown without."""
+        wanted: dict[Partition, list[tuple[int, bytes]]] = {}
+        for each in shown:
+            wanted.setdefault(each.partition, []).append((each.key.position_ms, each.key.digest))
+        payloads: dict[tuple[Partition, RowKey], bytes] = {}
+        for partition, keys in wanted.items():
+            for found in await self._store.find(partition, keys):
+                payloads.update(((partition, key), found.rows.payload(n)) for n, key in enumerate(found.rows.keys()))
+        return [replace(each.view, payload=payloads.get((each.partition, each.key), b"")) for each in shown]
 
     async def count(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
         page = await self.page(query, after, max_scanned, max_scanned, payload=False)
@@ -90,35 +141,26 @@ class Browsing:
             by_bucket.setdefault(entry.bucket_ms, []).append(entry)
         return sorted(by_bucket.items())
 
-    async def _bucket(
-        self, query: Query, entries: Iterable[BucketEntry], after: Cursor | None, *, payload: bool
-    ) -> list[tuple[Cursor, TaskView | None]]:
-        """Every row of the bucket after the cursor, in order; None where it is not asked for."""
-        found: list[tuple[Cursor, TaskView | None]] = []
-        for entry in entries:
-            for shard in range(entry.shard_count):
-                partition = Partition(entry.scope, entry.bucket_ms, shard)
-                shelf = await self._shelf(partition, query, payload=payload)
-                found += self._views(shelf, query, after, payload=payload)
-        return sorted(found, key=lambda pair: pair[0])
-
-    async def _shelf(self, partition: Partition, query: Query, *, payload: bool) -> Shelf:
+    async def _shelf(self, partition: Partition, query: Query, after: Cursor | None, most: int) -> Shelf:
         groups: list[RowGroup] = []
         marks: dict[RowKey, Mark] = {}
         moved: set[bytes] = set()
         lo_ms, hi_ms = max(partition.bucket_ms, query.lo_ms), min(partition.end_ms, query.hi_ms)
+        lo_ms = max(lo_ms, after.position_ms) if after is not None else lo_ms
         cursor, done = 0, False
         while not done:
-            page = await self._store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES, keys_only=not payload)
+            page = await self._store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES, keys_only=True)
             groups += page.groups
             marks.update((m.key, m) for m in page.marks if m.kind in MARKED or m.kind == MarkKind.FORWARD)
             moved.update(m.key.digest for m in page.marks if m.kind == MarkKind.MOVED)
             cursor, done = page.cursor, page.done
-        settled = SettledIndex()
-        for record in await self._store.settled(partition):
-            settled.load(record.entries)
-        rows = concat(groups)
-        return Shelf(partition, rows, marks, settled, await self._alive(rows, moved))
+        entries = [record.entries for record in await self._store.settled(partition)]
+        if sum(map(len, groups)) + sum(map(len, entries)) <= INLINE_ROWS:
+            rows, settled = first_rows(groups, query, after, most), index_of(entries)
+        else:
+            rows = await asyncio.to_thread(first_rows, groups, query, after, most)
+            settled = await asyncio.to_thread(index_of, entries)
+        return Shelf(partition, rows, settled.known(rows), marks, settled, await self._alive(rows, moved))
 
     async def _alive(self, rows: RowGroup, moved: set[bytes]) -> dict[bytes, int]:
         """`moves` of every task that left the partition or came into it by a move."""
@@ -128,36 +170,15 @@ class Browsing:
         moves = [Move.from_bytes(s) if s is not None else None for s in stored]
         return {d: generation_of(m.place.key.version) if m else 0 for d, m in zip(digests, moves, strict=True)}
 
-    def _views(
-        self, shelf: Shelf, query: Query, after: Cursor | None, *, payload: bool
-    ) -> list[tuple[Cursor, TaskView | None]]:
-        rows = shelf.rows
-        wanted = np.array([_matches(t, query) for t in rows.templates], dtype=bool)
-        if not len(rows) or not bool(wanted.any()):
-            return []
-        chosen = np.flatnonzero(wanted[rows.columns["template"]])
-        rows = rows.select(chosen)
-        over = shelf.settled.known(rows)
-        found: list[tuple[Cursor, TaskView | None]] = []
-        for n, key in enumerate(rows.keys()):
-            place = Cursor(key.position_ms, key.digest)
-            if after is not None and place <= after:
-                continue
-            state = self._state(shelf, key, settled=bool(over[n]))
-            shown = state is not None and state in (query.states or ALIVE)
-            found.append(
-                (place, self._view(shelf.partition, rows, n, key, state, payload) if shown and state else None)
-            )
-        return found
-
-    def _state(self, shelf: Shelf, key: RowKey, *, settled: bool) -> State | None:
-        """None: the task lives elsewhere."""
+    def _state(self, looked: Looked, wanted: frozenset[State]) -> State | None:
+        """None: the task lives elsewhere, or its end was not asked for."""
+        key, shelf = looked.key, looked.shelf
         if shelf.alive.get(key.digest, generation_of(key.version)) != generation_of(key.version):
             return None
-        machine = self._scheduler.machines.get(shelf.partition)
-        if settled:
-            outcome = shelf.settled.get(key)
+        if shelf.over[looked.number]:
+            outcome = None if wanted <= ALIVE else shelf.settled.get(key)
             return ENDED.get(outcome) if outcome is not None else None
+        machine = self._scheduler.machines.get(shelf.partition)
         if machine is not None:
             asked, known = machine.ask(key)
             if asked is Asked.OPEN:
@@ -169,7 +190,8 @@ class Browsing:
             return MARKED.get(mark.kind)
         return State.RETRYING if attempt_of(key.version) > 1 else State.PENDING
 
-    def _view(self, partition: Partition, rows: RowGroup, n: int, key: RowKey, state: State, payload: bool) -> TaskView:
+    def _view(self, looked: Looked, state: State) -> TaskView:
+        partition, rows, n, key = looked.shelf.partition, looked.shelf.rows, looked.number, looked.key
         template, extra = rows.template_of(n), rows.extra_of(n)
         at_home = extra.home_position_ms < 0
         home_ms = key.position_ms if at_home else extra.home_position_ms
@@ -178,9 +200,56 @@ class Browsing:
         mac = mac_of(self._secret, template.namespace, prefix, home, template.scope, template.priority)
         task = TaskId(home_ms, home.shard, template.scope, template.priority, prefix, item, mac)
         attempt = attempt_of(key.version) - (state in NOT_BEGUN)
-        body = rows.payload(n) if payload else b""
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
-        return TaskView(task, state, fire_at_ms, key.position_ms, template, body, extra.key, attempt, extra.last_error)
+        return TaskView(task, state, fire_at_ms, key.position_ms, template, b"", extra.key, attempt, extra.last_error)
+
+
+def _partitions(entries: Iterable[BucketEntry]) -> list[Partition]:
+    return [Partition(entry.scope, entry.bucket_ms, shard) for entry in entries for shard in range(entry.shard_count)]
+
+
+def in_order(shelves: Sequence[Shelf]) -> Iterator[Looked]:
+    """The rows of one bucket by (position, digest), made as they are asked for."""
+    return heapq.merge(*map(_looked, shelves), key=lambda looked: looked.place)
+
+
+def _looked(shelf: Shelf) -> Iterator[Looked]:
+    for begin in range(0, len(shelf.rows), SLICE_ITEMS):
+        keys = shelf.rows.select(slice(begin, begin + SLICE_ITEMS)).keys()
+        yield from (Looked(key, number, shelf) for number, key in enumerate(keys, begin))
+
+
+def index_of(records: Sequence[Entries]) -> SettledIndex:
+    """In one piece: a bucket may have a record for each of its seconds, and each load sorts."""
+    settled = SettledIndex()
+    if records:
+        settled.load(np.concatenate(records))
+    return settled
+
+
+def first_rows(groups: Sequence[RowGroup], query: Query, after: Cursor | None, most: int) -> RowGroup:
+    """Of the rows that the query is about and that come after the cursor, the first ones in order."""
+    rows = concat(groups)
+    if not len(rows):
+        return rows
+    wanted = np.array([_matches(t, query) for t in rows.templates], dtype=bool)
+    rows = rows.select(np.flatnonzero(wanted[rows.columns["template"]]))
+    rows = rows.select(_order(rows))
+    if after is None:
+        return rows.select(slice(most))
+    columns = rows.columns
+    begin = int(np.searchsorted(columns["position_ms"], after.position_ms))
+    end = int(np.searchsorted(columns["position_ms"], after.position_ms, side="right"))
+    begin += bisect_right(range(begin, end), after.digest, key=lambda n: rows.select(slice(n, n + 1)).digests()[0])
+    return rows.select(slice(begin, begin + most))
+
+
+def _order(rows: RowGroup) -> npt.NDArray[np.intp]:
+    """By (position, digest); versions of one task in the order of their commits."""
+    texts = np.ascontiguousarray(rows.prefixes).view(f"S{PREFIX.itemsize}")
+    ranks = np.unique(texts, return_inverse=True)[1]
+    columns = rows.columns
+    return np.lexsort((columns["index"], ranks[columns["prefix"]], columns["position_ms"]))
 
 
 def _matches(template: Template, query: Query) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -14,7 +14,7 @@ INLINE_HASH_BYTES = 512 * 1024
 T = TypeVar("T")
 
 
-async def in_slices(items: Sequence[T]) -> AsyncIterator[tuple[int, T]]:
+async def in_slices(items: Iterable[T]) -> AsyncIterator[tuple[int, T]]:
     """As `enumerate`, letting others run in between."""
     for index, item in enumerate(items):
         if index and index % SLICE_ITEMS == 0:
