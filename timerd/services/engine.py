@@ -19,7 +19,7 @@ from timerd.core.insert import ClosedForGood, insert
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
+from timerd.model.errors import Aborted, CorruptRow, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import name_key
@@ -194,6 +194,8 @@ class Engine:
         if here.rows is None:
             if self._is_forgotten(task, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
+            if (await self._store.facts()).corrupt:
+                raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
         return self._view(task, here, here.rows)
 

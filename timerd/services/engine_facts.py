@@ -17,6 +17,8 @@ from timerd.services.verbs import EngineFacts
 
 LOW_DISK_BYTES = 1 << 30
 LATE_MS = 60_000
+# More sentences about damage than this help nobody.
+MOST_NAMED = 5
 
 
 class Facts:
@@ -83,6 +85,13 @@ class Facts:
             )
         if store.free_bytes < LOW_DISK_BYTES:
             said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")
+        said += [
+            f"{damage} What it holds is not delivered; everything else is. Copy the data directory, then restore a "
+            "backup or schedule those tasks again, and look at the disk's health."
+            for damage in store.corrupt[:MOST_NAMED]
+        ]
+        if len(store.corrupt) > MOST_NAMED:
+            said.append(f"{len(store.corrupt) - MOST_NAMED} more parts of the data are damaged: the log names them.")
         if ledger.unexplained:
             said.append(
                 f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or "

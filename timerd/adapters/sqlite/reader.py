@@ -35,7 +35,12 @@ class Corruption:
     def __call__(self, error: CorruptRow) -> None:
         if str(error) not in self._found:
             self._found[str(error)] = None
-            _log.error("%s It is not delivered; everything else is.", error)
+            _log.error("%s What it holds is not delivered; everything else is.", error)
+
+    def note(self, error: sqlite3.Error) -> None:
+        """Of an error of SQLite itself: whether the file is damaged below what our checksums guard."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+            self(CorruptRow(f"A page of the database file is damaged ({error})."))
 
     def names(self) -> list[str]:
         return list(self._found)
@@ -44,7 +49,7 @@ class Corruption:
 class Reader:
     """One thread with its connection."""
 
-    def __init__(self, path: Path, on_corrupt: Callable[[CorruptRow], None], name: str) -> None:
+    def __init__(self, path: Path, on_corrupt: Corruption, name: str) -> None:
         self._connection = connect_reader(path)
         self._on_corrupt = on_corrupt
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"timerd-{name}")
@@ -57,6 +62,7 @@ class Reader:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._connection)
         except sqlite3.Error as error:
+            self._on_corrupt.note(error)
             raise StoreUnavailable(f"The store could not read ({error}).", "STORE_UNAVAILABLE") from error
 
     def page(

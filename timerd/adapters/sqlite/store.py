@@ -87,7 +87,7 @@ class SqliteStore:
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(commit, lambda: self._commit_on(self._connect()))
+        self._writer = Writer(commit, lambda: self._commit_on(self._connect()), self._corruption.note)
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self._directory.database, self._synchronous)

@@ -49,9 +49,13 @@ Outcome = tuple[_Job, Any, BaseException | None]
 
 
 class Writer(Generic[TxT]):
-    """Owns the writing connection. `reopen` makes a new one after an error that leaves the old unusable."""
+    """Owns the writing connection. `reopen` makes a new one after an error that leaves the old unusable; `on_error`
+    hears of SQLite's errors."""
 
-    def __init__(self, transaction: TxT, reopen: Callable[[], TxT]) -> None:
+    def __init__(
+        self, transaction: TxT, reopen: Callable[[], TxT], on_error: Callable[[sqlite3.Error], None] = lambda _: None
+    ) -> None:
+        self._on_error = on_error
         self._transaction = transaction
         self._reopen = reopen
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
@@ -109,6 +113,7 @@ class Writer(Generic[TxT]):
         try:
             results = self._apply(batch)
         except sqlite3.Error as error:
+            self._on_error(error)
             self._roll_back()
             if isinstance(error, _OWN_FAULTS):
                 return self._one_by_one(batch, error)
