@@ -135,3 +135,21 @@ def test_joining_nothing_is_an_empty_group() -> None:
     assert len(concat([])) == len(empty_group()) == 0
     assert len(repacked(empty_group())) == 0
     assert len(empty_group().compact()) == 0
+
+
+@pytest.mark.parametrize("count", [1, 2, 32, 33, 200])
+def test_a_compact_copy_names_each_table_in_the_order_of_use(count: int) -> None:
+    """Few rows and many go different ways to the same result."""
+    chance = np.random.default_rng(count)
+    columns = np.zeros(count, ROW)
+    columns["index"], columns["position_ms"] = np.arange(count), np.arange(count)
+    columns["prefix"], columns["template"] = chance.integers(0, 9, count), chance.integers(0, 3, count)
+    columns["offset"], columns["length"] = np.arange(count), 1
+    templates = [Template("d", "q", priority) for priority in range(3)]
+    group = RowGroup(columns, np.frombuffer(chance.bytes(12 * 9), PREFIX), templates, chance.bytes(count), [])
+    packed = group.compact()
+    assert packed.keys() == group.keys()
+    assert [packed.template_of(n) for n in range(count)] == [group.template_of(n) for n in range(count)]
+    assert [packed.payload(n) for n in range(count)] == [group.payload(n) for n in range(count)]
+    for name, table in (("prefix", packed.prefixes), ("template", packed.templates)):
+        assert list(dict.fromkeys(packed.columns[name].tolist())) == list(range(len(table)))

@@ -53,7 +53,7 @@ def test_nothing_is_cut_into_nothing() -> None:
 
 
 def test_the_macs_of_many_buckets_are_those_of_each() -> None:
-    homes = [Partition(0, n * BUCKET_MS, n % 3) for n in (0, 1, 6_000_000)]
-    each = [mac_of(b"secret", "ns", b"p" * 12, home, 77, 4) for home in homes]
-    assert macs_of(b"secret", "ns", b"p" * 12, homes, 77, 4) == each
+    shards = {n * BUCKET_MS: n % 3 for n in (0, 1, 6_000_000)}
+    each = [mac_of(b"secret", "ns", b"p" * 12, Partition(0, *home), 77, 4) for home in shards.items()]
+    assert macs_of(b"secret", "ns", b"p" * 12, shards, 77, 4) == each
     assert len(set(each)) == 3

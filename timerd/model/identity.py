@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Iterable
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -97,16 +97,16 @@ def mac_of(secret: bytes, namespace: str, prefix: bytes, home: Partition, scope:
 
 
 def macs_of(
-    secret: bytes, namespace: str, prefix: bytes, homes: Iterable[Partition], scope: int, priority: int
+    secret: bytes, namespace: str, prefix: bytes, shards: Mapping[int, int], scope: int, priority: int
 ) -> list[bytes]:
-    """As `mac_of` for each of many buckets: what they share is hashed once."""
+    """As `mac_of` for each of many buckets (start -> shard): what they share is hashed once."""
     head = b"%s\0%s" % (namespace.encode(), prefix)
     shared = blake2b(head, digest_size=MAC_BYTES, key=secret, person=b"timerd.id")
     tail = b".%d.%d" % (scope, priority)
     macs: list[bytes] = []
-    for home in homes:
+    for bucket_ms, shard in shards.items():
         mac = shared.copy()
-        mac.update(b"%d.%d%b" % (home.bucket_ms, home.shard, tail))
+        mac.update(b"%d.%d%b" % (bucket_ms, shard, tail))
         macs.append(mac.digest())
     return macs
 

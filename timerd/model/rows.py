@@ -103,8 +103,9 @@ class RowGroup:
 
     def compact(self) -> RowGroup:
         """A copy that holds only what its rows use: their payloads in row order, their prefixes, templates, extras."""
-        if len(self.columns) == 1 and len(self.prefixes) == len(self.templates) == 1 and not self.extras:
-            return self._compact_one()
+        if len(self.columns) == 1:
+            plain = len(self.prefixes) == len(self.templates) == 1 and not self.extras
+            return self._compact_one() if plain else self.one(0)
         columns = self.columns.copy()
         payloads = gather(self.payloads, columns["offset"], columns["length"])
         columns["offset"] = starts(columns["length"])
@@ -147,6 +148,8 @@ class RowGroup:
         return cls(columns, prefixes, list(templates), payloads, list(extras))
 
 
+# Up to here plain Python is faster than numpy's calls.
+_FEW_ROWS = 32
 # Notes of groups of few templates and no extras repeat; those of many rows with extras do not.
 _SHORT_NOTES_BYTES = 1024
 
@@ -166,8 +169,10 @@ def _template_text(template: Template) -> bytes:
 
 def _in_order_of_use(indexes: Columns) -> tuple[Columns, Columns]:
     """The distinct indexes by their first use, and for each row its place among them."""
-    if len(indexes) == 1:
-        return indexes.copy(), np.zeros(1, np.uint32)
+    if len(indexes) <= _FEW_ROWS:
+        listed = indexes.tolist()
+        renames = {index: n for n, index in enumerate(dict.fromkeys(listed))}
+        return np.array(list(renames), np.uint32), np.array([renames[index] for index in listed], np.uint32)
     used, first, places = np.unique(indexes, return_index=True, return_inverse=True)
     order = np.argsort(first)
     renamed = np.empty(len(order), np.uint32)

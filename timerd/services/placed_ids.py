@@ -3,7 +3,7 @@ few."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 import numpy as np
@@ -28,13 +28,12 @@ class PlacedIds(Sequence[TaskId]):
         self._shards = shards
         self._macs: dict[tuple[int, int, int], bytes] = {}
 
-    def homes(self) -> tuple[list[int], list[int], bytes]:
-        """Starts, shards and macs of all buckets, of a message whose tasks have one template."""
+    def homes(self) -> tuple[Mapping[int, int], bytes]:
+        """The shard of each bucket, and the macs of all, of a message whose tasks have one template."""
         template = self._rows.template_of(0)
-        places = sorted(self._shards.items())
-        homes = [Partition(TIME_SCOPE, bucket_ms, shard) for bucket_ms, shard in places]
-        macs = macs_of(self._secret, template.namespace, self._prefix, homes, template.scope, template.priority)
-        return [bucket_ms for bucket_ms, _ in places], [shard for _, shard in places], b"".join(macs)
+        shards = dict(sorted(self._shards.items()))
+        macs = macs_of(self._secret, template.namespace, self._prefix, shards, template.scope, template.priority)
+        return shards, b"".join(macs)
 
     def __len__(self) -> int:
         return len(self.positions_ms)

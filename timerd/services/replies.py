@@ -78,15 +78,15 @@ def placement(draft: Draft, task_ids: PlacedIds) -> wire.Placement:
     """All of one template, so of one scope and priority; shard and mac are the same within a bucket."""
     positions = task_ids.positions_ms
     moved = not np.array_equal(positions, draft.tasks.rows.columns["fire_at_ms"])
-    buckets, shards, macs = task_ids.homes()
+    shards, macs = task_ids.homes()
     first = task_ids[0]
     return wire.Placement(
         prefix=draft.tasks.prefix,
         scope=first.scope,
         priority=first.priority,
         bucket_length_ms=BUCKET_MS,
-        bucket_start_ms=buckets,
-        shards=shards,
+        bucket_start_ms=shards.keys(),
+        shards=shards.values(),
         macs=macs,
         position_ms=positions.tolist() if moved else (),
     )

@@ -87,6 +87,8 @@ class Commit:
         self._messages: list[_Waiting] = []
         self._near: dict[Partition, list[_Pending]] = {}
         self._distant: dict[FarPlace, list[RowGroup]] = {}
+        # Scope and shard -> the spreads of all messages.
+        self._spread: dict[tuple[int, int], list[RowGroup]] = {}
         self._unnamed: dict[Partition, dict[RowKey, int]] = {}
         self._split_now: set[int] = set()
         # Control and finishing flag of a partition, as they are when the commit ends.
@@ -126,14 +128,27 @@ class Commit:
             one.repeated = self.requests.reply_to(prefix) if prefix else None
             if one.repeated is not None:
                 continue
-            gather = self._gather if prefix else self._gather_fresh
-            for partition, group in one.message.groups:
-                if name := gather(partition, group):
-                    one.sources[partition] = name
-            if one.message.spread:
-                self._gather_spread(one, one.message.spread)
             if prefix:
-                self.requests.remember(prefix, one.message.reply)
+                self._take_message(one)
+            else:
+                self._take_fresh(one)
+        self._cut_spreads()
+
+    def _take_message(self, one: _Waiting) -> None:
+        message, spread = one.message, one.message.spread
+        for partition, group in message.groups:
+            if name := self._gather(partition, group):
+                one.sources[partition] = name
+        if spread is not None:
+            self._spread.setdefault((spread.scope, spread.shard), []).append(spread.rows)
+        self.requests.remember(message.prefix, message.reply)
+
+    def _take_fresh(self, one: _Waiting) -> None:
+        self._cut_spreads()
+        spread = one.message.spread
+        for partition, group in (*one.message.groups, *(spread.parts() if spread else ())):
+            if name := self._gather_fresh(partition, group):
+                one.sources[partition] = name
 
     def _appended(self, one: _Waiting) -> Appended:
         controls: dict[Partition, bytes | None] = {}
@@ -161,19 +176,18 @@ class Commit:
         noted = {**flagged, **self.registers.controls(spread.first, spread.last)}
         return {partition: control for partition, control in noted.items() if len(spread.part(partition))}
 
-    def _gather_spread(self, one: _Waiting, spread: Spread) -> None:
-        """By day, as far as it is far; what is not, and what may be there already, by bucket."""
-        if not one.message.prefix:
-            one.sources.update((p, self._gather_fresh(p, group)) for p, group in spread.parts())
-            return
-        self.days.announce_all(spread.scope, spread.rows.columns["position_ms"])
-        for day, group in cut(spread.rows, DAY_MS):
-            of_day = Spread(spread.scope, spread.shard, group)
-            if day * DAY_MS >= self._far_from_ms and day not in self.far.opened:
-                place = FarPlace(day, spread.scope, spread.shard)
-                self._distant.setdefault(place, []).append(group)
-            else:
-                one.sources.update((p, self._gather_near(p, part)) for p, part in of_day.parts())
+    def _cut_spreads(self) -> None:
+        """All spreads are sorted together and cut once: by day as far as they are far, else by bucket."""
+        for (scope, shard), groups in self._spread.items():
+            rows = join_sorted(groups)
+            self.days.announce_all(scope, rows.columns["position_ms"])
+            for day, of_day in cut(rows, DAY_MS):
+                if day * DAY_MS >= self._far_from_ms and day not in self.far.opened:
+                    self._distant.setdefault(FarPlace(day, scope, shard), []).append(of_day)
+                    continue
+                for partition, part in Spread(scope, shard, of_day).parts():
+                    self._gather_near(partition, part)
+        self._spread.clear()
 
     def _gather(self, partition: Partition, group: RowGroup) -> int:
         """Returns the name of the row group it will be part of; 0: it is far."""
@@ -267,4 +281,5 @@ class Commit:
         self._messages.clear()
         self._near.clear()
         self._distant.clear()
+        self._spread.clear()
         self._unnamed.clear()
