@@ -1,6 +1,7 @@
 """Cancel or purge many tasks with a few requests: the same steps as core/cancel.py, each for all at once.
 
-Only for tasks that still live at home and have not ended; whoever was moved, carried or settled goes the long way.
+Only for tasks that still live at home and have not ended; whoever was moved, carried or settled goes the long way,
+which is core/cancel.py, each by itself.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from timerd.core.cancel import KINDS, Cancelled, end_task
+from timerd.core.cancel import KINDS, Cancelled
 from timerd.core.holding import Asked
 from timerd.core.procedures import (
     AskToEndMany,
@@ -29,8 +30,8 @@ from timerd.model.storage import Found, Mark
 Tasks = Sequence[TaskId]
 
 
-def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled]]:
-    """One answer a task, in order."""
+def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled | None]]:
+    """One answer a task, in order; None: it goes the long way."""
     answers: dict[TaskId, Cancelled] = {}
     unmoved = yield from _unmoved(tasks)
     plain: list[tuple[Partition, Tasks]] = []
@@ -43,11 +44,9 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
     still = set((yield from _unmoved([t for _, group in plain for t in group])))
     for partition, group in plain:
         here = [t for t in group if t in still]
-        answers.update((yield from _ask(partition, here, outcome, request)))
-    for task in tasks:
-        if task not in answers:
-            answers[task] = yield from end_task(task, outcome, request)
-    return [answers[task] for task in tasks]
+        if here:
+            answers.update((yield from _ask(partition, here, outcome, request)))
+    return [answers.get(task) for task in tasks]
 
 
 def home_key(task: TaskId) -> RowKey:

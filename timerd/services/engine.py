@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from timerd.config import ServerConfig
 from timerd.core.cancel import Cancelled
-from timerd.core.cancel_many import end_many
 from timerd.core.holding import Asked
 from timerd.core.insert import ClosedForGood, insert
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
@@ -29,6 +28,7 @@ from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
 from timerd.services.browsing import ENDED, NOT_BEGUN, Browsing
+from timerd.services.ending import end_all
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
@@ -181,7 +181,7 @@ class Engine:
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
-        said = await drive(end_many(ids, Outcome.CANCELLED, request), self._procedures)
+        said = await end_all(ids, Outcome.CANCELLED, request, self._procedures)
         return [self._cancel_answer(task, answer, now_ms) for task, answer in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
@@ -238,7 +238,7 @@ class Engine:
         self.now_ms()
         page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)
         request = _hash(query.namespace, "purge")
-        said = await drive(end_many([v.task_id for v in page.views], Outcome.PURGED, request), self._procedures)
+        said = await end_all([v.task_id for v in page.views], Outcome.PURGED, request, self._procedures)
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
 
     async def facts(self) -> EngineFacts:

@@ -1,0 +1,86 @@
+"""Many cancels in one call: those that cannot go together go side by side, and an error in their midst is unknown."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from timerd.client import CancelOutcome, Client
+from timerd.core.cancel import Cancelled
+from timerd.core.procedures import Request, SetMarks
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import TaskId, parse_task_id
+from timerd.model.settle import Outcome
+from timerd.services.ending import end_all
+from timerd.services.performing import Performs
+from timerd.testing import Server
+from timerd.worker import Delivery, Retry
+
+TASKS = 40
+
+
+class Counting:
+    """How many marks are written at the same time; from the `fails_at`th on the store is away."""
+
+    def __init__(self, performer: Performs, fails_at: int = TASKS + 1) -> None:
+        self.most = self._now = self._marks = 0
+        self._performer = performer
+        self._fails_at = fails_at
+
+    async def perform(self, request: Request) -> object:
+        if not isinstance(request, SetMarks):
+            return await self._performer.perform(request)
+        self._now, self._marks = self._now + 1, self._marks + 1
+        self.most = max(self.most, self._now)
+        is_away = self._marks >= self._fails_at
+        await asyncio.sleep(0.001)
+        self._now -= 1
+        if is_away:
+            raise StoreUnavailable("The disk is gone.", "STORE_UNAVAILABLE")
+        return await self._performer.perform(request)
+
+
+async def carried(server: Server, client: Client) -> list[TaskId]:
+    """Tasks that wait for their second attempt, so none of them is where its id says."""
+    worker = server.worker()
+
+    @worker.on("q")
+    async def later(_: Delivery) -> None:
+        raise Retry(delay=3600)
+
+    await worker.start()
+    tasks = await client.schedule_many("q", [(str(number), timedelta(seconds=1)) for number in range(TASKS)])
+    await server.advance(minutes=10)
+    return [id_ for task in tasks if (id_ := parse_task_id(task.id)) is not None]
+
+
+async def test_what_was_carried_on_is_cancelled_side_by_side() -> None:
+    async with Server() as server:
+        ids = await carried(server, server.client())
+        counting = Counting(server.node.scheduler.procedures)
+        assert await end_all(ids, Outcome.CANCELLED, b"r", counting) == [Cancelled.CANCELLED] * TASKS
+        assert counting.most == TASKS
+
+
+@pytest.mark.parametrize(("fails_at", "error"), [(1, StoreUnavailable), (5, StoreUnknown)])
+async def test_an_error_after_a_write_leaves_the_outcome_unknown(fails_at: int, error: type[Exception]) -> None:
+    async with Server() as server:
+        ids = await carried(server, server.client())
+        with pytest.raises(error):
+            await end_all(ids, Outcome.CANCELLED, b"r", Counting(server.node.scheduler.procedures, fails_at))
+
+
+async def test_each_has_its_answer_also_where_a_task_is_named_twice() -> None:
+    async with Server() as server:
+        client = server.client()
+        tasks = await client.schedule_many("nobody", [(b"x", timedelta(hours=1))] * 3)
+        await client.cancel(tasks[1].id)
+        said = await client.cancel_many([task.id for task in (*tasks, tasks[0])])
+        assert list(said) == [
+            CancelOutcome.CANCELLED,
+            CancelOutcome.ALREADY_CANCELLED,
+            CancelOutcome.CANCELLED,
+            CancelOutcome.CANCELLED,
+        ]

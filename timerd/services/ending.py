@@ -1,0 +1,53 @@
+"""Many tasks are cancelled or purged by one call: together those that wait at home, each by itself those that were
+moved, carried or have ended. These go side by side, so that they share the commits of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel_many import end_many
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Request, SetMarks, TryCas
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import TaskId
+from timerd.model.settle import Outcome
+from timerd.services.performing import Performs, drive
+
+AT_ONCE = 256
+_WRITES = (SetMarks, AppendRows, TryCas, AskToEnd, AskToEndMany)
+
+
+class _Noting:
+    """Notes whether anything was written for any of the tasks: then an error leaves the outcome unknown (G2)."""
+
+    def __init__(self, performer: Performs) -> None:
+        self.has_written = False
+        self._performer = performer
+
+    async def perform(self, request: Request) -> object:
+        answer = await self._performer.perform(request)
+        self.has_written |= isinstance(request, _WRITES)
+        return answer
+
+
+async def end_all(tasks: Sequence[TaskId], outcome: Outcome, request: bytes, performer: Performs) -> list[Cancelled]:
+    """One answer a task, in order."""
+    noting = _Noting(performer)
+    said = await drive(end_many(tasks, outcome, request), noting)
+    answers = {task: answer for task, answer in zip(tasks, said, strict=True) if answer is not None}
+    rest = [task for task in dict.fromkeys(tasks) if task not in answers]
+    for at in range(0, len(rest), AT_ONCE):
+        part = rest[at : at + AT_ONCE]
+        work = [drive(end_task(task, outcome, request), noting) for task in part]
+        answers.update(zip(part, _sound(await asyncio.gather(*work, return_exceptions=True), noting), strict=True))
+    return [answers[task] for task in tasks]
+
+
+def _sound(results: Sequence[Cancelled | BaseException], noting: _Noting) -> list[Cancelled]:
+    for result in results:
+        if isinstance(result, StoreUnavailable) and noting.has_written:
+            raise StoreUnknown(f"Some of it was written, then the store went away: {result}") from result
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if isinstance(result, Cancelled)]
