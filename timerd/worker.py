@@ -110,7 +110,8 @@ class Worker:
             await channel.close()
 
     async def stop(self) -> None:
-        """Takes nothing new, finishes what is in hand, and returns when all of it is confirmed."""
+        """Takes nothing new, finishes what has begun, hands back what has not (such an attempt does not count), and
+        returns when all of it is confirmed."""
         if self._stream is not None and self._ended is not None:
             self._stream.stop()
             await self._ended.wait()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -10,6 +12,13 @@ from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import Client, RetryPolicy, TaskState
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """For what happens in real time, while handlers wait."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
 
 
 async def test_a_handler_may_take_long(server: Server, client: Client, inbox: Inbox) -> None:
@@ -233,3 +242,53 @@ async def test_an_older_attempt_cannot_fail_the_next_one(server: Server, client:
     assert inbox.attempts == [1, 2]
     assert (await client.get(task.id)).state is TaskState.ACKED
     assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_a_worker_that_stops_uses_up_no_attempt_of_what_it_has_not_begun(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """What waits behind a batch goes to the next worker at once, as its first attempt; what has begun is finished."""
+    leaving, begun, go = server.worker(), list[bytes](), asyncio.Event()
+
+    @leaving.on_batch("mails", max_size=2)
+    async def handle(deliveries: list[Delivery]) -> None:
+        begun.extend(delivery.payload for delivery in deliveries)
+        await go.wait()
+
+    await leaving.start()
+    tasks = await client.schedule_many("mails", [(b"%d" % n, 0) for n in range(4)], retry=RetryPolicy(max_attempts=1))
+    await until(lambda: len(begun) == 2 and leaving.in_hand == 4)
+    stopping = asyncio.create_task(leaving.stop())
+    await until(lambda: leaving.in_hand == 2)
+    await inbox.works("mails")
+    await until(lambda: len(inbox.got) == 2)
+    assert not stopping.done()
+    go.set()
+    await stopping
+    await server.settle()
+    assert sorted([*begun, *inbox.payloads]) == [b"0", b"1", b"2", b"3"]
+    assert inbox.attempts == [1, 1]
+    seen = [await client.get(task.id) for task in tasks]
+    assert {(task.state, task.attempt) for task in seen} == {(TaskState.ACKED, 1)}
+    assert await ledger(server) == {"inserted": 4, "acked": 4}
+
+
+async def test_what_a_worker_hands_back_and_nobody_takes_is_pending(server: Server, client: Client) -> None:
+    leaving, begun, go = server.worker(), list[bytes](), asyncio.Event()
+
+    @leaving.on_batch("mails", max_size=1)
+    async def handle(deliveries: list[Delivery]) -> None:
+        begun.extend(delivery.payload for delivery in deliveries)
+        await go.wait()
+
+    await leaving.start()
+    tasks = await client.schedule_many("mails", [(b"%d" % n, 0) for n in range(2)])
+    await until(lambda: bool(begun) and leaving.in_hand == 2)
+    stopping = asyncio.create_task(leaving.stop())
+    await asyncio.sleep(0.05)
+    go.set()
+    await stopping
+    await server.settle()
+    seen = {task.payload: (task.state, task.attempt) for task in [await client.get(task.id) for task in tasks]}
+    other = b"1" if begun == [b"0"] else b"0"
+    assert seen == {begun[0]: (TaskState.ACKED, 1), other: (TaskState.PENDING, 0)}

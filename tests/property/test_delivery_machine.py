@@ -181,6 +181,28 @@ class DeliveryModel(RuleBasedStateMachine):
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         self.compare_failed(settled, [(i, delay_ms) for i in current], hopeless=hopeless)
 
+    @precondition(lambda self: self.sent)
+    @rule(pick=picks, count=st.integers(1, 5))
+    def release(self, pick: int, count: int) -> None:
+        chosen = self.some(pick, count)
+        settled = self.machine.settle(Action.RELEASE, b"".join(c[2] for c in chosen), self.now_ms, None, "")
+        current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
+        assert [each.key for each in settled.back] == [self.open[i].key for i in current]
+        assert (settled.ended, settled.again, settled.letters, settled.failed_late) == ([], [], [], [])
+        unknown = [i for i, _, _ in chosen if i not in self.open]
+        assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
+        for delivery_id in current:
+            delivery = self.open.pop(delivery_id)
+            self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
+
+    @precondition(lambda self: self.live())
+    @rule(pick=picks)
+    def retire(self, pick: int) -> None:
+        worker = self.live()[pick % len(self.live())]
+        self.machine.retire(worker)
+        self.workers[worker].blocked = False
+        self.workers[worker].credits = dict.fromkeys(self.workers[worker].credits, 0)
+
     def compare_failed(
         self, settled: Settlement, failed: list[tuple[bytes, int | None]], *, hopeless: bool = False
     ) -> None:

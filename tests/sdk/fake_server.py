@@ -156,6 +156,7 @@ class FakeWork:
     def __init__(self) -> None:
         self.opens: list[wk.Open] = []
         self.settles: list[wk.Settle] = []
+        self.released: list[bytes] = []
         self.extends: list[wk.Extend] = []
         self.credits: list[wk.Credit] = []
         self.credit: Counter[str] = Counter()
@@ -233,7 +234,11 @@ class FakeWork:
         self._deliver()
 
     def _on_settle(self, request: wk.WorkRequest, out: asyncio.Queue[Any]) -> None:
-        self.settles.append(request.settle)
+        if request.settle.action == wk.SETTLE_ACTION_RELEASE:
+            self.credit.clear()
+            self.released += split(request.settle.ack_tokens)
+        else:
+            self.settles.append(request.settle)
         for credit in request.settle.credits:
             self._add_credit(credit)
         if not self.confirms:

@@ -86,7 +86,10 @@ async def test_what_ends_while_there_is_no_stream_is_told_later(server: FakeServ
         patient.go.set()
         await asyncio.sleep(0.05)
         await server.start(port)
-        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0)])
+        await server.work.until(lambda: bool(server.work.settles))
+    assert server.work.tokens() == server.work.tokens(ACK) == [token_of(0)]
+    assert [split(opening.resume) for opening in server.work.opens] == [[], [token_of(0)]]
+    assert patient.begun == [b"a"]
 
 
 async def test_a_refusal_that_may_pass_is_followed_by_another_try(server: FakeServer) -> None:
@@ -95,7 +98,8 @@ async def test_a_refusal_that_may_pass_is_followed_by_another_try(server: FakeSe
     patient.go.set()
     async with running(patient.worker):
         server.work.put(deliver_of("q", [b"a"]))
-        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0), token_of(0)])
+        await server.work.until(lambda: len(server.work.settles) == 2)
+    assert server.work.tokens() == server.work.tokens(ACK) == [token_of(0), token_of(0)]
     assert [settle.sequence for settle in server.work.settles] == [1, 2]
 
 
@@ -181,6 +185,50 @@ async def test_stop_finishes_what_is_in_hand_and_asks_for_nothing_new(server: Fa
     assert server.work.tokens(ACK) == [token_of(0), token_of(1)]
     assert server.work.credits == []
     assert server.work.half_closed == 1
+
+
+async def test_stop_hands_back_what_waits_for_a_batch_to_end(server: FakeServer) -> None:
+    """Before that batch has ended, so that another worker need not wait for it."""
+    worker, go, begun = Worker(server.target), asyncio.Event(), asyncio.Queue[list[bytes]]()
+
+    @worker.on_batch("q", max_size=2)
+    async def handle(deliveries: list[Delivery]) -> None:
+        begun.put_nowait([delivery.payload for delivery in deliveries])
+        await go.wait()
+
+    run = asyncio.create_task(worker.run())
+    server.work.put(deliver_of("q", [b"a", b"b"]))
+    assert await begun.get() == [b"a", b"b"]
+    server.work.put(deliver_of("q", [b"c", b"d"], first=2))
+    await server.work.until(lambda: not server.work.credit["q"])
+    await asyncio.sleep(0.05)
+    stop = asyncio.create_task(worker.stop())
+    await server.work.until(lambda: len(server.work.released) == 2)
+    assert not stop.done()
+    go.set()
+    await stop
+    await run
+    assert server.work.released == [token_of(2), token_of(3)]
+    assert server.work.tokens() == [token_of(0), token_of(1)]
+    assert begun.empty()
+
+
+async def test_what_comes_after_stop_is_handed_back_unbegun(server: FakeServer) -> None:
+    """It was under way when the server had not heard of the stop yet."""
+    patient = Patient(server, concurrency=2)
+    run = asyncio.create_task(patient.worker.run())
+    server.work.put(deliver_of("q", [b"a"]))
+    await until_begun(patient, 1)
+    stop = asyncio.create_task(patient.worker.stop())
+    await asyncio.sleep(0)
+    server.work.say(wk.WorkResponse(deliver=deliver_of("q", [b"b"], first=1)))
+    await server.work.until(lambda: server.work.released == [token_of(1)])
+    patient.go.set()
+    await stop
+    await run
+    assert patient.begun == [b"a"]
+    assert server.work.tokens() == [token_of(0)]
+    assert len(server.work.opens) == 1
 
 
 async def test_cancelling_ends_at_once_and_settles_nothing(server: FakeServer) -> None:

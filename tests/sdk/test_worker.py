@@ -105,15 +105,18 @@ async def test_a_long_trace_keeps_its_end(server: FakeServer) -> None:
 
 
 async def test_a_plain_function_runs_in_threads_side_by_side(server: FakeServer) -> None:
-    worker, meet = Worker(server.target), threading.Barrier(3)
+    worker, meet, threads = Worker(server.target), threading.Barrier(3), set[int]()
 
     @worker.on("q", concurrency=3)
     def handle(delivery: Delivery) -> None:
+        threads.add(threading.get_ident())
         meet.wait(timeout=20)
 
     async with running(worker):
         server.work.put(deliver_of("q", [b"x"] * 3))
-        await server.work.until(lambda: len(server.work.tokens(ACK)) == 3)
+        await server.work.until(lambda: len(server.work.tokens()) == 3)
+    assert sorted(server.work.tokens(ACK)) == [token_of(number) for number in range(3)]
+    assert len(threads - {threading.get_ident()}) == 3
 
 
 async def test_a_function_around_a_coroutine_is_waited_for(server: FakeServer) -> None:
@@ -125,7 +128,9 @@ async def test_a_function_around_a_coroutine_is_waited_for(server: FakeServer) -
     worker.on("q")(lambda delivery: asyncio.wait_for(work(delivery), 20))
     async with running(worker):
         server.work.put(deliver_of("q", [b"x"]))
-        await server.work.until(lambda: len(server.work.tokens(REJECT)) == 1)
+        await server.work.until(lambda: bool(server.work.settles))
+    [settle] = server.work.settles
+    assert (settle.action, settle.error, settle.ack_tokens) == (REJECT, "after all", token_of(0))
 
 
 async def test_a_handler_that_cancels_itself_has_failed(server: FakeServer) -> None:
@@ -137,7 +142,10 @@ async def test_a_handler_that_cancels_itself_has_failed(server: FakeServer) -> N
 
     async with running(worker):
         server.work.put(deliver_of("q", [b"x"]))
-        await server.work.until(lambda: len(server.work.tokens(NACK)) == 1)
+        await server.work.until(lambda: bool(server.work.settles))
+    [settle] = server.work.settles
+    assert (settle.action, settle.ack_tokens) == (NACK, token_of(0))
+    assert "CancelledError" in settle.error
 
 
 async def test_a_batch_handler_gets_lists_and_acknowledges_by_returning(server: FakeServer) -> None:

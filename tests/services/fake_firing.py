@@ -25,6 +25,7 @@ class FakeFiring:
         self.rows: dict[tuple[bytes, int], tuple[Taken, QueueKey]] = {}
         self.ended: list[Ended] = []
         self.failed: list[Again] = []
+        self.back: list[Again] = []
         self.letters: list[DeadLetter] = []
         self.late: list[AckToken] = []
         self.failed_late: list[tuple[AckToken, Failure]] = []
@@ -92,6 +93,12 @@ class FakeFiring:
             next_attempt = part_of(taken, slice(0, 1))
             next_attempt.rows.columns = columns
             self.put(next_attempt)
+        return self._durable()
+
+    def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
+        self.back += unbegun
+        for each in unbegun:
+            self.put(self.rows[each.key.digest, generation_of(each.key.version)][0])
         return self._durable()
 
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:

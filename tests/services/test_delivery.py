@@ -22,6 +22,7 @@ from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 
 GRACE_MS = 300
 ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
+RELEASE = pb.SETTLE_ACTION_RELEASE
 FLAT = Template("default", "mail", retry=RetryPolicy(jitter=0.0))
 
 
@@ -113,6 +114,30 @@ async def test_credit_is_respected(rig: Rig) -> None:
     assert len((await worker.deliver()).fire_at_ms) == 2
     assert await worker.has_nothing()
     assert rig.delivery.in_flight == 5
+
+
+async def test_what_a_worker_has_not_begun_goes_to_another_at_once(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(3)))
+    stopping = await rig.worker(("mail", 5))
+    sent = await stopping.deliver()
+    await stopping.settle(RELEASE, sent.ack_tokens[64:], sequence=7)
+    assert (await stopping.confirmed()) == pb.SettleConfirmed(sequence=7)
+    assert await stopping.has_nothing(), "its credit is void"
+    other = await rig.worker(("mail", 5))
+    tokens = b"".join([(await other.deliver()).ack_tokens, (await other.deliver()).ack_tokens])
+    assert tokens == sent.ack_tokens[64:], "the same attempts"
+    assert rig.delivery.in_flight == 3
+    assert rig.firing.failed == []
+
+
+async def test_a_worker_may_say_that_it_takes_nothing_more(rig: Rig) -> None:
+    worker = await rig.worker(("mail", 5))
+    await worker.settle(RELEASE, b"", sequence=1)
+    assert (await worker.confirmed()).sequence == 1
+    rig.firing.put(taken_of(range(3)))
+    assert await worker.has_nothing()
+    await worker.credit("mail", 1)
+    assert len((await worker.deliver()).fire_at_ms) == 1
 
 
 async def test_a_deliver_names_everything(rig: Rig) -> None:
@@ -220,7 +245,7 @@ async def test_a_wrong_settle_is_answered_and_the_stream_lives(rig: Rig) -> None
     await worker.settle(ACK, b"short")
     assert "64 bytes each" in (await worker.confirmed()).problem.message
     await worker.settle(pb.SETTLE_ACTION_UNSPECIFIED, tokens_of(taken_of([1])))
-    assert "ACK, NACK or REJECT" in (await worker.confirmed()).problem.message
+    assert "ACK, NACK, REJECT or RELEASE" in (await worker.confirmed()).problem.message
     await worker.settle(ACK, bytes(64))
     assert "not made by this service" in (await worker.confirmed()).problem.message
     await worker.settle(ACK, tokens_of(taken_of([1])))

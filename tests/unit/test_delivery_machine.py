@@ -218,6 +218,31 @@ def test_deliveries_from_before_a_restart_are_held(machine: DeliveryMachine) -> 
     assert machine.extend(1, tokens, NOW_MS + 300).lost == [tokens[:64], tokens[64:]]
 
 
+def test_what_was_not_begun_goes_back_as_it_was(machine: DeliveryMachine) -> None:
+    """The same attempt, for somebody else: the worker that stops has no credit any more."""
+    taken = taken_of(range(3), version=2)
+    tokens = send(machine, taken)
+    machine.credit(1, "mail", 5)
+    machine.retire(1)
+    back = machine.settle(Action.RELEASE, tokens[:128], NOW_MS + 7, None, "")
+    assert [each.key for each in back.back] == keys_of(taken)[:2]
+    assert (back.again, back.letters, back.refused, back.size) == ([], [], {}, 2)
+    assert (machine.in_flight, machine.wanted(QUEUE)) == (1, 0)
+    assert not machine.settle(Action.RELEASE, tokens[:128], NOW_MS + 8, None, "")
+    send(machine, taken_of(range(2), version=2), worker=2)
+    machine.check()
+    old = tokens_of(taken_of([2], version=1))
+    assert not machine.settle(Action.RELEASE, old, NOW_MS + 9, None, "")
+    assert machine.in_flight == 3
+
+
+def test_what_was_not_begun_before_a_restart_may_fire(machine: DeliveryMachine) -> None:
+    tokens = tokens_of(taken_of([1]))
+    machine.resume(1, tokens, NOW_MS)
+    given = machine.settle(Action.RELEASE, tokens, NOW_MS + 1, None, "")
+    assert (given.released, given.failed_late) == (ids_of(taken_of([1])), [])
+
+
 def test_a_drain_assigns_nothing_and_keeps_leases(machine: DeliveryMachine) -> None:
     taken = taken_of(range(2))
     send(machine, taken)

@@ -131,3 +131,48 @@ def test_an_ack_of_another_generation_closes_nothing() -> None:
     take(here)
     assert here.close(key(0)) is None
     assert here.is_open(key(0, 1_000, 1 << 16))
+
+
+def test_a_row_that_is_put_back_waits_as_if_it_had_not_been_sent() -> None:
+    keys = [key(n, n * 10) for n in range(4)]
+    here = hand(100)
+    here.merge(rows(*keys, source=1))
+    assert take(here, 3) == keys[:3]
+    assert here.put_back(keys[1])
+    assert not here.is_open(keys[1])
+    assert not here.put_back(keys[1])
+    assert not here.put_back(keys[3])
+    assert not here.put_back(RowKey(keys[2].position_ms, keys[2].digest, keys[2].version + 1))
+    for each in (keys[0], keys[2]):
+        assert here.close(each)
+    assert here.oldest_ms() == keys[1].position_ms
+    assert take(here) == [keys[1], keys[3]]
+
+
+def test_a_row_that_is_put_back_behind_the_cut_comes_once_from_the_store() -> None:
+    keys = [key(n, n * 10) for n in range(12)]
+    stored = [rows(*keys, source=1)]
+    here = hand(100)
+    here.merge(stored[0])
+    here.forget_hints(1)
+    sent = take(here, 10)
+    here.withheld[QUEUE] = (keys[8].position_ms, 0)
+    here.waiting.cut(QUEUE, *here.withheld[QUEUE])
+    assert here.put_back(keys[9])
+    assert here.waiting.rows == 0
+    assert here.put_back(keys[2])
+    here.begin_reload(QUEUE)
+    assert not here.put_back(keys[3]), "the reload could bring it as well"
+    here.merge(stored[0])
+    here.end_reload()
+    assert sent == keys[:10]
+    assert sorted(take(here)) == [keys[2], *keys[9:]]
+
+
+def test_a_verdict_that_came_meanwhile_ends_what_is_put_back() -> None:
+    here = hand(100)
+    here.merge(rows(key(1, 0), source=1))
+    take(here)
+    here.verdicts[key(1, 0).digest] = (Outcome.CANCELLED, b"")
+    assert here.put_back(key(1, 0))
+    assert here.take(QUEUE, 5, START_MS + 1_000_000)[1:] == ([], [(key(1, 0), Outcome.CANCELLED)])

@@ -17,13 +17,14 @@ from timerd.core.before_restart import BeforeRestart, Held
 from timerd.core.fair_share import FairShare
 from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
-from timerd.core.taken import QueueKey, Taken
+from timerd.core.taken import Again, QueueKey, Taken
 from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
 from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 
 MAX_DELIVER_TASKS = 1_000
+RELEASED = "the worker stopped before it had begun"
 FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
 
 
@@ -135,6 +136,8 @@ class DeliveryMachine:
         """Of any worker: a token speaks for itself. `tokens` is a multiple of 64 bytes."""
         if action == Action.ACK:
             return self._ack(tokens)
+        if action == Action.RELEASE:
+            return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
         for at, (delivery_id, version) in enumerate(_named(tokens)):
@@ -145,6 +148,10 @@ class DeliveryMachine:
                 self._flights.pop(delivery_id)
                 fail(out, *found, failure, self._secret)
         return out
+
+    def retire(self, worker: int) -> None:
+        """The worker takes nothing more unless it says so again."""
+        self._share.drop(worker)
 
     def extend(self, worker: int, tokens: bytes, now_ms: int) -> Held:
         """The worker is alive and has these in hand."""
@@ -225,6 +232,21 @@ class DeliveryMachine:
         out = Settlement(ended)
         for at in unknown:
             self._settle_unknown(out, at, ids[at], _token(tokens, at), None)
+        return out
+
+    def _release(self, tokens: bytes, now_ms: int) -> Settlement:
+        """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
+        out = Settlement()
+        for at, (delivery_id, version) in enumerate(_named(tokens)):
+            found = self._flights.find(delivery_id)
+            if found is not None and version == found[0].versions[found[1]]:
+                batch, row = found
+                self._flights.pop(delivery_id)
+                out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
+            elif found is None and not is_genuine_token(_token(tokens, at), self._secret):
+                out.refused[at] = FORGED
+            elif found is None and self._before.give_up(delivery_id):
+                out.released.append(delivery_id)
         return out
 
     def _settle_unknown(

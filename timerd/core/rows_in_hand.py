@@ -167,6 +167,17 @@ class RowsInHand:
         batch.left -= 1
         return Closed(batch.rows, row, key)
 
+    def put_back(self, key: RowKey) -> bool:
+        """The open row waits again, as if it had not been sent. False: it is not open, or its queue is being reloaded,
+        which brings whatever is not open."""
+        if self.reloading is not None or not self.is_open(key):
+            return False
+        batch, row = self.open.pop(key.digest)
+        batch.left -= 1
+        self._release(batch.rows.one(row))
+        self._count()
+        return True
+
     def open_before(self, position_ms: int) -> Iterator[RowKey]:
         """Open rows older than `position_ms`."""
         for batch in self._batches:

@@ -24,6 +24,7 @@ class Action(IntEnum):
     ACK = 1
     NACK = 2
     REJECT = 3
+    RELEASE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +52,12 @@ class LateFailure(NamedTuple):
 @dataclass(slots=True)
 class Settlement:
     """`dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of what is not open here; `failed_late`:
-    failures of such. `refused`: index -> sentence. `released`: delivery ids whose lease is over although their rows are
-    not open here."""
+    failures of such. `back`: not begun, to be sent to somebody else as they are (what cannot be goes on as an `Again`).
+    `refused`: index -> sentence. `released`: delivery ids whose lease is over although their rows are not open here."""
 
     ended: list[Ended] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
+    back: list[Again] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
     late: list[AckToken] = field(default_factory=list)
@@ -64,17 +66,19 @@ class Settlement:
     released: list[bytes] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.ended or self.again or self.letters or self.late or self.failed_late or self.released)
+        return bool(self.size or self.released)
 
     @property
     def size(self) -> int:
         """How many deliveries it speaks of."""
-        return len(self.ended) + len(self.again) + len(self.letters) + len(self.late) + len(self.failed_late)
+        failed = len(self.again) + len(self.letters) + len(self.failed_late)
+        return len(self.ended) + len(self.back) + len(self.late) + failed
 
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
         self.ended += other.ended
         self.again += other.again
+        self.back += other.back
         self.letters += other.letters
         self.dead += other.dead
         self.late += other.late

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
 from timerd.sdk.leases import Hold, InHand
-from timerd.sdk.verdicts import ACK, Reject, Retry, Verdict, clip, verdict_of
+from timerd.sdk.verdicts import ACK, RELEASE, Reject, Retry, Verdict, clip, verdict_of
 from timerd.v1 import work_service_pb2 as pb
 
 Handler = Callable[[Delivery], Any]
@@ -45,6 +45,7 @@ class Lane(Protocol):
 
     def start(self, desk: Desk) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
+    def hand_back(self) -> None: ...
     def running(self) -> set[asyncio.Task[None]]: ...
     async def abort(self) -> None: ...
 
@@ -116,6 +117,9 @@ class SingleLane:
             self._desk.in_hand.add(hold)
             self._running.spawn(self._run(hold), f"timerd {self.queue}")
 
+    def hand_back(self) -> None:
+        """Nothing waits here: what has come has begun."""
+
     async def _run(self, hold: Hold) -> None:
         try:
             await self._running.invoke(Delivery(hold.batch, hold.start))
@@ -158,6 +162,14 @@ class BatchLane:
         self._desk.in_hand.add(hold)
         self._waiting.append(hold)
         self._start_waiting()
+
+    def hand_back(self) -> None:
+        """What waits for a batch to end goes to another worker."""
+        waiting = [*self._waiting]
+        self._waiting.clear()
+        for hold in waiting:
+            self._desk.settle(RELEASE, hold.tokens)
+        self._end(waiting)
 
     def _start_waiting(self) -> None:
         while self._waiting and len(self._running) < self._concurrency:

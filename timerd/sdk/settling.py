@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from timerd.sdk.errors import error_of_problem, is_retryable
 from timerd.sdk.leases import DEFAULT_TOKEN_BYTES
-from timerd.sdk.verdicts import Verdict
+from timerd.sdk.verdicts import ACK, RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
@@ -69,7 +69,14 @@ class Settler:
 
     def ping(self) -> tuple[bytes, asyncio.Event]:
         """A message that settles nothing, and its confirmation."""
-        data = self._number(Verdict(pb.SETTLE_ACTION_ACK), b"")
+        data = self._number(ACK, b"")
+        confirmed = self._pings[self._sequence] = asyncio.Event()
+        return data, confirmed
+
+    def goodbye(self) -> tuple[bytes, asyncio.Event]:
+        """As `ping`, after which nothing new comes on this stream; on the next one there is no need for it."""
+        data = self._number(RELEASE, b"")
+        del self._unconfirmed[self._sequence]
         confirmed = self._pings[self._sequence] = asyncio.Event()
         return data, confirmed
 

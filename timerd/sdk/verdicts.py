@@ -37,6 +37,8 @@ class Verdict(NamedTuple):
 
 
 ACK = Verdict(pb.SETTLE_ACTION_ACK)
+# Not begun: somebody else gets it at once, and the attempt does not count.
+RELEASE = Verdict(pb.SETTLE_ACTION_RELEASE)
 
 
 def verdict_of(raised: BaseException) -> Verdict:

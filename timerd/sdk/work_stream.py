@@ -21,7 +21,7 @@ from timerd.sdk.lanes import Lane
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.settling import Settler
 from timerd.sdk.times import MsClock
-from timerd.sdk.verdicts import Verdict
+from timerd.sdk.verdicts import RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
@@ -57,6 +57,8 @@ class WorkStream:
         self._flushed_s = 0.0
         self._takes_new = True
         self._stopping = False
+        # Confirmed: the server sends nothing new on this stream.
+        self._parted: asyncio.Event | None = None
         self._heard_s = 0.0
         self._is_away = False
         self._patience: asyncio.TimerHandle | None = None
@@ -81,9 +83,17 @@ class WorkStream:
             await asyncio.gather(extender, return_exceptions=True)
 
     def stop(self) -> None:
-        """No new credit; `run` ends when all in hand has ended and is confirmed."""
+        """What has begun is finished; what has not, or still comes, is handed back. `run` ends when all is
+        confirmed."""
+        if self._stopping:
+            return
         self._stopping = True
         self._takes_new = False
+        for lane in self._lanes.values():
+            lane.hand_back()
+        if self._stream is not None:
+            message, self._parted = self._settler.goodbye()
+            self._stream.send(message)
         self._flush_later()
 
     async def abort(self) -> None:
@@ -130,7 +140,7 @@ class WorkStream:
         try:
             return await self._stream.run()
         finally:
-            self._stream = None
+            self._stream = self._parted = None
 
     def _open_message(self) -> bytes:
         free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()} if self._takes_new else {}
@@ -179,6 +189,9 @@ class WorkStream:
 
     def _on_deliver(self, message: pb.Deliver) -> None:
         lane = self._lanes.get(message.queue)
+        if self._stopping:
+            self.settle(RELEASE, message.ack_tokens)
+            return
         if lane is None:
             log.error("The server sent tasks of the queue %r, which this worker did not ask for.", message.queue)
             return
@@ -217,7 +230,7 @@ class WorkStream:
             self._stream.send(message)
         if self._takes_new:
             return
-        if not self.in_hand and self._settler.is_idle:
+        if not self.in_hand and self._settler.is_idle and (self._parted is None or self._parted.is_set()):
             # Stopping, or the server is going away: nothing is left to say on this stream.
             self._stream.close()
 

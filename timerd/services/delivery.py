@@ -147,6 +147,8 @@ class Delivery:
     ) -> None:
         """Counts at once, is confirmed when durable."""
         now_ms = self._clock_ms()
+        if action is Action.RELEASE:
+            self._machine.retire(stream.number)
         settlement = self._machine.settle(action, tokens, now_ms, delay_ms, error)
         if settlement.released:
             self._settling.release(self._machine.queues(stream.number), settlement.released, now_ms)

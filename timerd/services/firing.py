@@ -109,6 +109,17 @@ class Firing:
                 waits += [self._elsewhere.again(item) for item in items if item.key not in opened]
         return _all(waits)
 
+    def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
+        """Nothing is written: on disk they never left."""
+        machines = self._scheduler.machines
+        elsewhere = []
+        for item in unbegun:
+            machine = machines.get(item.partition)
+            if machine is None or machine.phase is not Phase.HOT or not machine.rows.put_back(item.key):
+                elsewhere.append(item)
+        self._scheduler.wake()
+        return self.again(elsewhere)
+
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
         return asyncio.ensure_future(self._bury(letters, ended))
 

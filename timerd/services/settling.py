@@ -94,6 +94,8 @@ class Settling:
             writes.append(self._firing.end(batch.ended))
         if batch.again:
             writes.append(self._firing.again(batch.again))
+        if batch.back:
+            writes.append(self._firing.put_back(batch.back))
         if batch.letters:
             writes.append(self._firing.bury(batch.letters, batch.dead))
         await asyncio.gather(*writes)

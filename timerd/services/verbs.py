@@ -218,6 +218,10 @@ class Firing(Protocol):
         """As `end`, the next attempts durably stored."""
         ...
 
+    def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
+        """They wait as if they had not been taken; where that cannot be, they go on as `again`."""
+        ...
+
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
         """The dead letters first, then `end`."""
         ...

@@ -138,7 +138,7 @@ def _action(action: int) -> Action:
     try:
         return Action(action)
     except ValueError:
-        raise Invalid("The action of a settle is missing: set ACK, NACK or REJECT.", "settle.action") from None
+        raise Invalid("The action of a settle is missing: set ACK, NACK, REJECT or RELEASE.", "settle.action") from None
 
 
 def _check_tokens(tokens: bytes, field: str) -> None:

@@ -14,10 +14,12 @@ class SettleAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SETTLE_ACTION_ACK: _ClassVar[SettleAction]
     SETTLE_ACTION_NACK: _ClassVar[SettleAction]
     SETTLE_ACTION_REJECT: _ClassVar[SettleAction]
+    SETTLE_ACTION_RELEASE: _ClassVar[SettleAction]
 SETTLE_ACTION_UNSPECIFIED: SettleAction
 SETTLE_ACTION_ACK: SettleAction
 SETTLE_ACTION_NACK: SettleAction
 SETTLE_ACTION_REJECT: SettleAction
+SETTLE_ACTION_RELEASE: SettleAction
 
 class WorkRequest(_message.Message):
     __slots__ = ("open", "credit", "settle", "extend")
