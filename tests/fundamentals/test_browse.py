@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client, RetryPolicy, TaskInfo, TaskState
+from timerd.client import CancelOutcome, Client, RetryPolicy, TaskInfo, TaskState
 from timerd.testing import Server
 from timerd.worker import Delivery
 
@@ -68,6 +68,25 @@ async def test_count_by_state(server: Server, client: Client, inbox: Inbox) -> N
     assert await count(TaskState.PENDING) == 50
     assert await count(TaskState.ACKED, TaskState.PENDING) == 90
     assert await client.count(start=start, end=start + 2 * HOUR, queue="calls", states=[TaskState.PENDING]) == 10
+
+
+async def test_the_estimate_follows_at_once_and_leaves_out_what_was_cancelled(server: Server, client: Client) -> None:
+    """Before anything of it is written, and after."""
+    await plan(server, client)
+    kept = await client.schedule_many("mails", [(b"x", 7200)] * 10)
+    assert [await client.count(queue=queue) for queue in ("mails", "calls", "", "none")] == [70, 30, 100, 0]
+    await server.advance(seconds=30)
+    assert await client.count(queue="mails") == 70
+    await client.cancel_many([task.id for task in kept[:4]])
+    start, end = server.now, server.now + HOUR
+    assert await client.purge(start=start, end=end, queue="mails", labels={"tenant": "acme"}, force=True) == 20
+    for _ in range(2):
+        counted = await client.count(queue="mails")
+        assert (counted, counted.estimated) == (46, True)
+        await server.advance(seconds=15)
+    assert str(counted) == "about 46"
+    assert await client.cancel_many([kept[0].id]) == [CancelOutcome.ALREADY_CANCELLED]
+    assert await client.count(queue="mails") == 46
 
 
 async def test_list_shows_a_moved_task_where_it_lives(server: Server, client: Client) -> None:

@@ -36,7 +36,8 @@ class Lookups(Link):
     ) -> Count:
         """How many tasks are due (see `TaskInfo.due_time`) from `start` to before `end`: an int, and exact.
 
-        Without either it is an estimate and `estimated` is set: it lags by some seconds and keeps what was cancelled.
+        Without either it is an estimate and `estimated` is set: what is due from this minute on, also where it
+        has ended by now.
         """
         self._open()
         chosen = make_count_filter(start, end, queue, states, labels)

@@ -273,9 +273,15 @@ class DeadLetter:
 
 
 class Count(int):
-    """A number of tasks; `estimated` where no range was given."""
+    """A number of tasks; `estimated` where no range was given. Then it also says so when it is printed."""
 
     estimated: bool = False
+
+    def __str__(self) -> str:
+        return f"about {int(self)}" if self.estimated else str(int(self))
+
+    def __repr__(self) -> str:
+        return f"Count({int(self)}, estimated={self.estimated})"
 
 
 class Redriven(int):

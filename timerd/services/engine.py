@@ -182,6 +182,7 @@ class Engine:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
         said = await end_all(ids, Outcome.CANCELLED, request, self._procedures)
+        self._estimating.remove(_ended_now(ids, said))
         return [self._cancel_answer(task, answer, now_ms) for task, answer in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
@@ -231,14 +232,15 @@ class Engine:
         return await self._browsing.count(query, after, max_scanned)
 
     async def estimate(self, namespace: str, queue: str) -> int:
-        counts = await self._store.estimates(namespace, queue, self.now_ms() - 60_000, 1 << 62)
-        return sum(counts.values())
+        return await self._estimating.total(namespace, queue, self.now_ms())
 
     async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
         self.now_ms()
         page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)
         request = _hash(query.namespace, "purge")
-        said = await end_all([v.task_id for v in page.views], Outcome.PURGED, request, self._procedures)
+        ids = [view.task_id for view in page.views]
+        said = await end_all(ids, Outcome.PURGED, request, self._procedures)
+        self._estimating.remove(_ended_now(ids, said))
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
 
     async def facts(self) -> EngineFacts:
@@ -313,6 +315,10 @@ def read_reply(reply: bytes) -> tuple[Times, Times]:
     """(positions, fire times) of the first time."""
     times = np.frombuffer(zlib.decompress(reply[1:]), np.int64)
     return (times[: len(times) // 2], times[len(times) // 2 :]) if reply[0] else (times, times)
+
+
+def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:
+    return [task for task, answer in zip(ids, said, strict=True) if answer is Cancelled.CANCELLED]
 
 
 def _taken(key: str) -> str:

@@ -1,17 +1,23 @@
 """How many tasks are due in each minute, roughly: counted as they are scheduled, written every 10 s.
 
-For Count without a range and for whoever plans ahead. What is cancelled or moved later stays counted, and a crash loses
-the last seconds: it is an estimate and is called so.
+For Count without a range and for whoever plans ahead. What is cancelled or purged is taken off again in the minute in
+which it was counted, where its queue is known (it has been scheduled to since the start). What is moved stays in its
+first minute, what is overdue is in none that is counted, and a crash loses the last seconds: it is an estimate and is
+called so.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 
+from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
+from timerd.model.task import Template
 from timerd.ports import Store
 
 MINUTE_MS = 60_000
+MAX_QUEUES = 100_000
 
 
 class Estimating:
@@ -21,12 +27,35 @@ class Estimating:
         self._store = store
         # Minutes of each queue.
         self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        # What a task id says of its queue -> the queue.
+        self._queues: dict[int, tuple[str, str]] = {}
 
     def add(self, rows: RowGroup) -> None:
         minutes = rows.columns["position_ms"] // MINUTE_MS
         for number, template in enumerate(rows.templates):
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
             self._new[template.namespace, template.queue].update(own.tolist())
+            self._remember(template)
+
+    def remove(self, tasks: Iterable[TaskId]) -> None:
+        """They were cancelled or purged."""
+        for task in tasks:
+            queue = self._queues.get(task.scope)
+            if queue is not None:
+                self._new[queue][task.position_ms // MINUTE_MS] -= 1
+
+    async def total(self, namespace: str, queue: str, now_ms: int) -> int:
+        """From this minute on. Empty queue = all."""
+        first = now_ms // MINUTE_MS
+        stored = await self._store.estimates(namespace, queue, first * MINUTE_MS, 1 << 62)
+        own = [c for (space, name), c in self._new.items() if space == namespace and queue in ("", name)]
+        fresh = sum(n for counter in own for minute, n in counter.items() if minute >= first)
+        return max(0, sum(stored.values()) + fresh)
+
+    def _remember(self, template: Template) -> None:
+        if len(self._queues) >= MAX_QUEUES:
+            self._queues.clear()
+        self._queues[template.scope] = template.namespace, template.queue
 
     async def flush(self) -> None:
         new, self._new = self._new, defaultdict(Counter)
