@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.allocator import give_back_large_buffers
 from timerd.adapters.clocks import SystemClock
+from timerd.adapters.open_files import allow_open_files
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
@@ -167,6 +168,7 @@ async def cluster_secret(store: Store) -> bytes:
 async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
     give_back_large_buffers()
+    allow_open_files()
     clock = SystemClock()
     store = SqliteStore(config.data, lambda: int(clock.wall_ms()), config.synchronous)
     try:

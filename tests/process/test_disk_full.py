@@ -7,15 +7,18 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from io import FileIO
 from pathlib import Path
+from typing import NoReturn
 
 import grpc
 import pytest
 from google.protobuf.duration_pb2 import Duration
 
-from tests.process.children import Server
+from tests.process.children import Holder, Server
 from tests.process.conftest import Children
 from tests.process.waiting import until
+from tests.process.worker_log import WorkerLog
 from timerd.client import ItemOutcome, PartlyStored, SyncClient, Task, TimerdError
 from timerd.v1 import task_pb2, timer_service_pb2_grpc
 from timerd.v1 import timer_service_pb2 as pb
@@ -28,6 +31,7 @@ PAYLOAD = b"x" * 16_000
 # Far more than the disk holds.
 MOST_BATCHES = 200
 KEY = "refused"
+LOADED, LOADED_S = 100, 4.0
 
 
 @pytest.fixture
@@ -104,6 +108,39 @@ def test_a_full_disk_acknowledges_nothing_and_space_makes_it_go_on(
         check(client, [*stored, *again])
     assert server.is_running()
     assert os.path.ismount(disk)
+
+
+def test_loaded_tasks_fire_on_a_disk_that_is_full_to_the_last_byte(
+    disk: Path, tmp_path: Path, children: Children
+) -> None:
+    """Their acks wait for space and count then: nothing is lost, nothing comes twice."""
+    server = children.own(Server(tmp_path, data=disk / "data"))
+    server.start()
+    with SyncClient(server.address, timeout=1) as client:
+        tasks = client.schedule_many("q", [(b"%d" % n, LOADED_S) for n in range(LOADED)])
+        fill_to_the_last_byte(disk / "ballast")
+        _, error = fill(client)
+        assert (error.code, error.reason) == ("UNAVAILABLE", "STORE_UNAVAILABLE")
+        worker = children.own(Holder(tmp_path, "worker", server.address, "q", (0, 0)))
+        worker.start()
+        log = WorkerLog(tmp_path / "worker.log")
+        until(lambda: len(log.numbers) >= LOADED, "what was loaded fires")
+        (disk / "ballast").unlink()
+        until(lambda: len(log.confirmed) >= LOADED, "the acks are confirmed when there is space")
+        assert sorted(log.numbers) == list(range(LOADED)), "each came once"
+        assert {client.get(task.id).state.name for task in tasks} == {"ACKED"}
+
+
+def fill_to_the_last_byte(ballast: Path) -> None:
+    with ballast.open("wb", buffering=0) as file:
+        for size_bytes in (1 << 16, 1):
+            with pytest.raises(OSError, match="No space left"):
+                write_on(file, size_bytes)
+
+
+def write_on(file: FileIO, size_bytes: int) -> NoReturn:
+    while True:
+        file.write(bytes(size_bytes))
 
 
 def ask_with_key(address: str) -> grpc.RpcError:

@@ -35,6 +35,7 @@ def serve(
     synchronous: Annotated[str, typer.Option(help="full: fsync before OK; normal: faster, not power-safe.")] = "full",
     memory_mb: Annotated[int, typer.Option(min=16, help="What loaded tasks may take, in MiB.")] = 1024,
     payload_kb: Annotated[int, typer.Option(min=1, max=1024, help="Largest payload, in KiB.")] = 64,
+    max_streams: Annotated[int, typer.Option(min=1, help="Session and Work streams open at one time.")] = 1000,
     keep_history: Annotated[str, typer.Option(metavar="SPAN", help="How long ended tasks keep their outcome.")] = "24h",
     drain: Annotated[str, typer.Option(metavar="SPAN", help="How long a stop waits for deliveries in hand.")] = "10s",
     clock_stable: Annotated[
@@ -57,6 +58,7 @@ def serve(
         synchronous=synchronous,
         memory_budget_bytes=memory_mb * _MIB,
         payload_limit_bytes=payload_kb * 1024,
+        max_streams=max_streams,
         history_retention_ms=_ms(keep_history),
         drain_ms=_ms(drain),
         clock_stable_ms=_ms(clock_stable),

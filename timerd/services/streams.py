@@ -93,7 +93,7 @@ class StreamLimit(grpc.aio.ServerInterceptor):
     def _refusal(self) -> Overloaded:
         return Overloaded(
             f"{self.open} streams are open and the server allows {self.limit}: close those that idle (one Session or "
-            "Work stream per process is enough), or raise max_streams.",
+            "Work stream per process is enough), or raise `serve --max-streams`.",
             "TOO_MANY_STREAMS",
             retry_after_ms=RETRY_AFTER_MS,
         )
