@@ -1,0 +1,181 @@
+"""Counts how often a history passes each branch of the protocol, by looking over the shoulder of core and services. A
+simulator that never comes by somewhere has shown nothing there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest.mock import patch
+
+import timerd.core.keys as keys_module
+import timerd.core.lookup as lookup_module
+import timerd.services.elsewhere as elsewhere_module
+from tests.simulator.events import Called, Event, Replied, Said, Verb
+from timerd.core.holding import Phase
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AppendRows, OfferRows, SetMarks
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settle_log import SettleLog
+from timerd.model.storage import CasStatus, MarkKind
+from timerd.services.firing import Firing
+from timerd.services.performing import Performer
+from timerd.services.scheduler import Scheduler
+
+BRANCHES = (
+    "insert: adopted",
+    "insert: already have",
+    "insert: below floor",
+    "insert: no holder",
+    "insert: written again (FORWARD)",
+    "insert: idempotent repeat",
+    "carry: retry",
+    "carry: guard",
+    "carry: hand over",
+    "carry: parked",
+    "carry: completed by a later holder",
+    "take-over with unsettled rows",
+    "take-over with settled rows",
+    "look-up follows FORWARD",
+    "cancel: cancelled",
+    "cancel: already cancelled",
+    "cancel: already fired",
+    "cancel: in flight",
+    "move: moved",
+    "move: lost",
+    "move: it has fired",
+    "move: decided by others (look-up)",
+    "move: decided by others (holder)",
+    "redrive: lives again",
+    "key: kept",
+    "key: refused",
+    "key: replaced or lost",
+    "reload of a withheld queue",
+    "finish",
+    "count",
+    "late ack",
+    "late nack or reject",
+    "late nack finds its row",
+    "resumed after a restart",
+    "cas unknown: done",
+    "cas unknown: not done",
+    "unknown: done",
+    "unknown: not done",
+    "store unavailable",
+    "crash between effects",
+)
+HITS: Counter[str] = Counter()
+
+
+def hit(name: str, number: int = 1) -> None:
+    if number:
+        HITS[name] += number
+
+
+def before(function: Callable[..., Any], look: Callable[..., None]) -> Callable[..., Any]:
+    @wraps(function)
+    def looked(*args: Any, **named: Any) -> Any:
+        look(*args)
+        return function(*args, **named)
+
+    return looked
+
+
+def hits(name: str) -> Callable[..., None]:
+    return lambda *_: hit(name)
+
+
+def _carried(_: Any, carry: Any, __: Any) -> None:
+    hit("carry: " + carry.reason.name.lower().replace("_", " "))
+
+
+def _parked(_: Any, keys: Any, __: Any) -> None:
+    hit("carry: parked", len(keys))
+
+
+def _recarried(log: SettleLog) -> None:
+    hit("carry: completed by a later holder", sum(n < 0 for n in log._carrying))
+
+
+def _recovered(_: Any, records: Any, *__: Any) -> None:
+    hit("take-over with settled rows", len(records) > 0)
+
+
+def _page_read(machine: PartitionMachine, page: Any, _: int) -> None:
+    later = machine.control is not None and machine.control.token > machine.partition.bucket_ms // 1000 - 60
+    hit("take-over with unsettled rows", machine.phase is Phase.LOAD and later and bool(page.groups))
+
+
+def _changed(machine: PartitionMachine, status: CasStatus, _: int) -> None:
+    hit("finish", machine.phase is Phase.COUNT and status is CasStatus.APPLIED)
+
+
+async def _perform(performer: Performer, request: Any) -> Any:
+    answer: Any = await _PERFORM(performer, request)
+    if isinstance(request, OfferRows):
+        hit("insert: " + (answer.value if answer is not None else "no holder"))
+    elif isinstance(request, AppendRows):
+        hit("insert: idempotent repeat", answer[0].repeated is not None)
+    elif isinstance(request, SetMarks):
+        hit("insert: written again (FORWARD)", sum(m.kind == MarkKind.FORWARD for m in request.marks))
+    return answer
+
+
+_PERFORM = Performer.perform
+_LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
+    (PartitionMachine, "page_read", _page_read),
+    (PartitionMachine, "control_changed", _changed),
+    (SettleLog, "carry", _carried),
+    (SettleLog, "park", _parked),
+    (SettleLog, "recarry", _recarried),
+    (SettleLog, "recover", _recovered),
+    (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
+    (Scheduler, "_count_rows", hits("count")),
+    (Scheduler, "_fail_move", hits("move: decided by others (holder)")),
+    (Firing, "end_late", hits("late ack")),
+    (Firing, "fail_late", hits("late nack or reject")),
+    (Firing, "leased", hits("resumed after a restart")),
+    (elsewhere_module, "again_waiting", hits("late nack finds its row")),
+    (lookup_module, "_forwarded", hits("look-up follows FORWARD")),
+    (lookup_module, "TryCas", hits("move: decided by others (look-up)")),
+    (keys_module, "end_task", hits("key: replaced or lost")),
+)
+
+
+@contextmanager
+def watched() -> Iterator[Counter[str]]:
+    """Everything that is told meanwhile is counted."""
+    HITS.clear()
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(Performer, "perform", _perform))
+        for owner, name, look in _LOOKS:
+            stack.enter_context(patch.object(owner, name, before(getattr(owner, name), look)))
+        yield HITS
+
+
+def answered(events: Iterable[Event]) -> None:
+    """What shows in the replies."""
+    calls: dict[int, Called] = {}
+    for event in events:
+        if isinstance(event, Called):
+            calls[event.call] = event
+        elif isinstance(event, Replied):
+            _reply(calls[event.call].verb, event)
+
+
+def _reply(verb: Verb, replied: Replied) -> None:
+    if replied.said is Said.UNKNOWN:
+        return
+    for answer in replied.answers:
+        if verb is Verb.CANCEL and replied.said is Said.OK:
+            hit("cancel: " + answer.lower().replace("_", " "))
+        elif verb is Verb.MOVE:
+            hit("move: moved" if replied.said is Said.OK else "")
+            hit({"MOVE_LOST": "move: lost", "HAS_FIRED": "move: it has fired"}.get(answer, ""))
+        elif verb is Verb.REDRIVE:
+            hit("redrive: lives again", answer == "True")
+        elif verb is Verb.SCHEDULE and not replied.said is Said.NOT_DONE:
+            hit("key: kept", answer.startswith("kept"))
+            hit("key: refused", answer == "refused")

@@ -1,0 +1,344 @@
+"""Judges a history by what was promised (docs/guarantees.md, G1-G9). It sees calls, replies and deliveries, and knows
+neither machine nor store.
+
+A task may be delivered when its instant has come (G4), at an instant that was asked for (G8), unless somebody has it in
+hand (G5), its end was confirmed (G5), a cancel was answered (G7) or its schedule was refused (G2). When all has run out
+each stored task has an end, and one that somebody gave it (G1, G3).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from tests.simulator.events import (
+    Broke,
+    Called,
+    Confirmed,
+    Delivered,
+    Event,
+    Held,
+    Lost,
+    Replied,
+    Said,
+    Server,
+    Settled,
+    Verb,
+    Wanted,
+)
+
+# A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
+CLEAN_STOP_MS = 5_000
+LEVEL_MS = 64_000
+LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
+
+
+@dataclass
+class Known:
+    """What callers and workers know of one task. `over`: no delivery may start any more, and why."""
+
+    name: str
+    wanted: Wanted
+    schedules: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    stored_ms: float = 0.0
+    over: str = ""
+    over_ms: float = 0.0
+    # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
+    sure: set[int] = field(default_factory=set)
+    maybe: dict[int, int] = field(default_factory=dict)
+    between: list[tuple[float, float]] = field(default_factory=list)
+    ended: dict[bytes, str] = field(default_factory=dict)
+    attempts: dict[bytes, int] = field(default_factory=dict)
+    in_hand: tuple[str, float] | None = None
+    delivered: int = 0
+    failed: int = 0
+    acked: bool = False
+    rejected: bool = False
+    cancels: int = 0
+    moves: int = 0
+
+    @property
+    def stored(self) -> bool:
+        return self.stored_ms > 0
+
+
+class Checker:
+    """`broken`: sentences, with the number of the event that each speaks of."""
+
+    def __init__(self, *, ordered: bool) -> None:
+        self.broken: list[tuple[int, str]] = []
+        self._ordered = ordered
+        self._tasks: dict[str, Known] = {}
+        self._calls: dict[int, Called] = {}
+        self._first: dict[str, tuple[Called, set[bytes], int]] = {}
+        self._settled: dict[tuple[str, int], Settled] = {}
+        self._tokens: defaultdict[str, int] = defaultdict(int)
+        self._keys: defaultdict[str, list[Known]] = defaultdict(list)
+        self._at = 0
+        self._now_ms = 0.0
+        self._stopping_ms = 0.0
+        self._order: list[tuple[float, Known]] = []
+        # How each task stood when all had run out.
+        self._looks: dict[str, str] = {}
+        self._all_over = False
+
+    def judge(self, events: Iterable[Event]) -> list[tuple[int, str]]:
+        for self._at, event in enumerate(events):
+            self._now_ms = event.at_ms
+            match event:
+                case Called():
+                    self._called(event)
+                case Replied():
+                    self._replied(event, self._calls[event.call])
+                case Delivered():
+                    self._delivered(event)
+                case Settled():
+                    self._say(event)
+                case Confirmed():
+                    self._confirmed(event)
+                case Held():
+                    self._held(event)
+                case Lost():
+                    self._release(event.worker, event.delivery_ids)
+                case Broke() if not event.going_away:
+                    self._release(event.worker, None)
+                case Server():
+                    self._server(event)
+        self._close()
+        return self.broken
+
+    def _wrong(self, sentence: str) -> None:
+        self.broken.append((self._at, sentence))
+
+    # -- callers --------------------------------------------------------------------------------------------------
+
+    def _called(self, called: Called) -> None:
+        self._calls[called.call] = called
+        for name, wanted in zip(called.names, called.wanted, strict=False):
+            task = self._tasks.setdefault(name, Known(name, wanted, sure={wanted.fire_at_ms}))
+            task.schedules.add(called.call)
+            for other in self._keys[wanted.key] if wanted.policy == "REPLACE" else ():
+                other.cancels += other is not task
+            if wanted.key and task not in self._keys[wanted.key]:
+                self._keys[wanted.key].append(task)
+        for task in self._of(called):
+            if called.verb is Verb.CANCEL:
+                task.cancels += 1
+            elif called.verb is Verb.MOVE:
+                self._first.setdefault(called.request, (called, set(task.attempts), task.moves))
+                task.maybe[called.call] = called.fire_at_ms
+            elif called.verb is Verb.REDRIVE:
+                self._first.setdefault(called.request, (called, set(task.attempts), task.moves))
+                task.between.append((called.at_ms, float("inf")))
+
+    def _of(self, called: Called) -> list[Known]:
+        return [self._tasks[name] for name in called.names]
+
+    def _replied(self, replied: Replied, called: Called) -> None:
+        match called.verb:
+            case Verb.SCHEDULE:
+                self._scheduled(replied, called)
+            case Verb.CANCEL:
+                self._cancelled(replied, called)
+            case Verb.MOVE:
+                self._moved(replied, called)
+            case Verb.REDRIVE:
+                self._redriven(replied, called)
+            case Verb.GET:
+                self._looked(replied, called)
+
+    def _scheduled(self, replied: Replied, called: Called) -> None:
+        for n, task in enumerate(self._of(called)):
+            if replied.said is Said.NOT_DONE:
+                task.refused.add(called.call)
+            elif replied.said is Said.OK and replied.answers[n] == "stored":
+                task.stored_ms = task.stored_ms or replied.at_ms
+                if task.wanted.key:
+                    self._keyed(task, called)
+            elif replied.said is Said.OK:
+                task.refused.add(called.call)
+        self._order += [(replied.at_ms, t) for t in self._of(called) if t.stored_ms == replied.at_ms]
+
+    def _keyed(self, task: Known, called: Called) -> None:
+        """REPLACE: what had the key before this call began is over."""
+        for other in self._keys[task.wanted.key]:
+            if task.wanted.policy == "REPLACE" and other is not task and 0 < other.stored_ms < called.at_ms:
+                self._end(other, f"{task.name} took its key over")
+
+    def _end(self, task: Known, why: str) -> None:
+        if not task.over:
+            task.over, task.over_ms = why, self._now_ms
+
+    def _cancelled(self, replied: Replied, called: Called) -> None:
+        for n, task in enumerate(self._of(called)):
+            if replied.said is Said.NOT_DONE:
+                task.cancels -= 1
+            elif replied.said is Said.OK:
+                self._cancel_answered(task, replied.answers[n])
+
+    def _cancel_answered(self, task: Known, answer: str) -> None:
+        if answer in ("CANCELLED", "ALREADY_CANCELLED", "IN_FLIGHT"):
+            self._end(task, answer)
+        if answer == "ALREADY_CANCELLED" and task.cancels < 2:
+            self._wrong(f"G7: {task.name} is said to be cancelled already, and nobody has done it")
+        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not task.delivered:
+            self._wrong(f"G7: {answer} of {task.name}, which was never delivered")
+        if answer == "ALREADY_FIRED" and not self._has_end(task):
+            self._wrong(f"G7: {task.name} is said to have fired, and no worker has ended it")
+        if answer == "NOT_FOUND" and task.stored:
+            self._wrong(f"G7: {task.name} was stored and is not found")
+
+    def _moved(self, replied: Replied, called: Called) -> None:
+        [task] = self._of(called)
+        if replied.said is Said.NOT_DONE:
+            del task.maybe[called.call]
+        if replied.said is not Said.OK:
+            return
+        first, before, moves = self._first[called.request]
+        fire_at_ms = task.maybe.pop(called.call)
+        if int(replied.answers[0]) != fire_at_ms:
+            self._wrong(f"G8: {task.name} was moved to {fire_at_ms}, and the reply says {replied.answers[0]}")
+        if task.over in ("CANCELLED", "ALREADY_CANCELLED") and task.over_ms < first.at_ms:
+            self._wrong(f"G8: {task.name} was moved after {task.over}")
+        others = any(self._calls[c].request != called.request for c in task.maybe) or task.moves > moves
+        task.sure = task.sure | {fire_at_ms} if others else {fire_at_ms}
+        task.moves += 1
+        for delivery_id in before:
+            task.ended.setdefault(delivery_id, f"it was moved ({called.request})")
+
+    def _redriven(self, replied: Replied, called: Called) -> None:
+        [task] = self._of(called)
+        task.between.remove((called.at_ms, float("inf")))
+        if replied.said is Said.UNKNOWN or (replied.said is Said.OK and replied.answers[0] == "True"):
+            task.between.append((called.at_ms, replied.at_ms if replied.said is Said.OK else float("inf")))
+            task.moves += 1
+            if not task.delivered and replied.said is Said.OK:
+                self._wrong(f"G8: {task.name} lives again, and was never delivered")
+
+    def _looked(self, replied: Replied, called: Called) -> None:
+        [task] = self._of(called)
+        if self._all_over:
+            self._looks[task.name] = replied.answers[0]
+        if replied.said is Said.NOT_DONE and replied.answers[0] == "NOT_FOUND" and task.stored:
+            self._wrong(f"G1: {task.name} was stored and is not found")
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def _delivered(self, got: Delivered) -> None:
+        task = self._tasks.get(got.name)
+        if task is None:
+            self._wrong(f"G3: {got.name} was delivered, and nobody scheduled it")
+            return
+        self._may_start(task, got)
+        if got.token < self._tokens[got.scope]:
+            self._wrong(f"G6: the fencing token of {got.scope} went back to {got.token}")
+        self._tokens[got.scope] = got.token
+        if got.attempt < task.attempts.get(got.delivery_id, 0):
+            self._wrong(f"G6: {task.name} came as attempt {got.attempt} after a later one")
+        task.attempts[got.delivery_id] = got.attempt
+        task.in_hand = got.worker, got.at_ms + got.lease_ms
+        task.delivered += 1
+        self._in_order(task, got)
+
+    def _may_start(self, task: Known, got: Delivered) -> None:
+        if got.fire_at_ms > got.at_ms:
+            self._wrong(f"G4: {task.name} came {got.fire_at_ms - got.at_ms:.3f} ms early")
+        asked = {*task.sure, *task.maybe.values()}
+        if got.fire_at_ms not in asked and not any(lo - 1 <= got.fire_at_ms <= hi for lo, hi in task.between):
+            self._wrong(f"G8: {task.name} came for an instant that it was moved away from, or never to")
+        if task.over:
+            self._wrong(f"G7: {task.name} was delivered after {task.over}")
+        if got.delivery_id in task.ended:
+            self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
+        if task.in_hand is not None and got.at_ms < task.in_hand[1]:
+            self._wrong(f"G5: {task.name} was delivered while {task.in_hand[0]} had it in hand")
+        if task.refused == task.schedules:
+            self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
+
+    def _in_order(self, task: Known, got: Delivered) -> None:
+        """Tasks that were stored, loaded and due well before, and neither moved nor failed."""
+        mine_ms = task.wanted.fire_at_ms - LEVEL_MS * task.wanted.priority
+        if not self._ordered or task.delivered > 1 or task.moves or task.maybe:
+            return
+        for stored_ms, other in self._order:
+            plain = not (other.delivered or other.moves or other.maybe or other.cancels)
+            waited = max(stored_ms, other.wanted.fire_at_ms) + 5_000 < got.at_ms and other.wanted.queue == task.wanted.queue
+            late = other.wanted.fire_at_ms < stored_ms or task.wanted.fire_at_ms < task.stored_ms
+            if plain and waited and not late and other.wanted.fire_at_ms - LEVEL_MS * other.wanted.priority < mine_ms:
+                self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
+
+    def _say(self, said: Settled) -> None:
+        task = self._tasks[said.name]
+        self._settled[said.worker, said.sequence] = said
+        task.acked |= said.action == "ack"
+        task.rejected |= said.action == "reject"
+        task.failed += said.action == "nack"
+        if said.action != "ack":
+            task.in_hand = None
+        elif task.in_hand is not None and said.at_ms < task.in_hand[1]:
+            task.in_hand = said.worker, float("inf")
+
+    def _confirmed(self, confirmed: Confirmed) -> None:
+        said = self._settled[confirmed.worker, confirmed.sequence]
+        task = self._tasks[said.name]
+        if confirmed.refused:
+            if task.in_hand == (said.worker, float("inf")):
+                task.in_hand = None
+        elif said.action == "ack":
+            task.ended.setdefault(said.delivery_id, "its ack was confirmed")
+        elif said.action == "reject" and said.attempt == task.attempts[said.delivery_id]:
+            task.ended.setdefault(said.delivery_id, "its reject was confirmed")
+
+    def _held(self, held: Held) -> None:
+        for task, _ in self._with(held.delivery_ids):
+            mine = task.in_hand is not None and task.in_hand[0] == held.worker
+            if mine or (held.resumed and task.in_hand is None):
+                task.in_hand = held.worker, max(held.at_ms + held.lease_ms, task.in_hand[1] if task.in_hand else 0)
+
+    def _release(self, worker: str, ids: Sequence[bytes] | None) -> None:
+        """None: all that the worker has."""
+        tasks = self._tasks.values() if ids is None else [task for task, _ in self._with(ids)]
+        for task in tasks:
+            if task.in_hand is not None and task.in_hand[0] == worker and task.in_hand[1] < float("inf"):
+                task.in_hand = None
+
+    def _with(self, ids: Sequence[bytes]) -> list[tuple[Known, bytes]]:
+        return [(task, i) for i in ids for task in self._tasks.values() if i in task.attempts]
+
+    def _server(self, event: Server) -> None:
+        self._all_over |= event.what == "all over"
+        if event.what == "stopping":
+            self._stopping_ms = event.at_ms
+        crashed = event.what == "killed" or (
+            event.what == "stopped" and event.at_ms - self._stopping_ms >= CLEAN_STOP_MS
+        )
+        if crashed:
+            for task in self._tasks.values():
+                task.in_hand = None
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    def _has_end(self, task: Known) -> bool:
+        """Whether anybody gave it one."""
+        return task.acked or task.rejected or task.wanted.max_attempts < 20 or bool(task.wanted.expire_at_ms)
+
+    def _close(self) -> None:
+        for task in self._tasks.values():
+            if task.stored:
+                self._closed(task, self._looks.get(task.name, "unknown"))
+
+    def _closed(self, task: Known, state: str) -> None:
+        if state in (*LIVE, "unknown"):
+            self._wrong(f"G3: {task.name} was stored and never ended: {state}")
+        if state == "ACKED" and not task.acked:
+            self._wrong(f"G3: {task.name} counts as acked, and nobody acknowledged it")
+        if state == "CANCELLED" and not task.cancels:
+            self._wrong(f"G2: {task.name} counts as cancelled, and no cancel was answered or left open")
+        if state == "DEAD" and not (task.rejected or task.wanted.max_attempts < 20):
+            self._wrong(f"G3: {task.name} is a dead letter, and nobody rejected it")
+        if state in ("EXPIRED", "PURGED"):
+            self._wrong(f"G3: {task.name} is {state}, which nobody asked for")
+        if not (task.delivered or task.cancels):
+            self._wrong(f"G3: {task.name} was stored and never delivered")

@@ -1,0 +1,161 @@
+"""What can be seen from outside: calls, replies, deliveries, and that the server was killed, stopped or started.
+
+A task is called by its name, which is its payload; nothing here knows where it lives.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+
+
+class Verb(StrEnum):
+    SCHEDULE = "schedule"
+    CANCEL = "cancel"
+    MOVE = "move"
+    REDRIVE = "redrive"
+    GET = "get"
+
+
+class Said(StrEnum):
+    OK = "ok"
+    NOT_DONE = "not done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a schedule asks for one task."""
+
+    fire_at_ms: int
+    queue: str
+    priority: int = 0
+    max_attempts: int = 20
+    expire_at_ms: int = 0
+    key: str = ""
+    policy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """`wanted` of a schedule, `fire_at_ms` of a move."""
+
+    at_ms: float
+    call: int
+    verb: Verb
+    request: str
+    names: tuple[str, ...]
+    fire_at_ms: int = 0
+    wanted: tuple[Wanted, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Replied:
+    """`answers`: one a name where OK; else the reason."""
+
+    at_ms: float
+    call: int
+    said: Said
+    answers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    at_ms: float
+    worker: str
+    name: str
+    delivery_id: bytes = field(repr=False)
+    attempt: int
+    fire_at_ms: int
+    scope: str
+    token: int
+    lease_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A worker has said what became of a delivery."""
+
+    at_ms: float
+    worker: str
+    sequence: int
+    action: str
+    name: str
+    delivery_id: bytes = field(repr=False)
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmed:
+    at_ms: float
+    worker: str
+    sequence: int
+    refused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The worker says that it has these in hand (`resumed`: after its stream broke), and was not told otherwise."""
+
+    at_ms: float
+    worker: str
+    delivery_ids: tuple[bytes, ...] = field(repr=False)
+    lease_ms: int
+    resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker was told that these are no longer its own."""
+
+    at_ms: float
+    worker: str
+    delivery_ids: tuple[bytes, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Broke:
+    """The worker's stream is over. `going_away`: the server had said so."""
+
+    at_ms: float
+    worker: str
+    going_away: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Of its operator: started, killed, stopping, stopped."""
+
+    at_ms: float
+    what: str
+
+
+Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server
+
+
+def shown(event: Event, start_ms: int) -> str:
+    """One line of a trace."""
+    parts = []
+    for each in fields(event):
+        value = getattr(event, each.name)
+        if each.name == "at_ms" or value in ((), "", False):
+            continue
+        if each.name.endswith("_at_ms") and value:
+            value = f"{value - start_ms:+}"
+        parts.append(f"{each.name}={_plain(value, start_ms)}")
+    return f"{event.at_ms - start_ms:>12.3f}  {type(event).__name__:<9} {' '.join(parts)}"
+
+
+def _plain(value: object, start_ms: int) -> str:
+    if isinstance(value, bytes):
+        return value[-8:].hex()
+    if isinstance(value, tuple):
+        return "[" + ", ".join(_plain(v, start_ms) for v in value) + "]"
+    if isinstance(value, Wanted):
+        due = f"{value.queue}@{value.fire_at_ms - start_ms:+}"
+        notes = [f"p{value.priority}"] if value.priority else []
+        notes += [f"key={value.key}/{value.policy}"] if value.key else []
+        notes += [f"max={value.max_attempts}"] if value.max_attempts != 20 else []
+        notes += [f"expires={value.expire_at_ms - start_ms:+}"] if value.expire_at_ms else []
+        return " ".join([due, *notes])
+    return str(value)

@@ -1,0 +1,50 @@
+"""Tells the history of a seed and judges it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from tests.simulator.branches import answered, watched
+from tests.simulator.checker import Checker
+from tests.simulator.events import shown
+from tests.simulator.story import Story, told
+from tests.simulator.variants import VARIANTS
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`wrong`: sentences; none: every promise was kept."""
+
+    seed: int
+    variant: str
+    wrong: tuple[str, ...]
+    events: int
+    hits: Counter[str]
+    trace: tuple[str, ...] = ()
+
+    @property
+    def replay(self) -> str:
+        variant = "" if self.variant == "correct" else f" --variant {self.variant}"
+        return f"python -m tests.simulator --seed {self.seed}{variant}"
+
+
+def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict:
+    with VARIANTS[variant](), watched() as hits:
+        story = told(seed)
+        answered(story.events)
+        counted = hits + story.weather.hits
+    broken = Checker(ordered=story.is_calm and not story.is_tight).judge(story.events)
+    wrong = [sentence for _, sentence in broken]
+    wrong += [f"an error that production would only log: {error!r}" for error in story.errors]
+    trace = tuple(_trace(story, broken)) if traced else ()
+    return Verdict(seed, variant, tuple(wrong), len(story.events), counted, trace)
+
+
+def _trace(story: Story, broken: list[tuple[int, str]]) -> list[str]:
+    """Times in ms since the beginning of the history."""
+    lines = []
+    for number, event in enumerate(story.events):
+        lines.append(shown(event, story.begin_ms))
+        lines += [f"{'':>14}*** {sentence}" for at, sentence in broken if at == number]
+    return lines

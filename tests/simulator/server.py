@@ -1,0 +1,103 @@
+"""One run of the server, from start to kill or stop: the parts of production, without sockets and processes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar, cast
+
+from tests.simulator.faults import FaultyStore
+from tests.simulator.virtual_loop import LoopClock, Owner, VirtualLoop
+from timerd.adapters.alarm import LoopAlarm
+from timerd.bootstrap import Node
+from timerd.config import ServerConfig
+from timerd.core.holding import Settings
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.lease_trust import LeaseTrust
+from timerd.core.memory import Memory
+from timerd.ports import Store
+from timerd.services.delivery import Delivery
+from timerd.services.engine import Engine
+from timerd.services.engine_time import EngineTime
+from timerd.services.firing import Firing
+from timerd.services.scheduler import Scheduler
+from timerd.services.work_service import WorkService
+
+SECRET = b"of the simulator"
+DRAIN_MS = 500
+Result = TypeVar("Result")
+
+
+class Gone(Exception):
+    """The connection ended without an answer."""
+
+
+class Wires:
+    """In the place of the gRPC server: hangs up when it stops."""
+
+    def __init__(self) -> None:
+        self.streams: set[asyncio.Task[None]] = set()
+        self.calls: set[asyncio.Task[Any]] = set()
+
+    async def start(self) -> str:
+        return "here"
+
+    async def set_serving(self, *, serving: bool) -> None:
+        """Nobody asks for its health."""
+
+    async def stop(self, grace_ms: int) -> None:
+        if self.calls or self.streams:
+            await asyncio.wait([*self.calls, *self.streams], timeout=grace_ms / 1000)
+        for stream in list(self.streams):
+            stream.cancel()
+        while self.calls or self.streams:
+            await asyncio.wait([*self.calls, *self.streams])
+
+
+class Run:
+    def __init__(
+        self, loop: VirtualLoop, owner: Owner, store: FaultyStore, config: ServerConfig, settings: Settings
+    ) -> None:
+        self.owner = owner
+        self.wires = Wires()
+        self.going_away = False
+        self.node = owner.context.run(self._assemble, LoopClock(loop), cast(Store, store), config, settings)
+        self.work = WorkService(self.node.delivery)
+        owner.spawn(self.node.start())
+
+    def _assemble(self, clock: LoopClock, store: Store, config: ServerConfig, settings: Settings) -> Node:
+        """As bootstrap.assemble."""
+        time = EngineTime(clock, LeaseTrust.always())
+        instance, memory = InstanceMachine(config.look_ahead_ms), Memory(config.memory_budget_bytes)
+        scheduler = Scheduler(store, time, settings, instance, memory, config.history_retention_ms)
+        engine = Engine(store, scheduler, time, SECRET, config)
+        firing = Firing(scheduler, time, store, SECRET)
+        delivery = Delivery(firing, LoopAlarm(time.exact_ms), resume_grace_ms=config.resume_grace_ms)
+        scheduler.lease_of = delivery.lease_of
+        return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires))
+
+    async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """As a client's call over the wire. Raises Gone."""
+        task = self.owner.spawn(work)
+        self.wires.calls.add(task)
+        task.add_done_callback(self.wires.calls.discard)
+        await asyncio.wait([task])
+        if task.cancelled() or self.owner.dead:
+            raise Gone
+        return cast(Result, task.result())
+
+    def serve(self, context: Any) -> asyncio.Task[None]:
+        """A worker's stream."""
+        stream = self.owner.spawn(self.work.Work(cast(Any, None), context))
+        self.wires.streams.add(stream)
+        stream.add_done_callback(self.wires.streams.discard)
+        return stream
+
+    async def stop(self) -> None:
+        self.going_away = True
+        await asyncio.wait([self.owner.spawn(self.node.stop(DRAIN_MS))])
+
+    def kill(self) -> None:
+        self.owner.kill()
+
+

@@ -1,0 +1,434 @@
+"""One history by seed: callers, workers and an operator do what chance says, then everything is let run out.
+
+Short histories of few tasks at few instants, for what goes wrong goes wrong where things meet: calls come a millisecond
+before, at and after the instants at which tasks are due, and at the border of a bucket.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import timerd.core.memory as memory_module
+import timerd.services.scheduler as scheduler_module
+from tests.property.world import OneCommitStore, done
+from tests.simulator.events import Called, Event, Replied, Said, Server, Verb, Wanted
+from tests.simulator.faults import FaultyStore, Weather
+from tests.simulator.server import Gone, Run
+from tests.simulator.virtual_loop import START_MS, Owner, VirtualLoop
+from tests.simulator.worker import Worker
+from timerd.config import ServerConfig
+from timerd.core.holding import Settings
+from timerd.core.keys import Conflict
+from timerd.model.errors import NotStored, StoreUnknown, TimerdError
+from timerd.model.identity import TaskId, message_prefix
+from timerd.model.partition import BUCKET_MS
+from timerd.model.task import RetryPolicy, Template
+from timerd.services.due_times import DueClock
+from timerd.services.requests import Gathered, Rules
+from timerd.services.templates import Common
+from timerd.services.verbs import NewTasks
+
+QUEUES = ("a", "b")
+HOUR_MS = 3_600_000
+HABITS = (
+    ("ack",),
+    ("ack", "ack", "nack", "vanish"),
+    ("ack", "late ack", "late nack", "ack at the end"),
+    ("extend", "ack", "vanish", "ack at the end"),
+    ("ack", "hang up", "extend", "lose"),
+    ("nack", "late nack", "reject", "ack twice"),
+)
+GAPS_MS = (0, 0, 0, 1, 1, 3, 20, 100, 300, 1_000, 1_000, 3_000)
+DOWN_MS = (0, 0, 5, 2_000, 2_000, 20_000, 400_000, 3 * HOUR_MS, 50 * HOUR_MS)
+# What may happen next, and how often.
+DEEDS = {
+    "schedule": 6,
+    "cancel": 4,
+    "move": 4,
+    "fire now": 1,
+    "redrive": 1,
+    "repeat": 1,
+    "kill": 2,
+    "crash soon": 3,
+    "stop": 2,
+    "hang up": 1,
+    "leave": 1,
+    "get": 1,
+}
+CRASHES_IN = ("", "", "append", "settle", "cas", "mark")
+MAX_MOVES = 60
+
+
+@dataclass
+class Story:
+    """What is seen of it is in `events`; `errors` are what production would only have logged."""
+
+    seed: int
+    events: list[Event] = field(default_factory=list)
+    errors: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.loop = VirtualLoop()
+        self.disk = OneCommitStore()
+        chance = self.random.choice
+        self.weather = Weather(self.random, crash=self.kill)
+        self.is_calm = self.random.random() < 0.25
+        self.weather.delays_ms = chance(((0,), (0, 0, 1, 5), (0, 1, 3, 40), (0, 5, 200, 1_500)))
+        if not self.is_calm:
+            self.weather.unavailable, self.weather.unknown = chance((0, 0, 0.02, 0.1)), chance((0, 0, 0.03, 0.1))
+        self.is_tight = not self.is_calm and self.random.random() < 0.3
+        self.config = ServerConfig(
+            max_mark_lag_ms=chance((600_000, 600_000, 8_000, 2_000)),
+            memory_budget_bytes=300 if self.is_tight else 1 << 30,
+        )
+        self.settings = Settings(
+            "me",
+            max_mark_lag_ms=self.config.max_mark_lag_ms,
+            mark_every_ms=chance((100, 1_000)),
+            max_settled=chance((2, 200_000)),
+        )
+        self.tick_s = chance((0.1, 0.3, 1.0))
+        self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
+        self.instants = self._instants()
+        self.run: Run | None = None
+        self.workers: list[Worker] = []
+        self.ids: dict[str, TaskId] = {}
+        self.asked: list[tuple[str, tuple[str, ...], tuple[Wanted, ...]]] = []
+        self.rejected: list[str] = []
+        self.calls = self.messages = 0
+        self.is_running_out = False
+
+    def _instants(self) -> list[int]:
+        """The few at which tasks are due."""
+        border_ms = START_MS + BUCKET_MS
+        near = [self.begin_ms + ms for ms in (-3_000, 500, 1_000, 2_000, 2_001, 5_000, 9_000)]
+        edges = [border_ms - 1, border_ms, border_ms + 1, border_ms + 1_500]
+        far = [border_ms + BUCKET_MS - 1, border_ms + BUCKET_MS, self.begin_ms - 2 * BUCKET_MS]
+        pick = self.random.sample
+        return [*pick(near, 2), *pick(edges, self.random.randint(0, 2)), *pick(far, self.random.randint(0, 1))]
+
+    # -- the server -----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        if self.run is not None:
+            return
+        owner = Owner(self.loop)
+        store = FaultyStore(self.disk, self.weather, owner)
+        self.run = Run(self.loop, owner, store, self.config, self.settings)
+        self.log(Server(self.loop.now_ms, "started"))
+        for worker in self.workers:
+            self._reconnect(worker)
+
+    def kill(self) -> None:
+        if self.run is None:
+            return
+        self.weather.crash_at = 0
+        run, self.run = self.run, None
+        run.kill()
+        self.errors += run.owner.errors
+        self.log(Server(self.loop.now_ms, "killed"))
+        for worker in self.workers:
+            worker.cut()
+        self.loop.later(self._down_ms(), self.start)
+
+    async def stop(self) -> None:
+        """Gracefully. A crash may come on the way."""
+        run = self.run
+        if run is None or run.going_away:
+            return
+        self.log(Server(self.loop.now_ms, "stopping"))
+        await run.stop()
+        if self.run is run:
+            self.run = None
+            run.kill()
+            self.errors += run.owner.errors
+            self.log(Server(self.loop.now_ms, "stopped"))
+            self.loop.later(self._down_ms(), self.start)
+
+    def _down_ms(self) -> float:
+        return 50 if self.is_running_out else self.random.choice(DOWN_MS)
+
+    def log(self, event: Event) -> None:
+        self.events.append(event)
+
+    # -- workers --------------------------------------------------------------------------------------------------
+
+    def hire(self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None) -> Worker:
+        chance = self.random.choice
+        worker = Worker(
+            f"w{len(self.workers) + 1}",
+            self.loop,
+            self.random,
+            self.log,
+            queues or chance((("a",), ("b",), QUEUES, QUEUES)),
+            chance((1_000, 1_000, 3_000, 6_000)),
+            chance(HABITS) if habits is None else habits,
+        )
+        worker.broke = self._reconnect
+        self.workers.append(worker)
+        if self.run is not None:
+            worker.connect(self.run)
+        return worker
+
+    def _reconnect(self, worker: Worker) -> None:
+        delay_ms = 50 if self.is_running_out else self.random.choice((0, 1, 100, 900, 1_500, 4_000))
+
+        def again() -> None:
+            if self.run is not None and worker in self.workers:
+                worker.connect(self.run)
+
+        self.loop.later(delay_ms, again)
+
+    # -- callers --------------------------------------------------------------------------------------------------
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return self.loop.create_task(work, context=self.loop.outside)
+
+    async def ask(
+        self, called: Called, work: Callable[[Run], Coroutine[Any, Any, Sequence[str]]]
+    ) -> Replied | None:
+        """One call and its reply."""
+        run = self.run
+        if run is None or run.going_away:
+            return None
+        self.log(called)
+        try:
+            replied = Replied(0, called.call, Said.OK, tuple(await run.call(work(run))))
+        except Gone:
+            replied = Replied(0, called.call, Said.UNKNOWN, ("gone",))
+        except NotStored as error:
+            replied = Replied(0, called.call, Said.NOT_DONE, (error.reason,))
+        except TimerdError as error:
+            replied = Replied(0, called.call, Said.UNKNOWN, (type(error).__name__,))
+        except Exception as error:  # noqa: BLE001 - judged with everything else
+            self.errors.append(error)
+            replied = Replied(0, called.call, Said.UNKNOWN, (type(error).__name__,))
+        replied = Replied(self.loop.now_ms, replied.call, replied.said, replied.answers)
+        self.log(replied)
+        return replied
+
+    def _called(self, verb: Verb, request: str, names: tuple[str, ...], **more: Any) -> Called:
+        self.calls += 1
+        return Called(self.loop.now_ms, self.calls, verb, request, names, **more)
+
+    async def schedule(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> None:
+        """Says it again with the same request where the outcome was unknown, as callers should."""
+        for _ in range(4):
+
+            async def work(run: Run) -> Sequence[str]:
+                stored = await run.node.engine.schedule(new_tasks(request, names, wanted))
+                kept = {row: "kept " + self._name_of(task) for row, task in stored.kept.items()}
+                refused = dict.fromkeys(stored.refused, "refused")
+                for row, name in enumerate(names):
+                    if row not in kept and row not in refused:
+                        self.ids[name] = stored.task_ids[row]
+                return [kept.get(row) or refused.get(row) or "stored" for row in range(len(names))]
+
+            replied = await self.ask(self._called(Verb.SCHEDULE, request, names, wanted=wanted), work)
+            if replied is not None and replied.said is Said.OK:
+                return
+            await asyncio.sleep(self.random.choice((0, 0.001, 0.3, 3)))
+            if not self.is_running_out and self.random.random() < 0.3:
+                return
+
+    def _name_of(self, task: TaskId) -> str:
+        return next((name for name, known in self.ids.items() if known.digest == task.digest), "?")
+
+    async def cancel(self, request: str, names: tuple[str, ...]) -> None:
+        ids = [self.ids[name] for name in names]
+
+        async def work(run: Run) -> Sequence[str]:
+            return [a.name for a in await run.node.engine.cancel("default", request, ids)]
+
+        await self.ask(self._called(Verb.CANCEL, request, names), work)
+
+    async def move(self, request: str, name: str, fire_at_ms: int) -> None:
+        async def work(run: Run) -> Sequence[str]:
+            return [str(await run.node.engine.reschedule("default", request, self.ids[name], fire_at_ms))]
+
+        for _ in range(self.random.choice((1, 1, 2))):
+            await self.ask(self._called(Verb.MOVE, request, (name,), fire_at_ms=fire_at_ms), work)
+
+    async def redrive(self, request: str, name: str) -> None:
+        async def work(run: Run) -> Sequence[str]:
+            return [str(alive) for alive in await run.node.engine.redrive("default", request, [self.ids[name]])]
+
+        await self.ask(self._called(Verb.REDRIVE, request, (name,)), work)
+
+    async def get(self, name: str) -> Replied | None:
+        async def work(run: Run) -> Sequence[str]:
+            return [(await run.node.engine.get("default", self.ids[name])).state.name]
+
+        return await self.ask(self._called(Verb.GET, "", (name,)), work)
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    async def tell(self) -> None:
+        self.loop.leap(self.begin_ms)
+        scheduler_module.TICK_S = self.tick_s
+        scheduler_module.PAGE_BYTES = 250 if self.is_tight else 8 << 20
+        memory_module.SMALLEST_SHARE_BYTES = 300 if self.is_tight else 1 << 20
+        self.start()
+        if self.random.random() < 0.8:
+            self.hire()
+        self._schedule_some()
+        for _ in range(self.random.choice((3, 6, 6, 9, 14))):
+            await asyncio.sleep(self._gap_ms() / 1000)
+            self._do(self.random.choices(tuple(DEEDS), tuple(DEEDS.values()))[0])
+        await asyncio.sleep(self.random.choice((0.0, 1.0, 4.0)))
+        await self._run_out()
+
+    def _gap_ms(self) -> float:
+        """Often until just before, at or after an instant at which something is due."""
+        if self.random.random() < 0.3:
+            ahead = [ms - self.loop.now_ms + edge for ms in self.instants for edge in (-1, 0, 1)]
+            near = [ms for ms in ahead if 0 < ms <= 20_000]
+            if near:
+                return min(near) if self.random.random() < 0.5 else self.random.choice(near)
+        return self.random.choice(GAPS_MS)
+
+    def _do(self, deed: str) -> None:  # noqa: PLR0912
+        chance = self.random.choice
+        known = list(self.ids)
+        self.messages += 1
+        request = f"r{self.messages}"
+        if deed == "schedule":
+            self._schedule_some()
+        elif deed == "repeat" and self.asked:
+            self.spawn(self.schedule(*chance(self.asked)))
+        elif deed == "kill" and not self.is_calm:
+            self.kill()
+        elif deed == "crash soon" and not self.is_calm:
+            self.weather.crash_in, self.weather.crash_at = chance(CRASHES_IN), chance((1, 2, 3, 4, 5, 9))
+        elif deed == "stop":
+            self.spawn(self.stop())
+        elif deed == "hang up" and self.workers:
+            chance(self.workers).hang_up()
+        elif deed == "leave":
+            self._change_staff()
+        elif deed == "cancel" and known:
+            self.spawn(self.cancel(request, tuple(self.random.sample(known, min(len(known), chance((1, 1, 1, 3)))))))
+        elif deed == "move" and known:
+            self.spawn(self.move(request, chance(known), chance((*self.instants, int(self.loop.now_ms)))))
+        elif deed == "fire now" and known:
+            self.spawn(self.move(request, chance(known), int(self.loop.now_ms)))
+        elif deed == "redrive" and known:
+            self.spawn(self.redrive(request, chance(known)))
+        elif deed == "get" and known:
+            self.spawn(self._look(chance(known)))
+
+    async def _look(self, name: str) -> None:
+        await self.get(name)
+
+    def _change_staff(self) -> None:
+        if self.workers and self.random.random() < 0.4:
+            worker = self.random.choice(self.workers)
+            self.workers.remove(worker)
+            worker.lose()
+        else:
+            self.hire()
+
+    def _schedule_some(self) -> None:
+        self.messages += 1
+        chance = self.random.choice
+        names = tuple(f"m{self.messages}.{n}" for n in range(chance((1, 1, 2, 3, 5))))
+        key = "k" if self.random.random() < 0.12 else ""
+        wanted = tuple(
+            Wanted(
+                chance((*self.instants, int(self.loop.now_ms) + chance((0, 1, 700)))),
+                chance(QUEUES),
+                chance((0, 0, 0, 1, 3)),
+                chance((20, 20, 20, 2)),
+                key=key if n == 0 else "",
+                policy=chance(("KEEP", "REPLACE", "REJECT")) if key and n == 0 else "",
+            )
+            for n in range(len(names))
+        )
+        self.asked.append((f"r{self.messages}", names, wanted))
+        self.spawn(self.schedule(*self.asked[-1]))
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    async def _run_out(self) -> None:
+        """No more faults; every worker acknowledges at once; time goes on until every bucket is finished."""
+        self.is_running_out = True
+        self.weather.clear_up()
+        while self.run is None or self.run.going_away:
+            await asyncio.sleep(1)
+            if self.run is None:
+                self.start()
+        for worker in self.workers:
+            worker.give_up_habits()
+        self.hire((), QUEUES).credit = 1_000
+        await asyncio.sleep(3)
+        scheduler_module.TICK_S = 2.0
+        for _ in range(MAX_MOVES):
+            await asyncio.sleep(20)
+            if self._is_finished():
+                break
+        else:
+            self.errors.append(AssertionError("the buckets are never finished"))
+        self.log(Server(self.loop.now_ms, "all over"))
+        for name in list(self.ids):
+            await self.get(name)
+
+    def _is_finished(self) -> bool:
+        return all(entry.finished for entry in done(self.disk.catalogue(None, -(1 << 62), 1 << 62)))
+
+
+def new_tasks(request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
+    gathered = Gathered(Rules(DueClock(0), 1 << 16))
+    for n, (name, each) in enumerate(zip(names, wanted, strict=True)):
+        retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
+        template = Template("default", each.queue, each.priority, retry=retry)
+        conflict = Conflict[each.policy] if each.policy else Conflict.REJECT
+        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict), each.key, "")
+    return gathered.tasks("default", message_prefix("default", request, repr(wanted).encode()))
+
+
+class _Errors(logging.Handler):
+    """What production would only have logged; that a store did not say is no error."""
+
+    def __init__(self, story: Story) -> None:
+        super().__init__(logging.ERROR)
+        self._story = story
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        if not isinstance(error, StoreUnknown):
+            self._story.errors.append(error or AssertionError(record.getMessage()))
+
+
+def told(seed: int) -> Story:
+    """The history of this seed."""
+    story = Story(seed)
+    loop, logger, handler = story.loop, logging.getLogger("timerd"), _Errors(story)
+    before = logger.propagate, scheduler_module.TICK_S, scheduler_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES
+    logger.addHandler(handler)
+    logger.propagate = False
+    try:
+        loop.run_until_complete(story.spawn(story.tell()))
+        _end(story)
+    finally:
+        loop.close()
+        logger.removeHandler(handler)
+        logger.propagate = before[0]
+        scheduler_module.TICK_S, scheduler_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES = before[1:]
+    return story
+
+
+def _end(story: Story) -> None:
+    if story.run is not None:
+        story.errors += story.run.owner.errors
+        story.run.kill()
+    rest = asyncio.all_tasks(story.loop)
+    for task in rest:
+        task.cancel()
+    if rest:
+        story.loop.run_until_complete(asyncio.wait(rest))

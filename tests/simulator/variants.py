@@ -1,0 +1,238 @@
+"""The protocol with one rule broken at a time: each must be caught, or the simulator proves nothing about that rule.
+
+Patches for tests alone; production code has no switches for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+from timerd.core.due_queue import DueQueue
+from timerd.core.effects import Effects
+from timerd.core.holding import Asked, Phase
+from timerd.core.insert import insert
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AppendRows, AskToMove, HolderAnswer
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settle_log import SettleLog
+from timerd.model.registers import Control, control_key
+from timerd.model.storage import Append, Appended
+from timerd.services.firing import Firing
+from timerd.services.performing import Performer, drive
+from timerd.services.scheduler import Scheduler, _merged
+
+Variant = Callable[[], AbstractContextManager[object]]
+_MARK, _CHANGED = PartitionMachine._mark, PartitionMachine.control_changed
+_MERGE, _TAKE = RowsInHand.merge, PartitionMachine.take
+_WRITTEN = SettleLog.settled_written
+_ASIDE, _NEXT = RowsInHand._set_aside, DueQueue.next_ms
+
+
+def mark_before_closing_scan() -> AbstractContextManager[object]:
+    """`verified` follows `closing`, whether or not what was closed has been scanned."""
+
+    def verifiable_ms(self: PartitionMachine) -> int:
+        held = [ms for ms in (self.rows.oldest_ms(), self.log.oldest_ms()) if ms is not None]
+        closing_ms = self.control.closing_ms if self.control is not None else self.floor_ms
+        return max(self.floor_ms, min([closing_ms, *held]))
+
+    return patch.object(PartitionMachine, "verifiable_ms", verifiable_ms)
+
+
+@contextmanager
+def floor_raised_late() -> Any:
+    """The floor rises when the mark has moved, not when it is decided to move it."""
+
+    def mark(self: PartitionMachine, control: Control, now_ms: int) -> Effects:
+        floor_ms = self.floor_ms
+        effects = _MARK(self, control, now_ms)
+        self.floor_ms = floor_ms
+        return effects
+
+    def changed(self: PartitionMachine, status: Any, now_ms: int) -> Effects:
+        effects = _CHANGED(self, status, now_ms)
+        if self.control is not None:
+            self.floor_ms = max(self.floor_ms, self.control.verified_ms)
+        return effects
+
+    with (
+        patch.object(PartitionMachine, "_mark", mark),
+        patch.object(PartitionMachine, "control_changed", changed),
+    ):
+        yield
+
+
+def cancelled_forgotten_at_merge() -> AbstractContextManager[object]:
+    def merge(self: RowsInHand, rows: Any) -> None:
+        self.verdicts.clear()
+        _MERGE(self, rows)
+
+    return patch.object(RowsInHand, "merge", merge)
+
+
+def settle_record_skipped() -> AbstractContextManager[object]:
+    async def write(self: Scheduler, machine: PartitionMachine, effect: Any) -> None:
+        self.perform(machine, machine.settled_written(effect.record))
+        self._resolve(machine)
+
+    return patch.object(Scheduler, "_write_settled", write)
+
+
+def closing_read_before_the_write() -> AbstractContextManager[object]:
+    """READFIRST."""
+
+    async def append(self: Performer, request: AppendRows) -> list[Appended]:
+        partitions = [p for message in request.messages for p, _ in message.groups]
+        controls = dict(zip(partitions, await self._store.read([control_key(p) for p in partitions]), strict=True))
+        written = list(await self._store.append(request.messages))
+        return [Appended(controls, a.sources, frozenset(), a.repeated) for a in written]
+
+    return patch.object(Performer, "_append", append)
+
+
+def carried_row_before_its_record() -> AbstractContextManager[object]:
+    async def write(self: Scheduler, machine: PartitionMachine, effect: Any) -> None:
+        batch = machine.log._carrying[effect.record.sequence]
+        if batch.groups:
+            now_ms = int(self._time.exact_ms())
+            await drive(insert(Append(_merged(batch.groups)), now_ms), self.procedures)
+            batch.groups = []
+        await self._store.settle([effect.record])
+        self.perform(machine, machine.settled_written(effect.record))
+        self._resolve(machine)
+
+    return patch.object(Scheduler, "_write_settled", write)
+
+
+def mark_passes_a_carry_early() -> AbstractContextManager[object]:
+    """A record counts as done although the rows that it carries are not written yet."""
+
+    def written(self: SettleLog, sequence: int) -> Effects:
+        effects = _WRITTEN(self, sequence)
+        if sequence in self._carrying:
+            self._finish(sequence)
+        return effects
+
+    def carried(self: SettleLog, sequence: int) -> None:
+        if sequence in self._carrying:
+            self._finish(sequence)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(SettleLog, "settled_written", written))
+    stack.enter_context(patch.object(SettleLog, "carried_written", carried))
+    return stack
+
+
+def fires_before_its_first_page() -> AbstractContextManager[object]:
+    """A new holder is hot before it has read a page of its own."""
+
+    def read(self: PartitionMachine, records: Any, now_ms: int) -> Effects:
+        if self.phase is not Phase.RECOVER or self.control is None:
+            return []
+        self.log.recover(records, self.control.verified_ms, self.control.counts)
+        self.phase = Phase.HOT
+        return self._read_page()
+
+    return patch.object(PartitionMachine, "settled_read", read)
+
+
+def settle_records_not_read() -> AbstractContextManager[object]:
+    """A new holder begins without what the last one had settled."""
+    real = PartitionMachine.settled_read
+
+    def read(self: PartitionMachine, records: Any, now_ms: int) -> Effects:
+        return real(self, [], now_ms)
+
+    return patch.object(PartitionMachine, "settled_read", read)
+
+
+def move_without_asking() -> AbstractContextManager[object]:
+    """The holder of the source is not asked before the move is decided."""
+
+    async def ask(self: Performer, request: AskToMove) -> HolderAnswer:
+        return HolderAnswer(Asked.WAITING)
+
+    return patch.object(Performer, "_ask_to_move", ask)
+
+
+def moved_in_rows_fire_unasked() -> AbstractContextManager[object]:
+    """The target of a move fires without a look at what became of the move."""
+
+    def set_aside(self: RowsInHand, rows: Any) -> Any:
+        rows = rows.select(slice(None))
+        rows.columns = rows.columns.copy()
+        rows.columns["flags"] &= 0xFE
+        return _ASIDE(self, rows)
+
+    return patch.object(RowsInHand, "_set_aside", set_aside)
+
+
+def early_by_a_millisecond() -> AbstractContextManager[object]:
+    def take(self: PartitionMachine, queue: Any, limit: int, now_ms: int) -> Any:
+        return _TAKE(self, queue, limit, now_ms + 1)
+
+    def next_ms(self: DueQueue, queue: Any) -> int | None:
+        at_ms = _NEXT(self, queue)
+        return None if at_ms is None else at_ms - 1
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(PartitionMachine, "take", take))
+    stack.enter_context(patch.object(DueQueue, "next_ms", next_ms))
+    return stack
+
+
+def ack_confirmed_before_it_is_durable() -> AbstractContextManager[object]:
+    def durable(self: Scheduler, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
+        future = asyncio.get_running_loop().create_future()
+        future.set_result(None)
+        return future
+
+    return patch.object(Scheduler, "durable", durable)
+
+
+def leases_forgotten_at_a_carry() -> AbstractContextManager[object]:
+    """A carried row fires although its delivery is still with a worker."""
+
+    def without_leased(self: Firing, machine: Any, batch: Any, now_ms: int) -> Any:
+        return batch
+
+    return patch.object(Firing, "_without_leased", without_leased)
+
+
+def cancel_without_asking() -> AbstractContextManager[object]:
+    """The mark is written, the holder is not asked."""
+
+    def answer(self: Performer, request: Any) -> HolderAnswer:
+        return HolderAnswer(None)
+
+    return patch.object(Performer, "_answer", answer)
+
+
+def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
+    """A store that goes away half-way is told to the caller as if nothing had been written."""
+    return patch("timerd.services.performing.unknown_of", lambda error: error)
+
+
+VARIANTS: dict[str, Variant] = {
+    "correct": nullcontext,
+    "mark-before-scan": mark_before_closing_scan,
+    "floor-late": floor_raised_late,
+    "cancelled-forgotten": cancelled_forgotten_at_merge,
+    "settle-skipped": settle_record_skipped,
+    "read-first": closing_read_before_the_write,
+    "row-before-record": carried_row_before_its_record,
+    "mark-passes-carry": mark_passes_a_carry_early,
+    "hot-before-page": fires_before_its_first_page,
+    "records-not-read": settle_records_not_read,
+    "move-unasked": move_without_asking,
+    "target-unasked": moved_in_rows_fire_unasked,
+    "early": early_by_a_millisecond,
+    "ack-early": ack_confirmed_before_it_is_durable,
+    "lease-forgotten": leases_forgotten_at_a_carry,
+    "cancel-unasked": cancel_without_asking,
+    "says-not-written": last_write_says_nothing_was_written,
+}

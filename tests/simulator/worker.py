@@ -1,0 +1,258 @@
+"""A worker: one Work stream at a time, and a mind of its own about each delivery."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+import grpc.aio
+
+from tests.simulator.events import Broke, Confirmed, Delivered, Event, Held, Lost, Settled
+from tests.simulator.server import Run
+from tests.simulator.virtual_loop import VirtualLoop
+from timerd.services.decoding import Received
+from timerd.v1 import work_service_pb2 as pb
+
+TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20
+ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
+NAMES = {ACK: "ack", NACK: "nack", REJECT: "reject"}
+CREDIT = 3
+
+
+@dataclass(slots=True)
+class InHand:
+    """One delivery; `settled`: the worker has said what became of it, and waits for the confirmation."""
+
+    name: str
+    delivery_id: bytes
+    token: bytes
+    attempt: int
+    settled: bool = False
+
+
+class Pipe:
+    """The server's side of the stream, as a gRPC context; the worker's side is `send`."""
+
+    def __init__(self, heard: Callable[[pb.WorkResponse], None]) -> None:
+        self._requests: asyncio.Queue[object] = asyncio.Queue()
+        self._heard = heard
+
+    def send(self, request: pb.WorkRequest) -> None:
+        self._requests.put_nowait(Received(request, 0, "WorkRequest"))
+
+    def end(self) -> None:
+        self._requests.put_nowait(grpc.aio.EOF)
+
+    async def read(self) -> object:
+        return await self._requests.get()
+
+    async def write(self, response: pb.WorkResponse) -> None:
+        self._heard(response)
+
+    async def abort(self, *problem: object) -> None:
+        raise ConnectionError(problem)
+
+
+@dataclass
+class Worker:
+    """`habits`: what it may do with a delivery, by name, one of them by chance; none: it acknowledges at once."""
+
+    name: str
+    loop: VirtualLoop
+    random: Random
+    log: Callable[[Event], None]
+    queues: tuple[str, ...]
+    lease_ms: int
+    habits: tuple[str, ...] = ()
+    credit: int = CREDIT
+    # Called when its stream is over.
+    broke: Callable[[Worker], None] = lambda _: None
+    pipe: Pipe | None = None
+    run: Run | None = None
+    in_hand: dict[bytes, InHand] = field(default_factory=dict)
+    _owed: dict[int, tuple[int, InHand, int | None]] = field(default_factory=dict)
+    _sequence: int = 0
+
+    # -- the stream -----------------------------------------------------------------------------------------------
+
+    def connect(self, run: Run) -> None:
+        """Brings what it has in hand, and what was not confirmed."""
+        if self.pipe is not None or run.going_away or run.owner.dead:
+            return
+        pipe = Pipe(lambda response: self._heard(pipe, response))
+        self.pipe, self.run = pipe, run
+        tokens = b"".join(held.token for held in self.in_hand.values())
+        credits = [pb.Credit(queue=queue, tasks=self.credit) for queue in self.queues]
+        pipe.send(pb.WorkRequest(open=pb.Open(credits=credits, resume=tokens, lease_ms=self.lease_ms)))
+        run.serve(pipe).add_done_callback(lambda _: self._ended(pipe), context=self.loop.outside)
+        for sequence, owed in list(self._owed.items()):
+            self._send_settle(sequence, *owed)
+
+    def hang_up(self) -> None:
+        """The connection breaks."""
+        if self.pipe is not None:
+            self.pipe.end()
+            self._ended(self.pipe)
+
+    def lose(self) -> None:
+        """The worker dies with all that it has in hand, and starts again."""
+        self.hang_up()
+        self.in_hand.clear()
+        self._owed.clear()
+
+    def _ended(self, pipe: Pipe) -> None:
+        if self.pipe is pipe:
+            self.pipe = None
+            self.log(Broke(self.loop.now_ms, self.name, self.run is not None and self.run.going_away))
+            self.broke(self)
+
+    def cut(self) -> None:
+        """The server was killed."""
+        if self.pipe is not None:
+            self._ended(self.pipe)
+
+    # -- what comes -----------------------------------------------------------------------------------------------
+
+    def _heard(self, pipe: Pipe, response: pb.WorkResponse) -> None:
+        if self.pipe is not pipe:
+            return
+        kind = response.WhichOneof("response")
+        if kind == "deliver":
+            self._delivered(response.deliver)
+        elif kind == "confirmed":
+            self._confirmed(response.confirmed)
+        elif kind == "opened":
+            self._lost(response.opened.lost)
+            ids = tuple(i for i, held in self.in_hand.items() if not held.settled)
+            if ids:
+                self.log(Held(self.loop.now_ms, self.name, ids, self.lease_ms, resumed=True))
+        elif kind == "extended":
+            self._lost(response.extended.lost)
+
+    def _delivered(self, deliver: pb.Deliver) -> None:
+        lengths = deliver.payload_lengths
+        at = 0
+        for n in range(len(deliver.fire_at_ms)):
+            size = lengths[n] if len(lengths) > 1 else lengths[0]
+            name, at = deliver.payloads[at : at + size].decode(), at + size
+            template = deliver.templates[deliver.template_index[n] if deliver.template_index else 0]
+            token = deliver.ack_tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES]
+            delivery_id = deliver.delivery_ids[n * DELIVERY_ID_BYTES : (n + 1) * DELIVERY_ID_BYTES]
+            attempt = deliver.attempts[n] if deliver.attempts else 1
+            held = self.in_hand[delivery_id] = InHand(name, delivery_id, token, attempt)
+            self.log(
+                Delivered(
+                    self.loop.now_ms,
+                    self.name,
+                    name,
+                    delivery_id,
+                    attempt,
+                    deliver.fire_at_ms[n],
+                    template.fencing_scope,
+                    template.fencing_token,
+                    self.lease_ms,
+                )
+            )
+            self._decide(held)
+
+    def _confirmed(self, confirmed: pb.SettleConfirmed) -> None:
+        """What could not be stored is said again later."""
+        for sequence in (confirmed.sequence, *confirmed.also):
+            if sequence not in self._owed:
+                continue
+            refused = bool(confirmed.refused) or confirmed.HasField("problem")
+            self.log(Confirmed(self.loop.now_ms, self.name, sequence, refused))
+            if confirmed.HasField("problem"):
+                self.loop.later(200, lambda sequence=sequence: self._again(sequence))  # type: ignore[misc]
+                continue
+            _, held, _ = self._owed.pop(sequence)
+            if self.in_hand.get(held.delivery_id) is held:
+                del self.in_hand[held.delivery_id]
+
+    def _again(self, sequence: int) -> None:
+        if sequence in self._owed and self.pipe is not None:
+            self._send_settle(sequence, *self._owed[sequence])
+
+    def _lost(self, tokens: bytes) -> None:
+        lost = {tokens[at : at + TOKEN_BYTES] for at in range(0, len(tokens), TOKEN_BYTES)}
+        gone = [i for i, held in self.in_hand.items() if held.token in lost]
+        for delivery_id in gone:
+            del self.in_hand[delivery_id]
+        if gone:
+            self.log(Lost(self.loop.now_ms, self.name, tuple(gone)))
+
+    # -- what it does ---------------------------------------------------------------------------------------------
+
+    def _decide(self, held: InHand) -> None:
+        habit = self.random.choice(self.habits) if self.habits else "ack"
+        chance = self.random.choice
+        if habit == "ack":
+            self.loop.later(chance((0, 0, 1, 50)) if self.habits else 0, lambda: self.settle(held, ACK))
+        elif habit == "late ack":
+            self.loop.later(self.lease_ms * chance((1.1, 2.5, 6)), lambda: self.settle(held, ACK))
+        elif habit == "ack at the end":
+            self.loop.later(self.lease_ms + chance((-1, 0, 1, 99, 100, 101)), lambda: self.settle(held, ACK))
+        elif habit == "ack twice":
+            for delay_ms in (0, chance((0, 5, 2_000))):
+                self.loop.later(delay_ms, lambda: self.settle(held, ACK))
+        elif habit == "nack":
+            wait_ms = chance((None, 0, 0, 100, 5_000))
+            self.loop.later(chance((0, 20)), lambda: self.settle(held, NACK, wait_ms))
+        elif habit == "late nack":
+            wait_ms = chance((None, 0, 3_000))
+            self.loop.later(self.lease_ms * chance((1.05, 1.5, 3)), lambda: self.settle(held, NACK, wait_ms))
+        elif habit == "reject":
+            self.loop.later(chance((0, 0, 20, self.lease_ms * 1.5)), lambda: self.settle(held, REJECT))
+        elif habit == "extend":
+            self._extend(held, chance((2, 6, 20)), chance((ACK, ACK, NACK, REJECT)))
+        elif habit == "hang up":
+            self.loop.later(chance((0, 300)), self.hang_up)
+        elif habit == "lose":
+            self.loop.later(chance((0, 300)), self.lose)
+        # "vanish": nothing more is heard of it.
+
+    def _extend(self, held: InHand, times: int, action: int) -> None:
+        """Keeps the lease for a while."""
+        if self.in_hand.get(held.delivery_id) is not held or held.settled:
+            return
+        if not times:
+            self.settle(held, action)
+            return
+        if self.pipe is not None:
+            self.pipe.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=held.token)))
+            self.log(Held(self.loop.now_ms, self.name, (held.delivery_id,), self.lease_ms))
+        self.loop.later(self.lease_ms / 3, lambda: self._extend(held, times - 1, action))
+
+    def settle(self, held: InHand, action: int, delay_ms: int | None = None) -> None:
+        """Also of what it was told that it has lost: a worker may be late."""
+        held.settled = True
+        self._sequence += 1
+        owed = (action, held, delay_ms)
+        self._owed[self._sequence] = owed
+        self.log(
+            Settled(
+                self.loop.now_ms, self.name, self._sequence, NAMES[action], held.name, held.delivery_id, held.attempt
+            )
+        )
+        if self.pipe is not None:
+            self._send_settle(self._sequence, *owed)
+
+    def _send_settle(self, sequence: int, action: int, held: InHand, delay_ms: int | None) -> None:
+        assert self.pipe is not None
+        asked = pb.Settle(sequence=sequence, action=action, ack_tokens=held.token, error="why not")
+        if delay_ms is not None:
+            asked.delay_ms = delay_ms
+        asked.credits.extend(pb.Credit(queue=queue, tasks=1) for queue in self.queues)
+        self.pipe.send(pb.WorkRequest(settle=asked))
+
+    def give_up_habits(self) -> None:
+        """From now on it acknowledges at once, and has forgotten what it did not settle."""
+        self.habits, self.credit = (), 1_000
+        for held in self.in_hand.values():
+            if not held.settled:
+                self.settle(held, ACK)
+        if self.pipe is not None:
+            for queue in self.queues:
+                self.pipe.send(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=1_000)))
