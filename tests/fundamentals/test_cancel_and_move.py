@@ -121,6 +121,20 @@ async def test_a_task_that_fired_cannot_be_moved(server: Server, client: Client,
     assert await ledger(server) == {"inserted": 1, "acked": 1}
 
 
+async def test_a_repeated_move_is_one_move_and_other_content_is_another(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """The same request_id with the same time answers as the first time; with another time the task is moved again."""
+    await inbox.works("mails")
+    start = server.now
+    task = await client.schedule("mails", b"x", delay=60)
+    for minutes in (10, 10, 20):
+        at = start + timedelta(minutes=minutes)
+        assert await client.reschedule(task.id, at=at, request_id="r") == at
+    await server.advance(minutes=30)
+    assert inbox.times == [start + timedelta(minutes=20)]
+
+
 async def test_fire_now(server: Server, client: Client, inbox: Inbox) -> None:
     """FireNow brings a far task at once, and only once."""
     await inbox.works("mails")

@@ -4,6 +4,7 @@ these: a unary call is a batch of one."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import cast
 
 from timerd.config import ServerConfig
@@ -90,13 +91,13 @@ class Mutations:
         clock = clock_of(request, self._verbs.now_ms())
         fire_at_ms = clock.fire_at_ms(request, request.WhichOneof("due"))
         task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
-        moved_ms = await self._verbs.reschedule(namespace, request_id, task, fire_at_ms)
+        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, fire_at_ms)
         return wire.RescheduleResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def fire_now(self, request: wire.FireNowRequest) -> wire.FireNowResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         task = task_of_id(self._verbs.secret, namespace, request.task_id)
-        moved_ms = await self._verbs.reschedule(namespace, request_id, task, self._verbs.now_ms())
+        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, self._verbs.now_ms())
         return wire.FireNowResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def purge(self, request: wire.PurgeRequest) -> wire.PurgeResponse:
@@ -146,6 +147,12 @@ class Mutations:
             redriven += sum(await self._verbs.redrive(namespace, request_id, tasks))
             left -= len(letters)
         return wire.RedriveResponse(redriven=redriven)
+
+
+def _named(request_id: str, request: wire.RescheduleRequest | wire.FireNowRequest) -> str:
+    """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
+    content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
+    return f"{request_id} {content}"
 
 
 def _outcome(answer: CancelAnswer) -> task_wire.CancelOutcome:
