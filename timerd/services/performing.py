@@ -28,13 +28,13 @@ from timerd.core.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.core.settled_index import SettledIndex
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.model.storage import Appended, CasResult, CasStatus, Found
 from timerd.ports import Store
+from timerd.services.settled_reads import SettledReads
 
 if TYPE_CHECKING:
     from timerd.services.scheduler import Scheduler
@@ -72,6 +72,7 @@ class Performer:
 
     def __init__(self, store: Store, scheduler: Scheduler) -> None:
         self._store = store
+        self._settled = SettledReads(store)
         self._scheduler = scheduler
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
@@ -98,7 +99,7 @@ class Performer:
 
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
-        return known or await self._in_records(request.partition, request.key)
+        return known or (await self._settled.endings(request.partition)).of(request.key)
 
     async def _set_marks(self, request: SetMarks) -> None:
         await self._store.mark(request.marks)
@@ -114,10 +115,8 @@ class Performer:
         known = [self._in_memory(request.partition, key) for key in request.keys]
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]
-        index = SettledIndex()
-        for record in await self._store.settled(request.partition):
-            index.load(record.entries)
-        return [e or Ending(index.get(k)) for e, k in zip(known, request.keys, strict=True)]
+        endings = await self._settled.endings(request.partition)
+        return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
 
     async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
         one = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
@@ -195,13 +194,3 @@ class Performer:
             carry = machine.log.carries.get(key)
             return Ending(outcome, carry) if carry is not None else None
         return Ending(outcome if asked is Asked.ENDED else None)
-
-    async def _in_records(self, partition: Partition, key: RowKey) -> Ending:
-        for record in await self._store.settled(partition):
-            e = record.entries
-            hit = (e["position_ms"] == key.position_ms) & (e["version"] == key.version)
-            for entry in e[hit]:
-                if entry["digest"].tobytes() == key.digest:
-                    carry = next((c for c in record.carries if c.source == key), None)
-                    return Ending(Outcome(int(entry["outcome"])), carry)
-        return Ending(None)

@@ -1,0 +1,93 @@
+"""One read of the settle records serves all who asked before it began, and nobody who asked after."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from timerd.adapters.memory import MemoryStore
+from timerd.model.errors import StoreUnavailable
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
+from timerd.services.settled_reads import SettledReads
+from timerd.testing.contracts.build import digest
+
+HERE = Partition(0, 0, 0)
+ACKED, CARRIED, OPEN = (RowKey(n, digest("row", n), 0) for n in (1, 2, 3))
+CARRY = Carry(CARRIED, CarryReason.RETRY, HERE, 5, 1)
+
+
+class SlowStore(MemoryStore):
+    """Counts the reads; each waits until it is let through."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads = 0
+        self.has_begun = asyncio.Event()
+        self.gate = asyncio.Event()
+        self.is_away = False
+
+    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
+        self.reads += 1
+        found = await super().settled(partition)
+        self.has_begun.set()
+        await self.gate.wait()
+        if self.is_away:
+            raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
+        return found
+
+
+@pytest.fixture
+async def store() -> SlowStore:
+    made = SlowStore()
+    entries = settle_entries([(ACKED, Outcome.ACKED), (CARRIED, Outcome.CARRIED)])
+    await made.settle([SettleRecord(HERE, 1, 1, entries, (CARRY,))])
+    return made
+
+
+async def test_who_asks_together_shares_a_read(store: SlowStore) -> None:
+    reads = SettledReads(store)
+    asked = [asyncio.create_task(reads.endings(HERE)) for _ in range(300)]
+    await store.has_begun.wait()
+    store.gate.set()
+    endings = await asyncio.gather(*asked)
+    assert store.reads == 2, "one for the first, one for all others"
+    for each in endings:
+        assert each.of(ACKED).outcome is Outcome.ACKED
+        assert (each.of(CARRIED).outcome, each.of(CARRIED).carry) == (Outcome.CARRIED, CARRY)
+        assert each.of(OPEN).outcome is None
+
+
+async def test_who_asks_during_a_read_is_answered_from_the_next(store: SlowStore) -> None:
+    reads = SettledReads(store)
+    early = asyncio.create_task(reads.endings(HERE))
+    await store.has_begun.wait()
+    await store.settle([SettleRecord(HERE, 1, 2, settle_entries([(OPEN, Outcome.CANCELLED)]))])
+    late = [asyncio.create_task(reads.endings(HERE)) for _ in range(300)]
+    await asyncio.sleep(0)
+    store.gate.set()
+    assert (await early).of(OPEN).outcome is None
+    assert {each.of(OPEN).outcome for each in await asyncio.gather(*late)} == {Outcome.CANCELLED}
+    assert store.reads == 2
+
+
+async def test_one_who_gives_up_does_not_take_the_answer_from_the_others(store: SlowStore) -> None:
+    reads = SettledReads(store)
+    _, hasty, patient = [asyncio.create_task(reads.endings(HERE)) for _ in range(3)]
+    await asyncio.sleep(0)
+    hasty.cancel()
+    store.gate.set()
+    assert (await patient).of(ACKED).outcome is Outcome.ACKED
+
+
+async def test_an_error_is_told_to_all_and_the_next_read_is_a_new_one(store: SlowStore) -> None:
+    reads = SettledReads(store)
+    store.is_away = True
+    asked = [asyncio.create_task(reads.endings(HERE)) for _ in range(3)]
+    store.gate.set()
+    assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {StoreUnavailable}
+    store.is_away = False
+    assert (await reads.endings(HERE)).of(ACKED).outcome is Outcome.ACKED
