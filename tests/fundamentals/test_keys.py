@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
+import grpc.aio
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import AlreadyExists, CancelOutcome, Client, TaskState
+from timerd.client import AlreadyExists, CancelOutcome, Client, ItemOutcome, TaskState
 from timerd.testing import Server
+from timerd.v1 import timer_service_pb2 as pb
+from timerd.v1 import timer_service_pb2_grpc
+from timerd.v1.task_pb2 import CONFLICT_POLICY_REPLACE, TaskTemplate
 
 
 async def test_reject_is_the_default(server: Server, client: Client, inbox: Inbox) -> None:
@@ -67,3 +73,31 @@ async def test_a_key_is_free_again_when_its_task_has_ended(
     await server.advance(minutes=5)
     assert inbox.payloads == [b"one", b"two"]
     assert await ledger(server) == {"inserted": 2, "acked": 2}
+
+
+async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(server: Server) -> None:
+    """Calls that replace each other at one moment: each keeps its task without a key, one has the key in the end."""
+    at = Timestamp(seconds=int(server.now.timestamp()) + 3_600)
+    replacing = TaskTemplate(queue="q", on_conflict=CONFLICT_POLICY_REPLACE)
+    items = [
+        pb.TaskItem(fire_time=at, key="k", payload=b"keyed", template=replacing),
+        pb.TaskItem(fire_time=at, payload=b"plain"),
+    ]
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stub = timer_service_pb2_grpc.TimerServiceStub(channel)
+        calls = [
+            stub.ScheduleBatch(
+                pb.ScheduleBatchRequest(template=TaskTemplate(queue="q"), items=pb.TaskItems(items=items))
+            )
+            for _ in range(20)
+        ]
+        replies = await asyncio.gather(*calls)
+        alive = (await stub.Get(pb.GetRequest(key="k"))).task.task_id
+    assert [reply.results[1].outcome for reply in replies] == [ItemOutcome.STORED] * 20
+    lost = [reply for reply in replies if reply.stored == 1]
+    assert lost, "somebody lost"
+    for reply in lost:
+        assert reply.results[0].outcome == ItemOutcome.NOT_STORED
+        assert "took the key" in reply.results[0].problem.message or "is taken" in reply.results[0].problem.message
+    kept = [reply.results[0].task_id for reply in replies if reply.stored == 2]
+    assert alive in kept

@@ -57,6 +57,7 @@ ANSWERS = {
 Times = npt.NDArray[np.int64]
 Groups = tuple[tuple[Partition, RowGroup], ...]
 MOVE_TRIES = 5
+KEY_LOST = "Another call took the key at the same moment: try again."
 # Nobody holds what is due so long after everything that is loaded ahead.
 NOT_HELD_AHEAD_MS = 3_600_000
 # Fewer are cheaper by bucket.
@@ -106,7 +107,10 @@ class Engine:
         refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
         placed_ms = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
         ids = ids if placed_ms is positions_ms else self._ids(tasks, placed_ms)
-        await self._activate(tasks, ids, reserved)
+        lost = await self._activate(tasks, ids, reserved)
+        if len(lost) == len(tasks.rows):
+            raise Aborted(KEY_LOST, "KEY_LOST")
+        refused |= dict.fromkeys(lost, KEY_LOST)
         return StoredTasks(ids, {row: task for row, task in kept.items() if row not in refused}, refused)
 
     async def _append(
@@ -163,15 +167,14 @@ class Engine:
         ]
         return dict(zip(tasks.keys, await asyncio.gather(*work), strict=True))
 
-    async def _activate(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> None:
+    async def _activate(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> list[int]:
+        """The rows whose key another call took meanwhile: they are cancelled."""
+        ours = {row: held for row, held in reserved.items() if held.taken_by is None}
         work = [
             drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._procedures)
-            for row, held in reserved.items()
-            if held.taken_by is None
+            for row, held in ours.items()
         ]
-        lost = [task for task in await asyncio.gather(*work) if task is not None]
-        if lost:
-            raise Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
+        return [row for row, task in zip(ours, await asyncio.gather(*work), strict=True) if task is not None]
 
     async def flush_estimates(self) -> None:
         await self._estimating.flush()
