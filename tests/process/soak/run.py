@@ -152,7 +152,7 @@ class Soak:
         while self._at_s < settings.seconds:
             self._read()
             if self._at_s >= sample_s:
-                sample_s += settings.sample_every_s
+                sample_s = self._at_s + settings.sample_every_s
                 self._sample()
             if self._at_s >= kill_s and self._at_s < settings.seconds - 2:
                 self._kill()

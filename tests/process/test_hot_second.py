@@ -1,0 +1,36 @@
+"""The hot second in its short form: 50,000 tasks for two slow workers, and another queue that waits for nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.process.hot_second.run import HotSecond, Settings
+
+pytestmark = pytest.mark.process
+MEMORY_MB = 16
+
+
+async def test_a_hot_second_of_one_queue_holds_up_no_other(tmp_path: Path) -> None:
+    settings = Settings(
+        tasks=50_000,
+        pace=5_000,
+        other_rate=100,
+        lead_s=0.5,
+        window_s=2,
+        ahead_s=4,
+        memory_mb=MEMORY_MB,
+        patience_s=60,
+        folder=tmp_path,
+    )
+    report = await HotSecond(settings, lambda _: None).play()
+    assert {kind: sentences[:5] for kind, sentences in report.broken.items() if sentences} == {}
+    assert len(report.hot) == settings.tasks
+    assert len(report.other) == 250
+    assert report.counts.get("duplicates", 0) == 0
+    # Behind the hot queue, they would come when its last task has gone out.
+    last_other_ms = max(received_ms for _, received_ms in report.other)
+    still_waiting = sum(received_ms > last_other_ms for _, received_ms in report.hot)
+    assert still_waiting > settings.tasks // 10
+    assert max(report.used_bytes) <= MEMORY_MB << 20
