@@ -22,7 +22,7 @@ from timerd.v1 import timer_service_pb2_grpc
 
 ATTACKERS = 6
 # Of what was acknowledged, so many are looked up in the end.
-LOOKED_UP = 20_000
+LOOKED_UP = 5_000
 _AT_ONCE = 100
 _TELL_S = 30
 
@@ -66,8 +66,12 @@ async def _run(server: Server, seconds: float, seed: int, say: Callable[[str], N
 
 
 async def _tell(server: Server, findings: Findings, say: Callable[[str], None]) -> None:
+    told = 0
     while True:
         await asyncio.sleep(_TELL_S)
+        for fault in findings.faults[told:]:
+            say(f"FAULT: {fault}")
+        told = len(findings.faults)
         memory_mib = resident_bytes(server.pid) >> 20
         counts = f"{findings.messages:,} messages, {len(findings.stored):,} stored, {len(findings.faults)} faults"
         say(f"{counts}; the server's memory {memory_mib} MiB")
