@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import CancelOutcome, Client, FailedPrecondition, NotFound, TaskState
+from timerd.client import CancelOutcome, Client, FailedPrecondition, NotFound, TaskState, TimerdError
 from timerd.testing import Server
+from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
 
 HOUR = timedelta(hours=1)
@@ -107,6 +110,38 @@ async def test_moved_three_times_then_cancelled(server: Server, client: Client, 
     await server.advance(hours=48)
     assert (await client.get(task.id)).state is TaskState.FINISHED
     assert await client.cancel(task.id) is CancelOutcome.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("history_days", "state", "again", "refusal"),
+    [
+        (10, TaskState.CANCELLED, CancelOutcome.ALREADY_CANCELLED, FailedPrecondition),
+        (1, TaskState.FINISHED, CancelOutcome.FINISHED, NotFound),
+    ],
+)
+async def test_an_id_is_asked_two_days_after_three_moves_and_a_cancel(
+    tmp_path: Path, history_days: int, state: TaskState, again: CancelOutcome, refusal: type[TimerdError]
+) -> None:
+    """Moved later, earlier than at first, and later again, with a restart after each: the first id tells the end as
+    long as it is kept, and that it is over afterwards; the task never comes."""
+    config = replace(CONFIG, history_retention_ms=history_days * 86_400_000)
+    async with Server(data=tmp_path / "data", config=config) as server:
+        client, inbox = server.client(), Inbox(server)
+        await inbox.works("mails")
+        start = server.now
+        task = await client.schedule("mails", b"x", at=start + 2 * HOUR)
+        for hours in (5, 1, 3):
+            await client.reschedule(task.id, at=start + hours * HOUR)
+            await server.restart()
+            assert (await client.get(task.id)).fire_time == start + hours * HOUR
+        assert await client.cancel(task.id) is CancelOutcome.CANCELLED
+        await server.advance(days=2)
+        assert (await client.get(task.id)).state is state
+        assert await client.cancel(task.id) is again
+        with pytest.raises(refusal):
+            await client.reschedule(task.id, delay=60)
+        await server.advance(hours=1)
+        assert inbox.got == []
 
 
 async def test_a_task_that_fired_cannot_be_moved(server: Server, client: Client, inbox: Inbox) -> None:
