@@ -18,7 +18,7 @@ from timerd.client import Aborted, Client, ItemOutcome, PartlyStored, Task, Time
 from timerd.demo.callers import outcome_of
 from timerd.demo.records import Call, Verb, now_ms
 
-TICK_S = 0.025
+TICK_S = 0.1
 _TIMEOUT_S = 90.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # (share, least, most) in milliseconds ahead.
