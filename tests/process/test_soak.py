@@ -17,11 +17,11 @@ PNG = b"\x89PNG"
 
 def test_a_short_soak_breaks_no_promise_and_is_drawn(tmp_path: Path) -> None:
     settings = Settings(
-        seconds=8,
+        seconds=6,
         rate=200,
-        kill_every_s=2.5,
+        kill_every_s=2,
         sample_every_s=0.5,
-        warm_up_s=3,
+        warm_up_s=2,
         history="1m",
         seed=5,
         folder=tmp_path / "run",
@@ -30,7 +30,7 @@ def test_a_short_soak_breaks_no_promise_and_is_drawn(tmp_path: Path) -> None:
     report = run(settings, lambda _: None)
     assert {kind: sentences[:5] for kind, sentences in report.broken.items() if sentences} == {}
     assert report.server_kills > 0
-    assert report.counts["scheduled"] > 500
+    assert report.counts["scheduled"] > 400
     assert report.counts["arrived"] >= report.counts["scheduled"] - report.counts["cancelled"] - 50
     assert report.counts["duplicates"] == report.counts["duplicates_explained"]
     assert all(each.pss_bytes and each.open_files and each.disk_bytes for each in report.samples)

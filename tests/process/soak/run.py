@@ -58,7 +58,6 @@ class Report:
     server_kills: int = 0
     broken: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
-    size_of_books_bytes: int = 0
 
     @property
     def holds(self) -> bool:
