@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
+
+import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import CancelOutcome, Client, RetryPolicy, TaskInfo, TaskState
+from timerd.model.partition import Partition
+from timerd.model.storage import Found, Page
 from timerd.testing import Server
 from timerd.worker import Delivery
 
@@ -187,3 +193,30 @@ async def test_pages_of_one_bucket_are_whole_whatever_their_size(server: Server,
         assert {task.payload for task in found[:3]} == {b"7", b"17", b"27"}
         assert sorted(task.id for task in found[3:]) == sorted(task.id for task in waiting)
         assert {task.payload for task in found[3:]} == {b"new %d" % n for n in range(200)}
+
+
+async def test_payloads_are_read_only_of_what_is_shown(
+    server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However large the bucket: its keys are read, and the payloads of one page."""
+    at = server.now + HOUR
+    await client.schedule_many("mails", [(b"%d" % n * 1_000, at) for n in range(100)])
+    store = server.node.store
+    scan, find = store.scan, store.find
+    scanned: list[bool] = []
+    found: list[int] = []
+
+    async def watched_scan(*args: Any, keys_only: bool) -> Page:  # noqa: ANN401
+        scanned.append(keys_only)
+        return await scan(*args, keys_only=keys_only)
+
+    async def watched_find(partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        found.append(len(keys))
+        return await find(partition, keys)
+
+    monkeypatch.setattr(store, "scan", watched_scan)
+    monkeypatch.setattr(store, "find", watched_find)
+    listed = client.list(start=at, end=at + HOUR, include_payload=True, page_size=10)
+    assert len({task.payload async for task in listed}) == 100
+    assert set(scanned) == {True}
+    assert set(found) == {10}
