@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.process.kill9.judging import judged
 from tests.process.kill9.run import Report, Settings, run
+from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
 
 pytestmark = pytest.mark.process
 FAR_MS = 1_500
@@ -28,3 +32,43 @@ def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     assert report.acknowledged >= 2_800
     assert report.judgement.verdict.cancelled > 0
     assert report.judgement.verdict.moved > 0
+
+
+def test_stopped_and_killed_processes_under_load_break_no_promise(tmp_path: Path) -> None:
+    """The server stands still, a worker beyond its lease, a client; then a worker dies that holds 1,000 deliveries."""
+    faults = ("stop-server", "stop-worker", "stop-client", "kill-worker")
+    report = played(Settings(strikes=4, tasks=1200, seed=2, folder=tmp_path, faults=faults, far_ms=FAR_MS))
+    by_fault = {strike.fault: strike for strike in report.strikes}
+    assert by_fault["kill-worker"].in_one_hand >= 1_000
+    assert report.judgement.verdict.duplicates >= 1_000, "what the dead worker had is delivered again"
+
+
+# -- the judge, on logs that were made up -----------------------------------------------------------------------------
+
+SCHEDULED, CANCELLED = Call("schedule", 7, 0, 1, "OK", "t", 1000), Call("cancel", 7, 1990, 2000, "CANCELLED", "t")
+READ = Delivery(7, "t", "d", 1, 1000, 2600.0)
+STORY = Logs((SCHEDULED, CANCELLED), (READ,))
+STOP = Kill(1500, 2700)
+
+
+def is_excused(logs: Logs, stops: Sequence[Kill]) -> bool:
+    judgement = judged(logs, stops, stops)
+    assert judgement.verdict.holds is (judgement.read_late == 1)
+    return judgement.verdict.holds
+
+
+def test_a_worker_that_stood_still_may_read_late_what_was_sent_before_the_cancel() -> None:
+    assert is_excused(STORY, [STOP])
+
+
+@pytest.mark.parametrize("stops", [[], [Kill(1500, 2500)], [Kill(2100, 2700)]], ids=["none", "over", "later"])
+def test_a_delivery_after_cancelled_has_no_other_excuse(stops: list[Kill]) -> None:
+    assert not is_excused(STORY, stops)
+
+
+def test_a_stop_excuses_neither_an_early_delivery_nor_a_confirmed_one() -> None:
+    assert not is_excused(replace(STORY, confirmed=(Confirmed("d", 1, 2650.0),)), [STOP])
+    early = Call("schedule", 7, 0, 1, "OK", "t", 2601)
+    assert not is_excused(
+        replace(STORY, calls=(early, CANCELLED), deliveries=(replace(READ, fire_at_ms=2601),)), [STOP]
+    )

@@ -1,6 +1,7 @@
 """What is done to the processes, one function a fault: it returns from when to when it lasted.
 
-A stop lasts either shorter or longer than a lease; what happens beyond the lease is waited for, never timed.
+A stop lasts either shorter or longer than a lease (`beyond`); that what a stopped or dead worker had goes to another is
+waited for, never timed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _SHORT_S = (0.2, 0.9)
 _BEYOND_LEASE_S = (LEASE_MS / 1000, 1.5 * LEASE_MS / 1000)
 _KILLED_WORKER_HOLDS = 1_000
 
-Inflict = Callable[[Stage, Random], Kill]
+Inflict = Callable[[Stage, Random, bool], Kill]
 
 
 class Fault(NamedTuple):
@@ -32,27 +33,27 @@ class Fault(NamedTuple):
     stops: bool = False
 
 
-def kill_server(stage: Stage, _: Random) -> Kill:
+def kill_server(stage: Stage, _: Random, __: bool) -> Kill:
     killed_ms = now_ms()
     stage.server.kill()
     stage.server.start()
     return Kill(killed_ms, now_ms())
 
 
-def stop_server(stage: Stage, rng: Random) -> Kill:
+def stop_server(stage: Stage, rng: Random, beyond: bool) -> Kill:
     stopped_ms = now_ms()
     stage.server.signal(signal.SIGSTOP)
-    stage.watch.go_on(rng.uniform(*rng.choice((_SHORT_S, _BEYOND_LEASE_S))))
+    stage.watch.go_on(rng.uniform(*(_BEYOND_LEASE_S if beyond else _SHORT_S)))
     stage.server.signal(signal.SIGCONT)
     stage.let_workers_catch_up()
     return Kill(stopped_ms, now_ms())
 
 
-def stop_worker(stage: Stage, rng: Random) -> Kill:
+def stop_worker(stage: Stage, rng: Random, beyond: bool) -> Kill:
     victim = max(stage.holders, key=lambda holder: len(stage.holders[holder]))
     repeats, stopped_ms = stage.watch.repeats, now_ms()
     victim.signal(signal.SIGSTOP)
-    if rng.random() < 0.5:
+    if beyond:
         stage.watch.until(lambda: stage.watch.repeats > repeats, "what the stopped worker had has gone to the other")
     else:
         stage.watch.go_on(rng.uniform(*_SHORT_S))
@@ -60,15 +61,15 @@ def stop_worker(stage: Stage, rng: Random) -> Kill:
     return Kill(stopped_ms, now_ms())
 
 
-def stop_client(stage: Stage, rng: Random) -> Kill:
+def stop_client(stage: Stage, rng: Random, beyond: bool) -> Kill:
     stopped_ms = now_ms()
     stage.caller.signal(signal.SIGSTOP)
-    stage.watch.go_on(rng.uniform(*rng.choice((_SHORT_S, _BEYOND_LEASE_S))))
+    stage.watch.go_on(rng.uniform(*(_BEYOND_LEASE_S if beyond else _SHORT_S)))
     stage.caller.signal(signal.SIGCONT)
     return Kill(stopped_ms, now_ms())
 
 
-def kill_worker(stage: Stage, _: Random) -> Kill:
+def kill_worker(stage: Stage, _: Random, __: bool) -> Kill:
     victim = max(stage.holders, key=lambda holder: len(stage.holders[holder]))
     repeats, killed_ms = stage.watch.repeats, now_ms()
     victim.kill()
@@ -79,12 +80,12 @@ def kill_worker(stage: Stage, _: Random) -> Kill:
     return Kill(killed_ms, now_ms())
 
 
-def step_clock(stage: Stage, rng: Random) -> Kill:
+def step_clock(stage: Stage, rng: Random, forward: bool) -> Kill:
     """There and back: engine time stays right, so nothing may be early by anybody's clock."""
     assert stage.clock is not None
     stepped_ms = now_ms()
     with SyncClient(stage.server.address) as client:
-        stage.clock.set(rng.choice((HOUR_MS, -HOUR_MS)))
+        stage.clock.set(HOUR_MS if forward else -HOUR_MS)
         stage.watch.until(lambda: not client.server_info().clock_trusted, "the server distrusts its clock")
         stage.watch.go_on(rng.uniform(*_SHORT_S))
         stage.clock.set(0)

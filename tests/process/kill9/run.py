@@ -21,10 +21,11 @@ LEAST_UNANSWERED = 8
 # Calls that begin when enough is unacknowledged: the fault comes in the midst of them.
 _BURST = 140
 # So many tasks for each that a worker is to have in hand: there are two workers, and not all tasks are due soon.
-_TASKS_PER_HELD = 4
+_TASKS_PER_HELD = 3
 _CALLER_S = 90.0
 # Not enough in hand by then: more is asked for.
 _TOP_UP_S = 1.0
+_MOST_UNANSWERED = 50
 # Of the faults, those that come as soon as the last one is over: everything is still in hand, nobody has reconnected.
 _AT_ONCE_SHARE = 0.15
 # Nothing has arrived for so long, so nothing that must not come is on its way.
@@ -99,8 +100,9 @@ class Run:
         begun_s, strikes = time.monotonic(), list[Strike]()
         counted = 0
         while counted < self._settings.strikes and len(strikes) <= 3 * self._settings.strikes:
-            fault = self._settings.faults[counted % len(self._settings.faults)]
-            strikes.append(self._strike(fault))
+            rounds, which = divmod(counted, len(self._settings.faults))
+            # Each fault in both forms, in turn.
+            strikes.append(self._strike(self._settings.faults[which], (rounds + which) % 2 == 1))
             counted += strikes[-1].counts
             self._say(f"{len(strikes):3d} {strikes[-1]}", counted)
         self._stage.caller.tell("end")
@@ -118,14 +120,14 @@ class Run:
         server = self._stage.server
         return f"the server said: {server.where()}" if server.is_running() else "the server had ended"
 
-    def _strike(self, name: str) -> Strike:
+    def _strike(self, name: str, beyond: bool) -> Strike:
         fault, watch = FAULTS[name], self._watch
         self._load(fault.least_in_one_hand)
         self._stage.caller.tell(f"burst {_BURST}")
         watch.until(lambda: len(watch.calls) >= LEAST_UNANSWERED, "enough calls are under way")
         time.sleep(self._rng.uniform(0, 0.03))
         hands = list(self._stage.holders.values())
-        lasted = fault.inflict(self._stage, self._rng)
+        lasted = fault.inflict(self._stage, self._rng, beyond)
         watch.look()
         # By the instants in the logs: what came before the fault, and what followed it only later.
         at_ms = lasted.killed_ms
@@ -141,14 +143,15 @@ class Run:
         share = max(2 * _BURST, -(-self._settings.tasks // self._settings.strikes))
         tasks = max(share - _BURST, _TASKS_PER_HELD * least_in_one_hand)
         self._stage.caller.tell(f"bulk {tasks}")
-        asked_s, more = time.monotonic(), 0
+        asked_s, more = time.monotonic(), max(_BURST, least_in_one_hand // 2)
         fresh = watch.received + LEAST_UNACKNOWLEDGED
         enough = LEAST_UNACKNOWLEDGED + rng.randint(10, 40)
 
         def is_enough_in_hand() -> bool:
-            nonlocal asked_s, more
-            if time.monotonic() > asked_s + _TOP_UP_S:
-                asked_s, more = time.monotonic(), more + max(_BURST, least_in_one_hand)
+            nonlocal asked_s
+            # A server that cannot keep up is not asked for more.
+            if time.monotonic() > asked_s + _TOP_UP_S and len(watch.calls) < _MOST_UNANSWERED:
+                asked_s = time.monotonic()
                 self._stage.caller.tell(f"bulk {more}")
             in_one_hand = max(map(len, self._stage.holders.values()))
             is_enough = len(watch.deliveries) > enough and in_one_hand > 1.05 * least_in_one_hand

@@ -15,7 +15,7 @@ from tests.process.kill9.watch import Open, Watch
 _HERE = "tests.process.kill9"
 HOLD_MS = (200, 2500)
 # Short enough for a stop to outlast it, long enough for a busy machine not to.
-LEASE_MS, EXTEND_MS = 2_000, 400
+LEASE_MS, EXTEND_MS = 3_000, 1_000
 LONG_LEASE_MS = 30_000
 
 

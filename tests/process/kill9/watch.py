@@ -78,9 +78,11 @@ class Watch:
         with self._asked.open("rb") as file:
             file.seek(self._offset)
             for line in file:
-                if line.endswith(b"\n"):
-                    self._offset += len(line)
-                    yield json.loads(line)
+                if not line.endswith(b"\n"):
+                    # Its end is being written: the next look reads it whole.
+                    return
+                self._offset += len(line)
+                yield json.loads(line)
 
     def until(self, fact: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:
         deadline_s = time.monotonic() + patience_s
