@@ -54,7 +54,7 @@ class Inserted:
         self._first[position_ms, key.digest] = first_ms
 
 
-def insert(message: Append, now_ms: int) -> Procedure[Inserted]:
+def insert(message: Append, now_ms: int, *, hints_are_given: bool = False) -> Procedure[Inserted]:
     """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS."""
     done = Inserted()
     for _ in range(MAX_ROUNDS):
@@ -62,7 +62,7 @@ def insert(message: Append, now_ms: int) -> Procedure[Inserted]:
         if appended.repeated is not None:
             return Inserted(repeated=appended.repeated)
         refused, hints = yield from _look(message, appended)
-        if hints:
+        if hints and not hints_are_given:
             yield HintRows(hints)
         if not refused:
             return done
@@ -70,6 +70,23 @@ def insert(message: Append, now_ms: int) -> Procedure[Inserted]:
         if not message.groups:
             return done
     raise ClosedForGood
+
+
+def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
+    """A repeat finds its rows stored, but whoever stored them may have ended before it knew that they were taken in:
+    what was written below `verified` is read by nobody. So what has not ended goes the way of an insert once more. What
+    is at or after `closing` is scanned in any case, and hinting it twice would fire it twice."""
+    groups: list[tuple[Partition, RowGroup]] = []
+    for partition, rows in message.groups:
+        keys = rows.keys()
+        found: Sequence[Found] = yield Find(partition, [(key.position_ms, key.digest) for key in keys])
+        endings: Sequence[Ending] = yield FindSettledMany(partition, keys)
+        left = [n for n, ending in enumerate(endings) if ending.outcome in (None, Outcome.FORWARDED)]
+        stored = [n for n in left if len(found[n].rows)]
+        if stored:
+            groups.append((partition, rows.select(np.array(stored, dtype=np.intp)).compact()))
+    if groups:
+        yield from insert(Append(tuple(groups)), now_ms, hints_are_given=True)
 
 
 Placed = tuple[Partition, RowGroup, int]

@@ -133,7 +133,7 @@ class PartitionMachine:
             later = [key for key in keys if key.position_ms >= self.floor_ms and self.ask(key)[0] is not Asked.OPEN]
             self.rows.row_verdicts.update(dict.fromkeys(later, Outcome.FORWARDED))
             return Offered.BELOW_FLOOR
-        self.rows.hint(rows, source)
+        self.rows.adopt(rows, source)
         return Offered.ADOPTED
 
     def ask(self, key: RowKey) -> tuple[Asked, Outcome | None]:
@@ -252,7 +252,7 @@ class PartitionMachine:
     def laggards(self, now_ms: int) -> list[RowKey]:
         """Open rows that hold the mark back too long: the shell answers with `guard`."""
         if len(self.log.settled) > self._settings.max_settled:
-            return list(self.rows.open_before(self.floor_ms + self._settings.mark_every_ms))
+            return list(self.rows.open_first(now_ms - self._settings.stuck_after_ms))
         return list(self.rows.open_since(now_ms - self._settings.max_mark_lag_ms))
 
     def flagged(self) -> Effects:

@@ -109,6 +109,13 @@ class RowsInHand:
         for queue, _, part in split(rows):
             self._admit(queue, part)
 
+    def adopt(self, rows: RowGroup, source: int) -> None:
+        """As `hint`, of rows that may have been hinted before: a repeat offers them again."""
+        hinted = self._hinted.get(source)
+        fresh = rows.select(np.flatnonzero(~keys_in(rows, hinted))) if hinted else rows
+        if len(fresh):
+            self.hint(fresh, source)
+
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
         place = self.withheld.pop(queue)
@@ -191,6 +198,11 @@ class RowsInHand:
         for batch in self._batches:
             if batch.left and batch.sent_ms < sent_ms:
                 yield from (key for key in batch.rows.keys() if self.is_open(key))
+
+    def open_first(self, sent_ms: int) -> Iterator[RowKey]:
+        """Of those the ones that are older than all that waits: without them the mark could move."""
+        waiting_ms = self.waiting.oldest_ms()
+        return (key for key in self.open_since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
 
     def is_open(self, key: RowKey) -> bool:
         found = self.open.get(key.digest)

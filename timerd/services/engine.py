@@ -14,7 +14,7 @@ import numpy.typing as npt
 from timerd.config import ServerConfig
 from timerd.core.cancel import Cancelled
 from timerd.core.holding import Asked
-from timerd.core.insert import ClosedForGood, insert
+from timerd.core.insert import ClosedForGood, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
@@ -138,6 +138,7 @@ class Engine:
         if done.repeated is not None:
             placed_ms, first_ms = read_reply(done.repeated)
             tasks.rows.columns["fire_at_ms"] = first_ms
+            await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms
         self._estimating.add(rows)
         if done.moved:
@@ -155,6 +156,16 @@ class Engine:
         order = np.argsort(positions_ms, kind="stable")
         near, far = rows.select(order[:-far_count]), rows.select(order[-far_count:])
         return tuple(_by_bucket(near)), Spread(TIME_SCOPE, 0, far)
+
+    async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> None:
+        """Rows of a repeat whose instant has come: the first call may have died before they were taken in."""
+        rows = _positioned(tasks.rows, placed_ms, tasks.rows.columns["fire_at_ms"])
+        rows = rows.select(np.flatnonzero(placed_ms <= now_ms))
+        if len(rows):
+            try:
+                await drive(insert_repeated(Append(tuple(_by_bucket(rows))), now_ms), self._procedures)
+            except ClosedForGood as error:
+                raise StoreUnknown("The task's instant was closed while it was looked for.") from error
 
     def _ids(self, tasks: NewTasks, positions_ms: Times) -> PlacedIds:
         buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
