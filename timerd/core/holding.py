@@ -47,6 +47,8 @@ class Settings:
     mark_every_ms: int = 1_000
     # Endings kept in memory because something older is still open; beyond it that is carried.
     max_settled: int = 200_000
+    # Only what has been with a worker for so long: where one second has more tasks, what is worked on is not stuck.
+    stuck_after_ms: int = 10_000
     carry_batch: int = 1_000
     # A row that was written late is pointed elsewhere a moment after it was met: it is not called unexplained at once.
     recounts: int = 4

@@ -32,7 +32,7 @@ _WORKER_GRACE_MS = 3_000
 _LOOK_S = 0.2
 _SAY_EVERY_S = 60.0
 # Nothing has come for so long: nothing comes any more.
-_QUIET_S = 4.0
+_QUIET_S = 2.5
 _PATIENCE_S = 120.0
 
 
