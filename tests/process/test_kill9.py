@@ -34,13 +34,17 @@ def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
     assert report.judgement.verdict.moved > 0
 
 
-def test_stopped_and_killed_processes_under_load_break_no_promise(tmp_path: Path) -> None:
-    """The server stands still, a worker beyond its lease, a client; then a worker dies that holds 1,000 deliveries."""
-    faults = ("stop-server", "stop-worker", "stop-client", "kill-worker")
-    report = played(Settings(strikes=4, tasks=1200, seed=2, folder=tmp_path, faults=faults, far_ms=FAR_MS))
-    by_fault = {strike.fault: strike for strike in report.strikes}
-    assert by_fault["kill-worker"].in_one_hand >= 1_000
-    assert report.judgement.verdict.duplicates >= 1_000, "what the dead worker had is delivered again"
+def test_stops_of_server_worker_and_client_under_load_break_no_promise(tmp_path: Path) -> None:
+    """The worker stands still until its lease is over and what it had has gone to the other."""
+    faults = ("stop-server", "stop-worker", "stop-client")
+    report = played(Settings(strikes=3, tasks=900, seed=2, folder=tmp_path, faults=faults, far_ms=FAR_MS))
+    assert report.judgement.verdict.duplicates > 0
+
+
+def test_a_worker_that_dies_with_a_thousand_deliveries_in_hand_breaks_no_promise(tmp_path: Path) -> None:
+    report = played(Settings(strikes=1, tasks=300, seed=3, folder=tmp_path, faults=("kill-worker",), far_ms=FAR_MS))
+    assert report.strikes[-1].in_one_hand >= 1_000
+    assert report.judgement.verdict.duplicates >= 800, "what it had is delivered again, but for what was on its way"
 
 
 # -- the judge, on logs that were made up -----------------------------------------------------------------------------
