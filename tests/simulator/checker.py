@@ -31,6 +31,8 @@ from tests.simulator.events import (
 # A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
 CLEAN_STOP_MS = 5_000
 LEVEL_MS = 64_000
+# The server counts leases in whole milliseconds.
+ROUNDED_MS = 1
 LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
 
 
@@ -51,7 +53,9 @@ class Known:
     between: list[tuple[float, float]] = field(default_factory=list)
     ended: dict[bytes, str] = field(default_factory=dict)
     attempts: dict[bytes, int] = field(default_factory=dict)
+    # Worker and lease end, to be extended without end by an ack that is on its way.
     in_hand: tuple[str, float] | None = None
+    acking: bool = False
     delivered: int = 0
     failed: int = 0
     acked: bool = False
@@ -83,6 +87,7 @@ class Checker:
         # How each task stood when all had run out.
         self._looks: dict[str, str] = {}
         self._all_over = False
+        self._connected: set[str] = set()
 
     def judge(self, events: Iterable[Event]) -> list[tuple[int, str]]:
         for self._at, event in enumerate(events):
@@ -102,8 +107,8 @@ class Checker:
                     self._held(event)
                 case Lost():
                     self._release(event.worker, event.delivery_ids)
-                case Broke() if not event.going_away:
-                    self._release(event.worker, None)
+                case Broke():
+                    self._broke(event)
                 case Server():
                     self._server(event)
         self._close()
@@ -238,7 +243,8 @@ class Checker:
         if got.attempt < task.attempts.get(got.delivery_id, 0):
             self._wrong(f"G6: {task.name} came as attempt {got.attempt} after a later one")
         task.attempts[got.delivery_id] = got.attempt
-        task.in_hand = got.worker, got.at_ms + got.lease_ms
+        self._connected.add(got.worker)
+        task.in_hand, task.acking = (got.worker, got.at_ms + got.lease_ms - ROUNDED_MS), False
         task.delivered += 1
         self._in_order(task, got)
 
@@ -252,7 +258,7 @@ class Checker:
             self._wrong(f"G7: {task.name} was delivered after {task.over}")
         if got.delivery_id in task.ended:
             self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
-        if task.in_hand is not None and got.at_ms < task.in_hand[1]:
+        if task.in_hand is not None and (task.acking or got.at_ms < task.in_hand[1]):
             self._wrong(f"G5: {task.name} was delivered while {task.in_hand[0]} had it in hand")
         if task.refused == task.schedules:
             self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
@@ -264,7 +270,9 @@ class Checker:
             return
         for stored_ms, other in self._order:
             plain = not (other.delivered or other.moves or other.maybe or other.cancels)
-            waited = max(stored_ms, other.wanted.fire_at_ms) + 5_000 < got.at_ms and other.wanted.queue == task.wanted.queue
+            waited = (
+                max(stored_ms, other.wanted.fire_at_ms) + 5_000 < got.at_ms and other.wanted.queue == task.wanted.queue
+            )
             late = other.wanted.fire_at_ms < stored_ms or task.wanted.fire_at_ms < task.stored_ms
             if plain and waited and not late and other.wanted.fire_at_ms - LEVEL_MS * other.wanted.priority < mine_ms:
                 self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
@@ -278,31 +286,42 @@ class Checker:
         if said.action != "ack":
             task.in_hand = None
         elif task.in_hand is not None and said.at_ms < task.in_hand[1]:
-            task.in_hand = said.worker, float("inf")
+            task.acking = task.in_hand[0] == said.worker and said.worker in self._connected
 
     def _confirmed(self, confirmed: Confirmed) -> None:
         said = self._settled[confirmed.worker, confirmed.sequence]
         task = self._tasks[said.name]
         if confirmed.refused:
-            if task.in_hand == (said.worker, float("inf")):
-                task.in_hand = None
+            task.acking = False
         elif said.action == "ack":
             task.ended.setdefault(said.delivery_id, "its ack was confirmed")
         elif said.action == "reject" and said.attempt == task.attempts[said.delivery_id]:
             task.ended.setdefault(said.delivery_id, "its reject was confirmed")
 
     def _held(self, held: Held) -> None:
+        self._connected.add(held.worker)
+        until_ms = held.at_ms + held.lease_ms - ROUNDED_MS
         for task, _ in self._with(held.delivery_ids):
-            mine = task.in_hand is not None and task.in_hand[0] == held.worker
-            if mine or (held.resumed and task.in_hand is None):
-                task.in_hand = held.worker, max(held.at_ms + held.lease_ms, task.in_hand[1] if task.in_hand else 0)
+            if task.in_hand is None and held.resumed:
+                task.in_hand = held.worker, until_ms
+            elif task.in_hand is not None and task.in_hand[0] == held.worker:
+                task.in_hand = held.worker, max(until_ms, task.in_hand[1])
+
+    def _broke(self, broke: Broke) -> None:
+        """Whether an ack was still heard is not known."""
+        self._connected.discard(broke.worker)
+        for task in self._tasks.values():
+            if task.in_hand is not None and task.in_hand[0] == broke.worker:
+                task.acking = False
+        if not broke.going_away:
+            self._release(broke.worker, None)
 
     def _release(self, worker: str, ids: Sequence[bytes] | None) -> None:
         """None: all that the worker has."""
         tasks = self._tasks.values() if ids is None else [task for task, _ in self._with(ids)]
         for task in tasks:
-            if task.in_hand is not None and task.in_hand[0] == worker and task.in_hand[1] < float("inf"):
-                task.in_hand = None
+            if task.in_hand is not None and task.in_hand[0] == worker:
+                task.in_hand, task.acking = None, False
 
     def _with(self, ids: Sequence[bytes]) -> list[tuple[Known, bytes]]:
         return [(task, i) for i in ids for task in self._tasks.values() if i in task.attempts]
@@ -316,7 +335,7 @@ class Checker:
         )
         if crashed:
             for task in self._tasks.values():
-                task.in_hand = None
+                task.in_hand, task.acking = None, False
 
     # -- the end --------------------------------------------------------------------------------------------------
 

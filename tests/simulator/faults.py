@@ -5,6 +5,7 @@ Behind it is one store in memory that outlives every run (as a disk does). Rows 
 a commit.
 """
 
+# ruff: noqa: ANN401 - it stands between parts of any kind
 from __future__ import annotations
 
 import asyncio
@@ -30,6 +31,8 @@ class Weather:
 
     random: Random
     delays_ms: Sequence[float] = (0,)
+    # Some kinds of call take longer than the others, on one way of the two.
+    slow_ms: dict[str, float] = field(default_factory=dict)
     unavailable: float = 0.0
     unknown: float = 0.0
     crash_at: int = 0
@@ -41,10 +44,14 @@ class Weather:
         self.unavailable = self.unknown = 0.0
         self.crash_at = 0
         self.delays_ms = (0,)
+        self.slow_ms = {}
 
-    async def way(self) -> None:
+    async def way(self, name: str) -> None:
         delays = self.delays_ms
-        await asyncio.sleep((delays[0] if len(delays) == 1 else self.random.choice(delays)) / 1000)
+        delay_ms = delays[0] if len(delays) == 1 else self.random.choice(delays)
+        if name in self.slow_ms:
+            delay_ms += self.random.choice((0, self.slow_ms[name]))
+        await asyncio.sleep(delay_ms / 1000)
 
     def step(self, name: str) -> None:
         """Between two effects."""
@@ -85,16 +92,16 @@ class FaultyStore:
 
     async def _perform(self, name: str, work: Callable[[], Result], *, writes: bool) -> Result:
         weather = self._weather
-        await weather.way()
+        await weather.way(name)
         self._step(name)
         fate = weather.fate()
         if fate == 1 or (fate and not writes):
             weather.hits["store unavailable"] += 1
-            await weather.way()
+            await weather.way(name)
             raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
         result = work() if fate != 2 else None
         self._step(name)
-        await weather.way()
+        await weather.way(name)
         if fate:
             weather.hits["unknown: done" if fate == 3 else "unknown: not done"] += 1
             raise StoreUnknown("The store did not say.")
@@ -108,14 +115,14 @@ class FaultyStore:
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         """What comes while a commit is being gathered goes with it."""
-        await self._weather.way()
+        await self._weather.way("append")
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sequence[Appended]] = loop.create_future()
         self._appending.append((messages, future))
         if len(self._appending) == 1:
             loop.call_later(max(self._weather.delays_ms) / 4000, self._commit)
         appended = await future
-        await self._weather.way()
+        await self._weather.way("append")
         return appended
 
     def _commit(self) -> None:
@@ -144,12 +151,12 @@ class FaultyStore:
     async def cas(self, changes: Sequence[Any]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
         weather = self._weather
-        await weather.way()
+        await weather.way("cas")
         self._step("cas")
         fate = weather.fate()
         results = done(self._disk.cas(changes)) if fate in (0, 3) else []
         self._step("cas")
-        await weather.way()
+        await weather.way("cas")
         if fate:
             weather.hits["cas unknown: done" if fate == 3 else "cas unknown: not done"] += 1
             return [CasResult(CasStatus.UNKNOWN) for _ in changes]

@@ -34,7 +34,7 @@ def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verd
         story = told(seed)
         answered(story.events)
         counted = hits + story.weather.hits
-    broken = Checker(ordered=story.is_calm and not story.is_tight).judge(story.events)
+    broken = Checker(ordered=story.is_ordered).judge(story.events)
     wrong = [sentence for _, sentence in broken]
     wrong += [f"an error that production would only log: {error!r}" for error in story.errors]
     trace = tuple(_trace(story, broken)) if traced else ()

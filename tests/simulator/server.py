@@ -1,5 +1,6 @@
 """One run of the server, from start to kill or stop: the parts of production, without sockets and processes."""
 
+# ruff: noqa: ANN401 - it stands between parts of any kind
 from __future__ import annotations
 
 import asyncio
@@ -99,5 +100,3 @@ class Run:
 
     def kill(self) -> None:
         self.owner.kill()
-
-

@@ -3,6 +3,7 @@
 Patches for tests alone; production code has no switches for it.
 """
 
+# ruff: noqa: ANN401 - it stands between parts of any kind
 from __future__ import annotations
 
 import asyncio
@@ -33,14 +34,13 @@ _ASIDE, _NEXT = RowsInHand._set_aside, DueQueue.next_ms
 
 
 def mark_before_closing_scan() -> AbstractContextManager[object]:
-    """`verified` follows `closing`, whether or not what was closed has been scanned."""
+    """`verified` moves together with `closing`, and what was closed is scanned afterwards."""
 
-    def verifiable_ms(self: PartitionMachine) -> int:
-        held = [ms for ms in (self.rows.oldest_ms(), self.log.oldest_ms()) if ms is not None]
-        closing_ms = self.control.closing_ms if self.control is not None else self.floor_ms
-        return max(self.floor_ms, min([closing_ms, *held]))
+    def mark(self: PartitionMachine, control: Control, now_ms: int) -> Effects:
+        self._sweep.scanned_ms = max(self._sweep.scanned_ms, min(now_ms, self.partition.end_ms))
+        return _MARK(self, control, now_ms)
 
-    return patch.object(PartitionMachine, "verifiable_ms", verifiable_ms)
+    return patch.object(PartitionMachine, "_mark", mark)
 
 
 @contextmanager

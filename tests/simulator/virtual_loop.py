@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
-from typing import Any
+from typing import Any, cast
 
 from timerd.model.errors import TimerdError
 
@@ -69,7 +69,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._selector = _Leap()
         self._clock_resolution = 1e-7
         self.outside = copy_context()
-        self.set_task_factory(self._task)
+        self.set_task_factory(cast(Any, self._task))
 
     def time(self) -> float:
         return self._selector.now_s

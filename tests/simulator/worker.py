@@ -72,7 +72,7 @@ class Worker:
     pipe: Pipe | None = None
     run: Run | None = None
     in_hand: dict[bytes, InHand] = field(default_factory=dict)
-    _owed: dict[int, tuple[int, InHand, int | None]] = field(default_factory=dict)
+    _owed: dict[int, tuple[pb.SettleAction, InHand, int | None]] = field(default_factory=dict)
     _sequence: int = 0
 
     # -- the stream -----------------------------------------------------------------------------------------------
@@ -213,7 +213,7 @@ class Worker:
             self.loop.later(chance((0, 300)), self.lose)
         # "vanish": nothing more is heard of it.
 
-    def _extend(self, held: InHand, times: int, action: int) -> None:
+    def _extend(self, held: InHand, times: int, action: pb.SettleAction) -> None:
         """Keeps the lease for a while."""
         if self.in_hand.get(held.delivery_id) is not held or held.settled:
             return
@@ -222,10 +222,16 @@ class Worker:
             return
         if self.pipe is not None:
             self.pipe.send(pb.WorkRequest(extend=pb.Extend(ack_tokens=held.token)))
-            self.log(Held(self.loop.now_ms, self.name, (held.delivery_id,), self.lease_ms))
+            pipe = self.pipe
+            self.loop.later(1, lambda: self._extended(pipe, held.delivery_id))
         self.loop.later(self.lease_ms / 3, lambda: self._extend(held, times - 1, action))
 
-    def settle(self, held: InHand, action: int, delay_ms: int | None = None) -> None:
+    def _extended(self, pipe: Pipe, delivery_id: bytes) -> None:
+        """It was heard, unless the stream broke in that moment."""
+        if self.pipe is pipe:
+            self.log(Held(self.loop.now_ms, self.name, (delivery_id,), self.lease_ms - 1))
+
+    def settle(self, held: InHand, action: pb.SettleAction, delay_ms: int | None = None) -> None:
         """Also of what it was told that it has lost: a worker may be late."""
         held.settled = True
         self._sequence += 1
@@ -239,7 +245,7 @@ class Worker:
         if self.pipe is not None:
             self._send_settle(self._sequence, *owed)
 
-    def _send_settle(self, sequence: int, action: int, held: InHand, delay_ms: int | None) -> None:
+    def _send_settle(self, sequence: int, action: pb.SettleAction, held: InHand, delay_ms: int | None) -> None:
         assert self.pipe is not None
         asked = pb.Settle(sequence=sequence, action=action, ack_tokens=held.token, error="why not")
         if delay_ms is not None:

@@ -9,11 +9,11 @@ import pytest
 from tests.property.world import QUEUES, START_MS, Task, World, done
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
-from timerd.core.insert import Inserted, closing_of, insert
+from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
 from timerd.core.move import Wish, move_task
-from timerd.core.procedures import Procedure
+from timerd.core.procedures import AppendRows, Procedure
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
@@ -257,3 +257,37 @@ def test_who_loses_the_key_cancels_the_own_task(world: World) -> None:
     assert second.replaces == old.id
     assert run(world, activate(NAME, old.id, first)) == new.id
     assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
+
+
+def test_a_repeat_sees_to_what_was_written_below_the_marks_and_never_offered(world: World) -> None:
+    """Whoever wrote it first was killed before it knew; the marks have passed the place since."""
+    [other] = scheduled(world, 0)
+    late_ms = world.now_ms
+    world.insert([0], 0)
+    [lost] = list(world.tasks.values())[1:]
+    (request, write), *_ = [p for p in world.pending if isinstance(p[0], AppendRows)]
+    world.pending.clear()
+    delivered(world, other)
+    world.ack(other)
+    for _ in range(8):
+        world.settle_down()
+        world.advance(1_000)
+    write()
+    world.pending.clear()
+    for _ in range(4):
+        world.settle_down()
+        world.advance(1_000)
+    world.take(QUEUES[0], 10)
+    assert lost.deliveries == 0
+    message = Append(request.messages[0].groups)
+    lost.fire_at_ms.add(late_ms)
+    run(world, insert_repeated(message, world.now_ms))
+    world.advance(1_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert lost.deliveries == 1
+    run(world, insert_repeated(message, world.now_ms))
+    world.advance(1_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert lost.deliveries == 1

@@ -1,0 +1,103 @@
+"""Histories by seed against the correct core, and how often they passed each branch of the protocol:
+`python -m tests.simulator --seeds 10000 --jobs 2`. `--variants` shows at which seed each broken one is caught first;
+`--seed 123` replays one history as a trace."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from tests.simulator.branches import BRANCHES, RARE
+from tests.simulator.judge import Verdict, judged
+from tests.simulator.variants import VARIANTS
+
+CI_SEEDS = 200
+SHOWN = 10
+
+
+def first_caught(variant: str, seeds: Iterable[int]) -> Verdict | None:
+    """The first seed at which the broken variant shows."""
+    return next((verdict for seed in seeds if (verdict := judged(seed, variant)).wrong), None)
+
+
+def verdicts(seeds: range, jobs: int, variant: str) -> Iterator[Verdict]:
+    judge = partial(judged, variant=variant)
+    if jobs == 1:
+        yield from map(judge, seeds)
+        return
+    with multiprocessing.get_context("spawn").Pool(jobs) as pool:
+        yield from pool.imap_unordered(judge, seeds, chunksize=20)
+
+
+def replay(console: Console, seed: int, variant: str) -> int:
+    verdict = judged(seed, variant, traced=True)
+    for line in (*verdict.trace, *verdict.wrong):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    console.print(f"seed {seed}, {variant}: {len(verdict.wrong)} violations in {verdict.events} events")
+    return 1 if verdict.wrong else 0
+
+
+def survey(console: Console, seeds: range, jobs: int, variant: str) -> int:
+    begun = time.monotonic()
+    hits: Counter[str] = Counter()
+    wrong: list[Verdict] = []
+    for verdict in track(verdicts(seeds, jobs, variant), "histories", len(seeds), console=console):
+        hits += verdict.hits
+        if verdict.wrong:
+            wrong.append(verdict)
+    console.print(branch_table(hits))
+    for verdict in sorted(wrong, key=lambda each: each.seed)[:SHOWN]:
+        console.print(f"{verdict.replay}\n  {verdict.wrong[0]}", markup=False, soft_wrap=True)
+    missed = [name for name in BRANCHES if not hits[name]]
+    minutes = (time.monotonic() - begun) / 60
+    console.print(f"{len(seeds)} seeds in {minutes:.1f} minutes: {len(wrong)} with violations; never passed: {missed}")
+    return 1 if wrong or missed else 0
+
+
+def branch_table(hits: Counter[str]) -> Table:
+    table = Table("branch of the protocol", "times passed")
+    for name in (*BRANCHES, *RARE):
+        table.add_row(name, f"{hits[name]:,}")
+    return table
+
+
+def variant_table(console: Console, seeds: range) -> int:
+    table = Table("broken rule", "first caught at seed", "by")
+    missed = 0
+    for name in track([name for name in VARIANTS if name != "correct"], "variants", console=console):
+        caught = first_caught(name, seeds)
+        missed += caught is None
+        table.add_row(name, "never" if caught is None else str(caught.seed), caught.wrong[0] if caught else "")
+    console.print(table)
+    return 1 if missed else 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulator", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=CI_SEEDS, help="how many histories")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seed", type=int, help="replay one history, with its trace")
+    parser.add_argument("--variant", choices=VARIANTS, default="correct", help="the rule that is broken")
+    parser.add_argument("--variants", action="store_true", help="when is each broken variant caught")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    asked = parser.parse_args()
+    console = Console()
+    seeds = range(asked.first, asked.first + asked.seeds)
+    if asked.seed is not None:
+        return replay(console, asked.seed, asked.variant)
+    if asked.variants:
+        return variant_table(console, seeds)
+    return survey(console, seeds, asked.jobs, asked.variant)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
