@@ -265,21 +265,24 @@ def test_a_repeat_sees_to_what_was_written_below_the_marks_and_never_offered(wor
     late_ms = world.now_ms
     world.insert([0], 0)
     [lost] = list(world.tasks.values())[1:]
-    (request, write), *_ = [p for p in world.pending if isinstance(p[0], AppendRows)]
-    world.pending.clear()
+    [writing] = [p for p in world.pending if isinstance(p[0], AppendRows)]
+    world.pending.remove(writing)
+    request, write = writing
     delivered(world, other)
     world.ack(other)
     for _ in range(8):
         world.settle_down()
         world.advance(1_000)
     write()
-    world.pending.clear()
+    world.pending.pop()
     for _ in range(4):
         world.settle_down()
         world.advance(1_000)
     world.take(QUEUES[0], 10)
     assert lost.deliveries == 0
-    message = Append(request.messages[0].groups)
+    assert isinstance(request, AppendRows)
+    assert request.messages[0].spread is not None
+    message = Append(tuple((partition, part.compact()) for partition, part in request.messages[0].spread.parts()))
     lost.fire_at_ms.add(late_ms)
     run(world, insert_repeated(message, world.now_ms))
     world.advance(1_000)
