@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from pathlib import Path
 
 import grpc.aio
 import pytest
@@ -15,6 +16,7 @@ from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import timer_service_pb2_grpc
 from timerd.v1.task_pb2 import CONFLICT_POLICY_REPLACE, TaskTemplate
+from timerd.worker import Delivery, Retry
 
 
 async def test_reject_is_the_default(server: Server, client: Client, inbox: Inbox) -> None:
@@ -101,3 +103,22 @@ async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(s
         assert "took the key" in reply.results[0].problem.message or "is taken" in reply.results[0].problem.message
     kept = [reply.results[0].task_id for reply in replies if reply.stored == 2]
     assert alive in kept
+
+
+async def test_a_key_is_kept_as_long_as_its_task_wherever_it_goes(tmp_path: Path) -> None:
+    """Moved by a month, or retried for weeks: nobody else gets the key before it has ended."""
+
+    async def fails(_: Delivery) -> None:
+        raise Retry(3 * 86_400)
+
+    async with Server(data=tmp_path / "data") as server:
+        client, inbox = server.client(), Inbox(server)
+        inbox.after = fails
+        await inbox.works("mails")
+        moved = await client.schedule("mails", b"moved", delay=60, key="moved")
+        retried = await client.schedule("mails", b"retried", delay=60, key="retried")
+        await client.reschedule(moved.id, delay=30 * 86_400)
+        for _ in range(4):
+            await server.advance(days=5)
+            for task, key in ((moved, "moved"), (retried, "retried")):
+                assert (await client.schedule("mails", b"", delay=60, key=key, on_conflict="keep")).id == task.id

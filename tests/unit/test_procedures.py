@@ -294,3 +294,12 @@ def test_a_repeat_sees_to_what_was_written_below_the_marks_and_never_offered(wor
     world.settle_down()
     world.take(QUEUES[0], 10)
     assert lost.deliveries == 1
+
+
+def test_a_key_that_was_forgotten_while_its_task_was_written_is_taken_again(world: World) -> None:
+    [task] = scheduled(world, 30_000)
+    held = claimed(world, task.id, Conflict.KEEP)
+    world.store._registers.pop(NAME)
+    assert run(world, activate(NAME, task.id, held)) is None
+    assert run(world, resolve(NAME)) == task.id
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED

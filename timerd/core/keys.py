@@ -11,6 +11,7 @@ from enum import IntEnum
 from timerd.core.cancel import KINDS, end_task
 from timerd.core.lookup import locate
 from timerd.core.procedures import Procedure, ReadRegister, TryCas
+from timerd.model.errors import Aborted
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
@@ -51,20 +52,34 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
         result: CasResult = yield TryCas(change)
         if result.status is CasStatus.APPLIED:
             return Reserved(stored=pending, replaces=old)
-    raise RuntimeError(f"key register {name.name!r} keeps changing")
+    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
 
 
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
-    """After the row is durable. None: the key is ours. Else somebody took it over: our own row is cancelled."""
+    """After the row is durable. None: the key is ours. Else somebody took it over: our own row is cancelled. Raises
+    Aborted."""
     if reserved.replaces is not None and reserved.replaces != mine:
         yield from end_task(reserved.replaces, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
     active = KeyEntry(str(mine), active=True).to_bytes()
-    expires_at_ms = mine.position_ms + KEY_RETENTION_MS
-    result: CasResult = yield TryCas(Cas(name, reserved.stored, active, expires_at_ms))
-    if result.status is CasStatus.APPLIED or result.current == active:
-        return None
-    yield from end_task(mine, Outcome.CANCELLED, b"key lost " + str(mine).encode())
-    return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current else None
+    found: bytes | None = reserved.stored
+    for _ in range(MAX_TRIES):
+        result: CasResult = yield TryCas(Cas(name, found, active, mine.position_ms + KEY_RETENTION_MS))
+        if result.status is CasStatus.APPLIED or result.current == active:
+            return None
+        if result.current is not None:
+            yield from end_task(mine, Outcome.CANCELLED, b"key lost " + str(mine).encode())
+            return parse_task_id(KeyEntry.from_bytes(result.current).task_id)
+        # Whoever had it is forgotten already: it is free.
+        found = None
+    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+
+
+def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:
+    """The task that has the key will live until `latest_ms`, in another place than was known when it got the key."""
+    current: bytes | None = yield ReadRegister(name)
+    owner = parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
+    if owner is not None and owner.digest == digest:
+        yield TryCas(Cas(name, current, current or b"", latest_ms + KEY_RETENTION_MS))
 
 
 def resolve(name: RegisterKey) -> Procedure[TaskId | None]:

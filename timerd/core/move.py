@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from timerd.core.cancel import ONWARD
 from timerd.core.holding import Asked, Offered
 from timerd.core.insert import closing_of
+from timerd.core.keys import keep
 from timerd.core.lookup import Located, from_letter, generation, locate
 from timerd.core.procedures import (
     AppendRows,
@@ -30,7 +31,7 @@ from timerd.core.procedures import (
 from timerd.model.errors import Aborted, NotFound, Precondition
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.registers import Move, MoveState, Place, move_key, name_key
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, DeadLetter, Found, Mark, MarkKind
@@ -59,6 +60,9 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
         return here.move.fire_at_ms
     rows = _movable(here, wish)
     move, stored = yield from _announce(task, here, wish)
+    key = rows.extra_of(0).key
+    if key:
+        yield from keep(name_key(rows.template_of(0).namespace, key), task.digest, move.latest_ms)
     row = _target_row(task, rows, move)
     taken = yield from _write_target(move, row)
     yield SetMarks([Mark(move.source.partition, move.source.key, MarkKind.MOVED, b"%d" % move.generation)])

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from timerd.core.keys import keep
 from timerd.core.lookup import settled_move
 from timerd.core.move import expiry
 from timerd.core.procedures import Procedure, ReadRegisters, TryCas
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
 from timerd.model.rows import FLAG_CARRIED, RowGroup
 from timerd.model.storage import Cas, CasResult, CasStatus
 
@@ -27,6 +28,8 @@ class Wanderer:
     home: Place
     place: Place
     fire_at_ms: int
+    # Of the key that its caller chose.
+    name: RegisterKey | None = None
 
 
 def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wanderer]:
@@ -41,7 +44,8 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
         if is_away and (partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2):
             home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
             at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
-            found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n])))
+            name = name_key(rows.template_of(n).namespace, extra.key) if extra.key else None
+            found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n]), name))
     return found
 
 
@@ -63,6 +67,8 @@ def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> P
     after = replace(after, expires_at_ms=expiry(after.latest_ms, now_ms, history_ms))
     change = Cas(move_key(each.place.key.digest), seen, after.to_bytes(), after.expires_at_ms)
     result: CasResult = yield TryCas(change)
+    if each.name is not None and result.status is CasStatus.APPLIED:
+        yield from keep(each.name, each.place.key.digest, after.latest_ms)
     return result.status is CasStatus.APPLIED
 
 
