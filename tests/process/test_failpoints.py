@@ -187,7 +187,7 @@ async def test_while_a_far_day_is_split(tmp_path: Path, nth: int) -> None:
     ahead_s = 3 * DAY_S
     async with Rig(tmp_path) as rig:
         await rig.start()
-        due_ms = int(rig.notes.now_ms() + ahead_s * 1000) + 3_000
+        due_ms = int(rig.notes.now_ms() + ahead_s * 1000) + 1_200
         for message in range(3):
             await rig.schedule(range(COUNT * message, COUNT * (message + 1)), due_ms)
         await rig.is_killed(named("splitting", nth), ahead_s)

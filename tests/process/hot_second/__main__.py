@@ -45,7 +45,7 @@ def main() -> int:
             window_s=given.window,
             ahead_s=given.ahead or given.tasks / 12_000 + lead_s + 5,
             memory_mb=given.memory_mb,
-            patience_s=60 + 3 * max(given.window, given.tasks / given.pace / SLOW_WORKERS),
+            patience_s=60 + 10 * max(given.window, given.tasks / given.pace / SLOW_WORKERS),
             folder=Path(folder),
         )
         report = run(settings, say)
