@@ -58,6 +58,11 @@ class SettleLog:
         return self._sequence
 
     @property
+    def last_ticket(self) -> int:
+        """Done when all that has ended so far is durable."""
+        return self._sequence if self._next.ended else self._sequence - 1
+
+    @property
     def is_idle(self) -> bool:
         return not self._next.ended and self._writing is None and not self._carrying
 

@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 STRETCH = 256
 # So many at a time are waited for: those whose rows are elsewhere read the store.
 WAITS_AT_ONCE = 256
+# So long a row waits for the look-up that may end it.
+LOOKED_FOR_MS = 10_000
 Item = TypeVar("Item", Ended, Again)
 
 
@@ -124,7 +126,16 @@ class Firing:
         return asyncio.ensure_future(self._bury(letters, ended))
 
     async def end_late(self, token: AckToken) -> bool:
-        """Of a task that lives elsewhere, or nowhere any more."""
+        """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what
+        it has ended as is durable when this returns."""
+        delivery_id = delivery_id_of(token.key.digest, token.key.version)
+        self._hold_back({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
+        try:
+            return await self._end_where_it_lives(token)
+        finally:
+            self._leases.pop(delivery_id, None)
+
+    async def _end_where_it_lives(self, token: AckToken) -> bool:
         task = await self._elsewhere.task_of(token.partition, token.key)
         if task is None:
             return False
@@ -135,6 +146,10 @@ class Firing:
         said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")
+        machine = self._scheduler.machines.get(here.place.partition)
+        if machine is not None:
+            self._scheduler.settle_soon(machine)
+            await self._scheduler.durable(machine, machine.log.last_ticket)
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
@@ -151,10 +166,13 @@ class Firing:
         return True
 
     def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
-        self._leases.update(lease_until)
-        self._leases_end_ms = max([self._leases_end_ms, *lease_until.values()])
+        self._hold_back(lease_until)
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _hold_back(self, until_ms: Mapping[bytes, int]) -> None:
+        self._leases.update(until_ms)
+        self._leases_end_ms = max([self._leases_end_ms, *until_ms.values()])
 
     def _is_opening(self, queue: QueueKey) -> bool:
         """Its backlog is being loaded, which comes first."""
