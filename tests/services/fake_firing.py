@@ -116,7 +116,7 @@ class FakeFiring:
         await self._durable()
         return self.waits_elsewhere
 
-    def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
+    def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self.leases |= lease_until
 
     async def _durable(self) -> None:

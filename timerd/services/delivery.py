@@ -151,17 +151,19 @@ class Delivery:
             self._machine.retire(stream.number)
         settlement = self._machine.settle(action, tokens, now_ms, delay_ms, error)
         if settlement.released:
-            self._settling.release(self._machine.queues(stream.number), settlement.released, now_ms)
+            self._settling.release(settlement.released, now_ms)
+        if settlement.late:
+            self._settling.hold_back(settlement.late, now_ms)
         self._settling.confirm(stream, sequence, len(tokens) // ACK_TOKEN_BYTES, settlement)
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         held = self._machine.extend(stream.number, tokens, self._clock_ms())
-        self._keep(stream, held.until)
+        self._firing.leased(held.until)
         return held.lost
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         held = self._machine.resume(stream.number, tokens, self._clock_ms())
-        self._keep(stream, held.until)
+        self._firing.leased(held.until)
         return held.lost
 
     def closing(self, stream: WorkStream) -> None:
@@ -293,10 +295,6 @@ class Delivery:
         at_ms = next_ms if wake_ms is None else min(next_ms, wake_ms)
         if at_ms < math.inf:
             self._alarm.set(at_ms)
-
-    def _keep(self, stream: WorkStream, until_ms: dict[bytes, int]) -> None:
-        for queue in self._machine.queues(stream.number) if until_ms else ():
-            self._firing.leased(queue, until_ms)
 
     def _clock_ms(self) -> int:
         """Leases go by the last known time while the clock is not trusted."""

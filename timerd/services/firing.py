@@ -28,14 +28,13 @@ from timerd.services.elsewhere import Elsewhere
 from timerd.services.engine_time import EngineTime
 from timerd.services.performing import drive
 from timerd.services.scheduler import RETRY_S, Scheduler
+from timerd.services.verbs import LOOKED_FOR_MS
 
 log = logging.getLogger(__name__)
 # Where partitions interleave (priorities, catch-up), rows are taken in stretches so that the order holds nearly.
 STRETCH = 256
 # So many at a time are waited for: those whose rows are elsewhere read the store.
 WAITS_AT_ONCE = 256
-# So long a row waits for the look-up that may end it.
-LOOKED_FOR_MS = 10_000
 Item = TypeVar("Item", Ended, Again)
 
 
@@ -129,7 +128,7 @@ class Firing:
         """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what
         it has ended as is durable when this returns."""
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
-        self._hold_back({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
+        self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
         try:
             return await self._end_where_it_lives(token)
         finally:
@@ -165,14 +164,11 @@ class Firing:
             await self.bury(settlement.letters, settlement.dead)
         return True
 
-    def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
-        self._hold_back(lease_until)
+    def leased(self, lease_until: Mapping[bytes, int]) -> None:
+        self._leases.update(lease_until)
+        self._leases_end_ms = max([self._leases_end_ms, *lease_until.values()])
 
     # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _hold_back(self, until_ms: Mapping[bytes, int]) -> None:
-        self._leases.update(until_ms)
-        self._leases_end_ms = max([self._leases_end_ms, *until_ms.values()])
 
     def _is_opening(self, queue: QueueKey) -> bool:
         """Its backlog is being loaded, which comes first."""

@@ -337,8 +337,8 @@ class Scheduler:
         await self._surely(self._store.finish_bucket(partition.scope, partition.bucket_ms, finished=True))
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
-        """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the loop
-        more, until the delivery machine ends or retries it: carried, it would fire once more."""
+        """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the
+        loop more, until the delivery machine ends or retries it: carried, it would fire once more."""
         leases = {key: until_ms for key in keys if (until_ms := self.lease_of(key)) is not None}
         if leases:
             machine.guard(leases, now_ms, reason)

@@ -20,6 +20,9 @@ from timerd.model.rows import RowGroup
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 
+# So long a row waits for the look-up of an ack that may end it.
+LOOKED_FOR_MS = 10_000
+
 
 @dataclass(slots=True)
 class NewTasks:
@@ -236,7 +239,7 @@ class Firing(Protocol):
         end. False: it had ended, or another attempt took over."""
         ...
 
-    def leased(self, queue: QueueKey, lease_until: Mapping[bytes, int]) -> None:
-        """delivery id -> lease end: rows known to be with a worker (resumed from before a restart) do not fire before
-        it."""
+    def leased(self, lease_until: Mapping[bytes, int]) -> None:
+        """delivery id -> lease end: rows known to be with a worker (resumed from before a restart, or acknowledged and
+        being looked for) do not fire before it."""
         ...
