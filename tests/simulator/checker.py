@@ -36,6 +36,20 @@ ROUNDED_MS = 1
 LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
 
 
+@dataclass(slots=True)
+class InHand:
+    """Until when a worker has a delivery. `lapsed`: its lease had ended, and was given to it again when it came back; by
+    then the task may have been moved, and what was moved does not wait for it."""
+
+    worker: str
+    delivery_id: bytes
+    until_ms: float
+    lapsed: bool = False
+
+    def keeps_from(self, got: Delivered) -> bool:
+        return got.at_ms < self.until_ms and not (self.lapsed and got.delivery_id != self.delivery_id)
+
+
 @dataclass
 class Known:
     """What callers and workers know of one task. `over`: no delivery may start any more, and why."""
@@ -53,8 +67,9 @@ class Known:
     between: list[tuple[float, float]] = field(default_factory=list)
     ended: dict[bytes, str] = field(default_factory=dict)
     attempts: dict[bytes, int] = field(default_factory=dict)
-    # Worker and lease end, to be extended without end by an ack that is on its way.
-    in_hand: tuple[str, float] | None = None
+    leases: dict[bytes, float] = field(default_factory=dict)
+    in_hand: InHand | None = None
+    # An ack is on its way: it is in hand until that is answered.
     acking: bool = False
     delivered: int = 0
     failed: int = 0
@@ -244,7 +259,8 @@ class Checker:
             self._wrong(f"G6: {task.name} came as attempt {got.attempt} after a later one")
         task.attempts[got.delivery_id] = got.attempt
         self._connected.add(got.worker)
-        task.in_hand, task.acking = (got.worker, got.at_ms + got.lease_ms - ROUNDED_MS), False
+        until_ms = task.leases[got.delivery_id] = got.at_ms + got.lease_ms - ROUNDED_MS
+        task.in_hand, task.acking = InHand(got.worker, got.delivery_id, until_ms), False
         task.delivered += 1
         self._in_order(task, got)
 
@@ -258,8 +274,8 @@ class Checker:
             self._wrong(f"G7: {task.name} was delivered after {task.over}")
         if got.delivery_id in task.ended:
             self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
-        if task.in_hand is not None and (task.acking or got.at_ms < task.in_hand[1]):
-            self._wrong(f"G5: {task.name} was delivered while {task.in_hand[0]} had it in hand")
+        if task.in_hand is not None and (task.acking or task.in_hand.keeps_from(got)):
+            self._wrong(f"G5: {task.name} was delivered while {task.in_hand.worker} had it in hand")
         if task.refused == task.schedules:
             self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
 
@@ -285,8 +301,8 @@ class Checker:
         task.failed += said.action == "nack"
         if said.action != "ack":
             task.in_hand = None
-        elif task.in_hand is not None and said.at_ms < task.in_hand[1]:
-            task.acking = task.in_hand[0] == said.worker and said.worker in self._connected
+        elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:
+            task.acking = task.in_hand.worker == said.worker and said.worker in self._connected
 
     def _confirmed(self, confirmed: Confirmed) -> None:
         said = self._settled[confirmed.worker, confirmed.sequence]
@@ -301,17 +317,20 @@ class Checker:
     def _held(self, held: Held) -> None:
         self._connected.add(held.worker)
         until_ms = held.at_ms + held.lease_ms - ROUNDED_MS
-        for task, _ in self._with(held.delivery_ids):
-            if task.in_hand is None and held.resumed:
-                task.in_hand = held.worker, until_ms
-            elif task.in_hand is not None and task.in_hand[0] == held.worker:
-                task.in_hand = held.worker, max(until_ms, task.in_hand[1])
+        for task, delivery_id in self._with(held.delivery_ids):
+            known, had_ms = task.in_hand, task.leases[delivery_id]
+            task.leases[delivery_id] = max(until_ms, had_ms)
+            lapsed = held.resumed and held.at_ms >= had_ms
+            if known is None and held.resumed:
+                task.in_hand = InHand(held.worker, delivery_id, until_ms, lapsed)
+            elif known is not None and known.worker == held.worker and (known.delivery_id == delivery_id or not lapsed):
+                task.in_hand = InHand(held.worker, delivery_id, max(until_ms, known.until_ms), known.lapsed or lapsed)
 
     def _broke(self, broke: Broke) -> None:
         """Whether an ack was still heard is not known."""
         self._connected.discard(broke.worker)
         for task in self._tasks.values():
-            if task.in_hand is not None and task.in_hand[0] == broke.worker:
+            if task.in_hand is not None and task.in_hand.worker == broke.worker:
                 task.acking = False
         if not broke.going_away:
             self._release(broke.worker, None)
@@ -320,7 +339,7 @@ class Checker:
         """None: all that the worker has."""
         tasks = self._tasks.values() if ids is None else [task for task, _ in self._with(ids)]
         for task in tasks:
-            if task.in_hand is not None and task.in_hand[0] == worker:
+            if task.in_hand is not None and task.in_hand.worker == worker:
                 task.in_hand, task.acking = None, False
 
     def _with(self, ids: Sequence[bytes]) -> list[tuple[Known, bytes]]:

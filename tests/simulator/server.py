@@ -37,8 +37,9 @@ class Wires:
     """In the place of the gRPC server: hangs up when it stops."""
 
     def __init__(self) -> None:
-        self.streams: set[asyncio.Task[None]] = set()
-        self.calls: set[asyncio.Task[Any]] = set()
+        # In the order in which they came, for a seed must give the same history each time.
+        self.streams: dict[asyncio.Task[None], None] = {}
+        self.calls: dict[asyncio.Task[Any], None] = {}
 
     async def start(self) -> str:
         return "here"
@@ -80,8 +81,8 @@ class Run:
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """As a client's call over the wire. Raises Gone."""
         task = self.owner.spawn(work)
-        self.wires.calls.add(task)
-        task.add_done_callback(self.wires.calls.discard)
+        self.wires.calls[task] = None
+        task.add_done_callback(self.wires.calls.pop)
         await asyncio.wait([task])
         if task.cancelled() or self.owner.dead:
             raise Gone
@@ -90,8 +91,8 @@ class Run:
     def serve(self, context: Any) -> asyncio.Task[None]:
         """A worker's stream."""
         stream = self.owner.spawn(self.work.Work(cast(Any, None), context))
-        self.wires.streams.add(stream)
-        stream.add_done_callback(self.wires.streams.discard)
+        self.wires.streams[stream] = None
+        stream.add_done_callback(self.wires.streams.pop)
         return stream
 
     async def stop(self) -> None:

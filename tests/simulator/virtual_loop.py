@@ -27,17 +27,17 @@ class Owner:
         self.context: Context = copy_context()
         self.context.run(OWNER.set, self)
         self._loop = loop
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         return self._loop.create_task(work, context=self.context)
 
     def own(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._over)
 
     def _over(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, TimerdError) and not self.dead:
             self.errors.append(error)
