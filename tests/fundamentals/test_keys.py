@@ -11,11 +11,16 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import AlreadyExists, CancelOutcome, Client, ItemOutcome, TaskState
+from timerd.client import AlreadyExists, CancelOutcome, Client, TaskState
 from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import timer_service_pb2_grpc
-from timerd.v1.task_pb2 import CONFLICT_POLICY_REPLACE, TaskTemplate
+from timerd.v1.task_pb2 import (
+    CONFLICT_POLICY_REPLACE,
+    ITEM_OUTCOME_NOT_STORED,
+    ITEM_OUTCOME_STORED,
+    TaskTemplate,
+)
 from timerd.worker import Delivery, Retry
 
 
@@ -78,7 +83,8 @@ async def test_a_key_is_free_again_when_its_task_has_ended(
 
 
 async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(server: Server) -> None:
-    """Calls that replace each other at one moment: each keeps its task without a key, one has the key in the end."""
+    """Calls that replace each other at one moment: each keeps its task without a key, one has the key in the end, also
+    when the losers ask again."""
     at = Timestamp(seconds=int(server.now.timestamp()) + 3_600)
     replacing = TaskTemplate(queue="q", on_conflict=CONFLICT_POLICY_REPLACE)
     items = [
@@ -87,19 +93,22 @@ async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(s
     ]
     async with grpc.aio.insecure_channel(server.address) as channel:
         stub = timer_service_pb2_grpc.TimerServiceStub(channel)
-        calls = [
-            stub.ScheduleBatch(
-                pb.ScheduleBatchRequest(template=TaskTemplate(queue="q"), items=pb.TaskItems(items=items))
-            )
-            for _ in range(20)
-        ]
-        replies = await asyncio.gather(*calls)
+
+        async def ask(n: int) -> pb.ScheduleBatchResponse:
+            batch = pb.TaskItems(items=items)
+            request = pb.ScheduleBatchRequest(template=TaskTemplate(queue="q"), items=batch, request_id=f"request {n}")
+            reply: pb.ScheduleBatchResponse = await stub.ScheduleBatch(request)
+            return reply
+
+        replies = await asyncio.gather(*map(ask, range(20)))
         alive = (await stub.Get(pb.GetRequest(key="k"))).task.task_id
-    assert [reply.results[1].outcome for reply in replies] == [ItemOutcome.STORED] * 20
+        repeats = [await ask(n) for n, reply in enumerate(replies) if reply.stored == 1]
+        assert (await stub.Get(pb.GetRequest(key="k"))).task.task_id == alive
+    assert [reply.results[1].outcome for reply in replies] == [ITEM_OUTCOME_STORED] * 20
     lost = [reply for reply in replies if reply.stored == 1]
     assert lost, "somebody lost"
-    for reply in lost:
-        assert reply.results[0].outcome == ItemOutcome.NOT_STORED
+    for reply in lost + repeats:
+        assert reply.results[0].outcome == ITEM_OUTCOME_NOT_STORED
         assert "took the key" in reply.results[0].problem.message or "is taken" in reply.results[0].problem.message
     kept = [reply.results[0].task_id for reply in replies if reply.stored == 2]
     assert alive in kept

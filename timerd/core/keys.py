@@ -15,11 +15,12 @@ from timerd.model.errors import Aborted
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
 
 # A key is kept so long after its task's fire time.
 KEY_RETENTION_MS = 7 * 86_400_000
 MAX_TRIES = 20
+LOST = b"key lost "
 
 
 class Conflict(IntEnum):
@@ -67,11 +68,25 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
         if result.status is CasStatus.APPLIED or result.current == active:
             return None
         if result.current is not None:
-            yield from end_task(mine, Outcome.CANCELLED, b"key lost " + str(mine).encode())
+            yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
             return parse_task_id(KeyEntry.from_bytes(result.current).task_id)
         # Whoever had it is forgotten already: it is free.
         found = None
     raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+
+
+def was_lost(mine: TaskId) -> Procedure[bool]:
+    """Of a repeat: whether the row was cancelled the first time, because another call took the key."""
+    here = yield from locate(mine)
+    return (here.first(MarkKind.CANCELLED) or b"").startswith(LOST)
+
+
+def give_back(name: RegisterKey, reserved: Reserved) -> Procedure[None]:
+    """What was reserved for a row that does not live: the task that had the key has it again."""
+    old = reserved.replaces
+    if old is not None:
+        active = KeyEntry(str(old), active=True).to_bytes()
+        yield TryCas(Cas(name, reserved.stored, active, old.position_ms + KEY_RETENTION_MS))
 
 
 def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:

@@ -15,7 +15,7 @@ from timerd.config import ServerConfig
 from timerd.core.cancel import Cancelled
 from timerd.core.holding import Asked
 from timerd.core.insert import ClosedForGood, insert, insert_repeated
-from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.keys import Conflict, Reserved, activate, give_back, reserve, resolve, was_lost
 from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
 from timerd.model.errors import Aborted, CorruptRow, NotFound, Precondition, StoreUnknown, Unavailable
@@ -105,9 +105,10 @@ class Engine:
         reserved = await self._reserve(tasks, ids) if tasks.keys else {}
         kept = {row: r.taken_by for row, r in reserved.items() if r.taken_by is not None}
         refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
-        placed_ms = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
+        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
         ids = ids if placed_ms is positions_ms else self._ids(tasks, placed_ms)
-        lost = await self._activate(tasks, ids, reserved)
+        lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
+        lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
         if len(lost) == len(tasks.rows):
             raise Aborted(KEY_LOST, "KEY_LOST")
         refused |= dict.fromkeys(lost, KEY_LOST)
@@ -120,31 +121,29 @@ class Engine:
         asked_ms: Times,
         kept: Mapping[int, TaskId],
         now_ms: int,
-    ) -> Times:
-        """Where the rows live in the end."""
+    ) -> tuple[Times, bool]:
+        """Where the rows live in the end, and whether they did so already."""
         rows = _positioned(tasks.rows, positions_ms, asked_ms)
         if kept:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
         if not len(rows):
-            return positions_ms
+            return positions_ms, False
         groups, spread = self._placed(rows, now_ms)
         message = Append(groups, tasks.prefix, first_reply(positions_ms, asked_ms), spread)
         try:
             done = await drive(insert(message, now_ms), self._procedures)
         except ClosedForGood as error:
-            raise Unavailable(
-                "The task's instant was closed while it was written.", "CLOSED", retry_after_ms=100
-            ) from error
+            raise StoreUnknown("A task's instant was closed while it was written.") from error
         if done.repeated is not None:
             placed_ms, first_ms = read_reply(done.repeated)
             tasks.rows.columns["fire_at_ms"] = first_ms
             await self._see_to(tasks, placed_ms, now_ms)
-            return placed_ms
+            return placed_ms, True
         self._estimating.add(rows)
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
-            return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
-        return positions_ms
+            return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
+        return positions_ms, False
 
     def _placed(self, rows: RowGroup, now_ms: int) -> tuple[Groups, Spread | None]:
         """By bucket as far as a holder may want to hear of them, in one piece beyond."""
@@ -177,6 +176,14 @@ class Engine:
             for row, (key, policy) in tasks.keys.items()
         ]
         return dict(zip(tasks.keys, await asyncio.gather(*work), strict=True))
+
+    async def _lost_before(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> list[int]:
+        """The rows of a repeat that lost their key the first time: whoever has it keeps it."""
+        ours = [row for row, held in reserved.items() if held.taken_by is None]
+        lost = [row for row in ours if await drive(was_lost(ids[row]), self._procedures)]
+        for row in lost:
+            await drive(give_back(name_key(tasks.namespace, tasks.keys[row][0]), reserved[row]), self._procedures)
+        return lost
 
     async def _activate(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> list[int]:
         """The rows whose key another call took meanwhile: they are cancelled."""
