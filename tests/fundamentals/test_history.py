@@ -95,8 +95,8 @@ async def test_a_retry_that_nobody_takes_for_days_is_found_by_the_old_id(
 
 
 async def test_what_was_moved_before_a_long_outage_comes_once(tmp_path: Path) -> None:
-    """Both its rows are due when the server comes back, days after a finished move is forgotten; its outcome is kept for a
-    day from then."""
+    """Both its rows are due when the server comes back, days after a finished move is forgotten; their outcomes are
+    kept for a day from then."""
     async with Server(data=tmp_path / "data") as server:
         client, inbox = server.client(), Inbox(server)
         tasks = [await client.schedule("mails", b"%d" % n, delay=3600 * (n + 1)) for n in range(4)]

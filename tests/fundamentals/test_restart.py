@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +11,8 @@ import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import CancelOutcome, Client, TaskState
+from timerd.model.partition import Partition
+from timerd.ports import Found
 from timerd.testing import Server
 from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
@@ -140,3 +142,33 @@ async def test_an_ended_task_is_known_to_the_next_holder(server: Server, client:
     await server.advance(hours=1)
     assert len(inbox.got) == 20
     assert await ledger(server) == {"inserted": 20, "acked": 20}
+
+
+async def test_acks_of_deliveries_from_before_a_restart_need_no_look_up(
+    server: Server, client: Client, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Hundreds of them come at once; where a row waits that was held back for its worker is remembered."""
+
+    async def works_long(_: Delivery) -> None:
+        await server.sleep(minutes=3)
+
+    inbox.after = works_long
+    await inbox.works("mails", concurrency=400)
+    start = server.now
+    await client.schedule_many("mails", [(b"%d" % n, start + timedelta(seconds=60)) for n in range(300)])
+    await server.advance(minutes=2)
+    await server.restart()
+    await server.advance(minutes=1)
+    store, looked = server.node.store, list[object]()
+    find = store.find
+
+    async def finds(partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        looked.append(keys)
+        return await find(partition, keys)
+
+    monkeypatch.setattr(store, "find", finds)
+    await server.advance(minutes=10)
+    assert len(inbox.got) == 300
+    assert looked == []
+    counts = await ledger(server)
+    assert (counts["acked"], counts["inserted"]) == (300, 300 + counts["carried"])

@@ -74,8 +74,8 @@ MUTANTS = (
     Mutant(
         name="lease-not-resumed",
         guarantee="G5",
-        file="timerd/services/firing.py",
-        old="        self._leases.update(lease_until)\n",
+        file="timerd/services/held_back.py",
+        old="        self._until_ms.update(until_ms)\n",
         new="",
         breaks="what a worker kept in hand over a restart is delivered to another one",
         tests=("tests/fundamentals/test_restart.py::test_a_handler_of_forty_minutes_outlives_two_restarts",),

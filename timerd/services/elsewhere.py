@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from timerd.core.holding import Phase
 from timerd.core.late_failure import again_waiting, end_waiting, free_position, may_leave, waits_for
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
@@ -11,6 +12,7 @@ from timerd.core.taken import Again, Ended
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome
 from timerd.ports import Store
 from timerd.services.performing import drive
 from timerd.services.scheduler import Scheduler
@@ -49,6 +51,18 @@ class Elsewhere:
             return None
         machine = self._scheduler.machines.get(here.place.partition)
         return None if machine is not None and machine.rows.is_open(here.place.key) else here
+
+    def end_in_memory(self, partition: Partition, key: RowKey) -> asyncio.Future[None] | None:
+        """An ack of a row that was carried on, or never sent again, since its delivery: thousands of them come at once
+        after a restart, and none needs the store. None: not all of its way is known here, or it does not wait there."""
+        while (machine := self._scheduler.machines.get(partition)) is not None and machine.phase is Phase.HOT:
+            if may_leave(machine, key):
+                return self._durable(machine, end_waiting(machine, key, Outcome.ACKED))
+            carry = machine.log.carries.get(key) if machine.ask(key)[1] is Outcome.CARRIED else None
+            if carry is None:
+                return None
+            partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
+        return None
 
     async def again(self, item: Again) -> None:
         """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway."""

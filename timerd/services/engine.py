@@ -18,7 +18,15 @@ from timerd.core.insert import ClosedForGood, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, give_back, reserve, resolve, was_lost
 from timerd.core.lookup import Located, from_letter, locate
 from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, CorruptRow, NotFound, Precondition, StoreUnknown, Unavailable
+from timerd.model.errors import (
+    Aborted,
+    CorruptRow,
+    NotFound,
+    Precondition,
+    StoreUnavailable,
+    StoreUnknown,
+    Unavailable,
+)
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import name_key
@@ -32,7 +40,7 @@ from timerd.services.ending import end_all
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
-from timerd.services.performing import drive
+from timerd.services.performing import drive, unknown_of
 from timerd.services.placed_ids import PlacedIds
 from timerd.services.scheduler import Scheduler
 from timerd.services.verbs import (
@@ -107,8 +115,11 @@ class Engine:
         refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
         placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
         ids = ids if placed_ms is positions_ms else self._ids(tasks, placed_ms)
-        lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
-        lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
+        try:
+            lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
+            lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
+        except StoreUnavailable as error:
+            raise unknown_of(error) from error
         if len(lost) == len(tasks.rows):
             raise Aborted(KEY_LOST, "KEY_LOST")
         refused |= dict.fromkeys(lost, KEY_LOST)

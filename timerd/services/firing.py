@@ -20,12 +20,12 @@ from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey, delivery_id_of, generation_of
 from timerd.model.partition import Partition, scope_of
-from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.elsewhere import Elsewhere
 from timerd.services.engine_time import EngineTime
+from timerd.services.held_back import HeldBack
 from timerd.services.performing import drive
 from timerd.services.scheduler import RETRY_S, Scheduler
 from timerd.services.verbs import LOOKED_FOR_MS
@@ -47,9 +47,7 @@ class Firing:
         self._time = time
         self._store = store
         self._elsewhere = Elsewhere(scheduler, store)
-        # Of deliveries from before a restart, by delivery id; and when the last of them ends.
-        self._leases: dict[bytes, int] = {}
-        self._leases_end_ms = 0
+        self._held_back = HeldBack()
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -130,9 +128,14 @@ class Firing:
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
         self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
         try:
-            return await self._end_where_it_lives(token)
+            place = self._held_back.place_of(delivery_id, (token.partition, token.key))
+            durable = self._elsewhere.end_in_memory(*place)
+            if durable is None:
+                return await self._end_where_it_lives(token)
+            await durable
+            return True
         finally:
-            self._leases.pop(delivery_id, None)
+            self._held_back.forget(delivery_id)
 
     async def _end_where_it_lives(self, token: AckToken) -> bool:
         task = await self._elsewhere.task_of(token.partition, token.key)
@@ -165,8 +168,7 @@ class Firing:
         return True
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
-        self._leases.update(lease_until)
-        self._leases_end_ms = max([self._leases_end_ms, *lease_until.values()])
+        self._held_back.hold(lease_until)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -183,36 +185,24 @@ class Firing:
 
     def _without_leased(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
         """A row whose earlier delivery is still with a worker does not fire: it is carried to the end of the lease."""
-        suspects = self._suspects(batch, now_ms)
+        suspects = self._held_back.suspects(batch, now_ms)
         if not len(suspects):
             return batch
         leases: dict[int, tuple[RowKey, int]] = {}
         for n in suspects:
             columns = batch.rows.columns
             key = RowKey(int(columns["position_ms"][n]), batch.digests[n], int(columns["version"][n]))
-            until_ms = self._lease_of(key)
+            until_ms = max(self._scheduler.lease_of(key) or 0, self._held_back.until_ms(key))
             if until_ms > now_ms:
                 leases[n] = (key, until_ms)
         if not leases:
             return batch
         machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD, was_sent=False)
+        self._held_back.carried(machine, [key for key, _ in leases.values()])
         self._scheduler.settle_soon(machine)
         keep = [n for n in range(len(batch)) if n not in leases]
         rows = batch.rows.select(np.array(keep, dtype=np.intp))
         return Taken(batch.partition, batch.token, rows, [batch.digests[n] for n in keep]) if keep else None
-
-    def _suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
-        """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
-        if self._leases and now_ms >= self._leases_end_ms:
-            self._leases.clear()
-        if self._leases:
-            return range(len(batch))
-        carried: list[int] = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED).tolist()
-        return carried
-
-    def _lease_of(self, key: RowKey) -> int:
-        resumed = self._leases.pop(delivery_id_of(key.digest, key.version), 0)
-        return max(self._scheduler.lease_of(key) or 0, resumed)
 
     def _by_machine(self, items: Sequence[Item]) -> Iterable[tuple[PartitionMachine | None, list[Item]]]:
         parts: dict[Partition, list[Item]] = defaultdict(list)

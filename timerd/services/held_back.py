@@ -1,0 +1,64 @@
+"""Rows that do not fire because a worker has their delivery: it came back after a restart with what it had in hand, or
+it said what became of it and the row is still being looked for.
+
+Such a row is carried to the end of the lease, again and again. Where it waits is remembered, for its ack comes some day
+and the way there is longer each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.taken import Taken
+from timerd.model.identity import RowKey, delivery_id_of
+from timerd.model.partition import Partition
+from timerd.model.rows import FLAG_CARRIED
+
+Place = tuple[Partition, RowKey]
+
+
+class HeldBack:
+    """By delivery id. What has ended is forgotten by whoever ended it; the rest when it fires."""
+
+    def __init__(self) -> None:
+        self._until_ms: dict[bytes, int] = {}
+        self._last_ms = 0
+        self._places: dict[bytes, Place] = {}
+
+    def hold(self, until_ms: Mapping[bytes, int]) -> None:
+        self._until_ms.update(until_ms)
+        self._last_ms = max([self._last_ms, *until_ms.values()])
+
+    def forget(self, delivery_id: bytes) -> None:
+        self._until_ms.pop(delivery_id, None)
+        self._places.pop(delivery_id, None)
+
+    def suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
+        """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
+        if self._until_ms and now_ms >= self._last_ms:
+            self._until_ms.clear()
+        if self._until_ms:
+            return range(len(batch))
+        carried: list[int] = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED).tolist()
+        return carried
+
+    def until_ms(self, key: RowKey) -> int:
+        """Asked once, when the row is about to fire."""
+        delivery_id = delivery_id_of(key.digest, key.version)
+        self._places.pop(delivery_id, None)
+        return self._until_ms.pop(delivery_id, 0)
+
+    def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
+        """They wait on where the machine has carried them."""
+        for key in keys:
+            carry = machine.log.carries.get(key)
+            if carry is not None:
+                place = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
+                self._places[delivery_id_of(key.digest, key.version)] = place
+
+    def place_of(self, delivery_id: bytes, sent: Place) -> Place:
+        """As far as it is known; else where it was sent from."""
+        return self._places.get(delivery_id, sent)
