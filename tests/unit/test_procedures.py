@@ -244,17 +244,35 @@ def test_replace_cancels_the_old_task(world: World) -> None:
     old, new = scheduled(world, 30_000, 40_000)
     with_key(world, old)
     held = claimed(world, new.id, Conflict.REPLACE)
-    assert held.replaces == old.id
+    assert held.replaces == (old.id,)
     assert run(world, activate(NAME, new.id, held)) is None
     assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
     assert run(world, resolve(NAME)) == new.id
+
+
+def test_who_takes_the_key_over_and_dies_leaves_the_old_task_to_the_repeat(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    claimed(world, new.id, Conflict.REPLACE)
+    again = claimed(world, new.id, Conflict.REPLACE)
+    assert again.replaces == (old.id,)
+    assert run(world, activate(NAME, new.id, again)) is None
+    assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
+
+
+def test_who_takes_the_key_over_and_dies_leaves_it_with_the_old_task(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    claimed(world, new.id._replace(item=98), Conflict.REPLACE)
+    assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
+    assert claimed(world, new.id, Conflict.REPLACE).replaces == (old.id,)
 
 
 def test_who_loses_the_key_cancels_the_own_task(world: World) -> None:
     old, new = scheduled(world, 30_000, 40_000)
     first = claimed(world, old.id, Conflict.KEEP)
     second = claimed(world, new.id, Conflict.REPLACE)
-    assert second.replaces == old.id
+    assert second.replaces == (old.id,)
     assert run(world, activate(NAME, old.id, first)) == new.id
     assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
 

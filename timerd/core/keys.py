@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from timerd.core.cancel import KINDS, end_task
+from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.lookup import locate
 from timerd.core.procedures import Procedure, ReadRegister, TryCas
 from timerd.model.errors import Aborted
@@ -33,22 +33,23 @@ class Conflict(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reserved:
-    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` is cancelled
+    """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` are cancelled
     then)."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""
-    replaces: TaskId | None = None
+    replaces: tuple[TaskId, ...] = ()
 
 
 def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Reserved]:
-    """KEEP and REJECT are answered with `taken_by`, REPLACE takes the key over."""
-    pending = KeyEntry(str(mine)).to_bytes()
+    """KEEP and REJECT are answered with `taken_by`, REPLACE takes the key over. What is to be cancelled is stored, for
+    who reserved may be gone before it is done: the repeat, or the next one, does it."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
-        old = yield from _holder(current, mine)
-        if old is not None and policy is not Conflict.REPLACE:
-            return Reserved(taken_by=old)
+        old = yield from _holders(current, mine)
+        if old and policy is not Conflict.REPLACE:
+            return Reserved(taken_by=old[0])
+        pending = KeyEntry(str(mine), replaces=tuple(map(str, old))).to_bytes()
         change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
         result: CasResult = yield TryCas(change)
         if result.status is CasStatus.APPLIED:
@@ -57,10 +58,9 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
 
 
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
-    """After the row is durable. None: the key is ours. Else somebody took it over: our own row is cancelled. Raises
-    Aborted."""
-    if reserved.replaces is not None and reserved.replaces != mine:
-        yield from end_task(reserved.replaces, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
+    """After the row is durable. None: the task stands. Else somebody took the key over: our own row is cancelled."""
+    for old in reserved.replaces:
+        yield from end_task(old, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
     active = KeyEntry(str(mine), active=True).to_bytes()
     found: bytes | None = reserved.stored
     for _ in range(MAX_TRIES):
@@ -68,11 +68,14 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
         if result.status is CasStatus.APPLIED or result.current == active:
             return None
         if result.current is not None:
-            yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
-            return parse_task_id(KeyEntry.from_bytes(result.current).task_id)
+            break
         # Whoever had it is forgotten already: it is free.
         found = None
-    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+    said = yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
+    # What is with a worker already was faster than the call that took the key.
+    if said in (Cancelled.IN_FLIGHT, Cancelled.ALREADY_FIRED):
+        return None
+    return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
 
 
 def was_lost(mine: TaskId) -> Procedure[bool]:
@@ -83,8 +86,7 @@ def was_lost(mine: TaskId) -> Procedure[bool]:
 
 def give_back(name: RegisterKey, reserved: Reserved) -> Procedure[None]:
     """What was reserved for a row that does not live: the task that had the key has it again."""
-    old = reserved.replaces
-    if old is not None:
+    for old in reserved.replaces[:1]:
         active = KeyEntry(str(old), active=True).to_bytes()
         yield TryCas(Cas(name, reserved.stored, active, old.position_ms + KEY_RETENTION_MS))
 
@@ -103,11 +105,17 @@ def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
     return parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
 
 
-def _holder(current: bytes | None, mine: TaskId) -> Procedure[TaskId | None]:
-    """The live task that has the key; None: it is free, or its task ended, or its writer died before the row."""
-    task = parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
-    if task is None or task.digest == mine.digest:
-        return None
-    here = yield from locate(task)
-    ended = here.rows is None or here.ending.outcome is not None or any(map(here.first, KINDS.values()))
-    return None if ended else task
+def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[TaskId, ...]]:
+    """The live tasks that have the key. None: it is free, or its task ended, or its writer died before the row. More
+    than one: who took it over died, or has not come so far, before the others were cancelled."""
+    if current is None:
+        return ()
+    entry = KeyEntry.from_bytes(current)
+    alive: list[TaskId] = []
+    for task in map(parse_task_id, (entry.task_id, *entry.replaces)):
+        if task is None or task.digest == mine.digest:
+            continue
+        here = yield from locate(task)
+        if not (here.rows is None or here.ending.outcome is not None or any(map(here.first, KINDS.values()))):
+            alive.append(task)
+    return tuple(alive)

@@ -138,14 +138,20 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
-    """A caller-chosen key. PENDING while `active` is False: reserved by a writer whose row may or may not be there."""
+    """A caller-chosen key. PENDING while `active` is False: reserved by a writer whose row may or may not be there.
+    `replaces`: the tasks that had the key, and live until it is ACTIVE."""
 
     task_id: str
     active: bool = False
+    replaces: tuple[str, ...] = ()
 
     def to_bytes(self) -> bytes:
-        return dump_json(asdict(self))
+        stored = asdict(self)
+        if not self.replaces:
+            del stored["replaces"]
+        return dump_json(stored)
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> KeyEntry:
-        return cls(**json.loads(stored))
+        entry = json.loads(stored)
+        return cls(entry["task_id"], entry["active"], tuple(entry.get("replaces", ())))
