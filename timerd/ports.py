@@ -68,8 +68,9 @@ class Rows(Protocol):
     async def mark(self, marks: Sequence[Mark]) -> None:
         """Durable marks on rows that may not exist."""
 
-    async def settle(self, records: Sequence[SettleRecord]) -> None:
-        """Appends records; one that exists already is kept."""
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as
+        by `bury`; where that takes two steps, the letters first."""
 
     async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
         """All records of the partition in the order of (token, sequence)."""

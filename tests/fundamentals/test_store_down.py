@@ -15,7 +15,7 @@ from tests.services.test_delivery import RawWorker
 from timerd.client import Client, TaskState
 from timerd.model.errors import StoreUnavailable
 from timerd.model.settle import SettleRecord
-from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.storage import Cas, CasResult, CasStatus, DeadLetter
 from timerd.testing import Server
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -138,9 +138,9 @@ async def test_an_ack_is_confirmed_when_its_record_is_durable(
     """G5: until then the worker sends it again, wherever it is connected."""
     written, settle = asyncio.Event(), server.node.store.settle
 
-    async def slowly(records: Sequence[SettleRecord]) -> None:
+    async def slowly(records: Sequence[SettleRecord], letters: Sequence[DeadLetter]) -> None:
         await written.wait()
-        await settle(records)
+        await settle(records, letters)
 
     await client.schedule("mails", b"x", delay=0)
     async with grpc.aio.insecure_channel(server.address) as channel:

@@ -238,14 +238,15 @@ async def has_received(rig: Rig, count: int) -> bool:
     return len(rig.notes.deliveries) >= count
 
 
-async def test_after_a_dead_letter_before_its_end(tmp_path: Path) -> None:
-    """The letter is durable, the end of its task is not: it is delivered once more and has one letter."""
+@pytest.mark.parametrize("point", ["burying", "buried"])
+async def test_around_the_commit_of_a_dead_letter(tmp_path: Path, point: str) -> None:
+    """The letter and the end of its task are one: it is delivered once more or is dead, and has one letter."""
 
     async def rejects(_: Delivery) -> None:
         raise Reject("hopeless")
 
     async with Rig(tmp_path) as rig:
-        await rig.start("buried")
+        await rig.start(point)
         rig.work_badly(rejects)
         await rig.schedule([1], int(rig.notes.now_ms()) + 50, queue=FAILING)
         await rig.fails()
@@ -261,5 +262,5 @@ async def is_dead(rig: Rig) -> bool:
 
 
 def test_every_point_is_met() -> None:
-    single = [*UNDER_LOAD, *WHILE_LOADING, *WHILE_DROPPING, ("splitting", 1), ("buried", 1)]
+    single = [*UNDER_LOAD, *WHILE_LOADING, *WHILE_DROPPING, ("splitting", 1), ("burying", 1), ("buried", 1)]
     assert {name for name, _ in single} | {*ON_THE_WAY_UP, *WHILE_FINISHING} == set(POINTS)

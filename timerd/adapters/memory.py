@@ -147,7 +147,8 @@ class MemoryStore:
         for mark in marks:
             self._partitions[mark.partition].marks.setdefault((mark.key, mark.kind), (self._next(), mark))
 
-    async def settle(self, records: Sequence[SettleRecord]) -> None:
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        await self.bury(letters)
         for record in records:
             self._partitions[record.partition].records.setdefault((record.token, record.sequence), record)
 

@@ -13,6 +13,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move
 from timerd.model.rows import RowGroup
 from timerd.model.settle import SettleRecord
+from timerd.model.storage import DeadLetter
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,10 @@ class ReadPage:
 
 @dataclass(frozen=True, slots=True)
 class WriteSettled:
-    """-> PartitionMachine.settled_written"""
+    """The record and the dead letters of what it ends, together; -> PartitionMachine.settled_written"""
 
     record: SettleRecord
+    letters: Sequence[DeadLetter] = ()
 
 
 @dataclass(frozen=True, slots=True)

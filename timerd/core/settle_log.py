@@ -17,6 +17,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome, SettleRecord, settle_entries
+from timerd.model.storage import DeadLetter
 
 Group = tuple[Partition, RowGroup]
 
@@ -28,6 +29,7 @@ class Batch:
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
 
     @property
     def oldest_ms(self) -> int:
@@ -74,6 +76,10 @@ class SettleLog:
         for ending in ended:
             self._next.ended.append(ending)
             self.settled.add(*ending)
+
+    def bury(self, letters: Iterable[DeadLetter]) -> None:
+        """Of what has just ended: they become durable with its record."""
+        self._next.letters += letters
 
     def end_met(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
         """Of rows that were met with a verdict on them: those may have been ended when it was given."""
@@ -129,7 +135,7 @@ class SettleLog:
         self._writing = SettleRecord(self.partition, self.token, self._sequence, entries, tuple(batch.carries))
         self._carrying[self._sequence] = batch
         self._sequence += 1
-        return [WriteSettled(self._writing)]
+        return [WriteSettled(self._writing, tuple(batch.letters))]
 
     def recarry(self) -> Effects:
         """What earlier holders carried, once all of it is known."""

@@ -120,7 +120,19 @@ class Firing:
         return self.again(elsewhere)
 
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
-        return asyncio.ensure_future(self._bury(letters, ended))
+        """In the record that ends them; of rows that are not open here the letters first."""
+        waits: list[Awaitable[None]] = []
+        letter_of = dict(zip(ended, letters, strict=True))
+        for machine, items in self._by_machine(ended):
+            missing = items
+            if machine is not None:
+                ticket, missing = machine.end(items)
+                machine.log.bury(letter_of[item] for item in set(items).difference(missing))
+                waits.append(self._scheduler.durable(machine, ticket))
+                self._scheduler.settle_soon(machine)
+            if missing:
+                waits.append(asyncio.ensure_future(self._bury([letter_of[item] for item in missing], missing)))
+        return _all(waits)
 
     async def end_late(self, token: AckToken) -> bool:
         """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what

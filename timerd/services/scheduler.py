@@ -264,7 +264,7 @@ class Scheduler:
             self.wake()
 
     async def _write_settled(self, machine: PartitionMachine, effect: WriteSettled) -> None:
-        await self._store.settle([effect.record])
+        await self._store.settle([effect.record], effect.letters)
         self.perform(machine, machine.settled_written(effect.record))
         self._resolve(machine)
 

@@ -24,7 +24,7 @@ from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove, Request, SetMarks, TryCas
 from timerd.model.registers import Table
-from timerd.model.storage import Append, CasStatus, MarkKind
+from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
 from timerd.services.delivery import Delivery
 from timerd.services.performing import Performer
 from timerd.services.scheduler import Scheduler
@@ -77,6 +77,10 @@ def _performs(kind: type[Request] | tuple[type[Request], ...], fits: Callable[[A
     return Point(Performer, "perform", after=True, asks=asks)
 
 
+def _has_letters(_: SqliteStore, __: object, letters: Sequence[DeadLetter]) -> bool:
+    return len(letters) > 0
+
+
 def _of_table(table: Table) -> Callable[[TryCas], bool]:
     return lambda request: request.change.key.table is table
 
@@ -105,7 +109,8 @@ POINTS = {
     "ack received": Point(Delivery, "settle"),
     "settle before its commit": Point(stores, "write_settled", after=True),
     "settled": Point(SqliteStore, "settle", after=True),
-    "buried": Point(SqliteStore, "bury", after=True),
+    "burying": Point(SqliteStore, "settle", asks=_has_letters),
+    "buried": Point(SqliteStore, "settle", after=True, asks=_has_letters),
     "carry recorded": Point(Scheduler, "_write_carried"),
     "carried": Point(PartitionMachine, "carried_written"),
     # The life of a partition.

@@ -120,8 +120,12 @@ class SqliteStore:
     async def mark(self, marks: Sequence[Mark]) -> None:
         await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
 
-    async def settle(self, records: Sequence[SettleRecord]) -> None:
-        await self._write(lambda commit: write_settled(commit.connection, records))
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        def write(commit: Commit) -> None:
+            write_letters(commit.connection, letters)
+            write_settled(commit.connection, records)
+
+        await self._write(write)
 
     async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
         return await self._look_ups.run(lambda connection: read_settled(connection, partition, self._corruption))

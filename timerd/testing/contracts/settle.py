@@ -7,6 +7,7 @@ import pytest
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.ports import Store
 from timerd.testing.contracts.build import HERE, NEXT, key
+from timerd.testing.contracts.letters import letter
 
 
 def record(token: int, sequence: int, outcome: Outcome = Outcome.ACKED, *carries: Carry) -> SettleRecord:
@@ -15,6 +16,13 @@ def record(token: int, sequence: int, outcome: Outcome = Outcome.ACKED, *carries
 
 @pytest.mark.asyncio
 class SettleContract:
+    async def test_dead_letters_are_stored_with_the_record_that_ends_their_tasks(self, store: Store) -> None:
+        buried = letter("a", 10)
+        for _ in range(2):
+            await store.settle([record(1, 1, Outcome.DEAD)], [buried])
+        assert [r.sequence for r in await store.settled(HERE)] == [1]
+        assert list(await store.letters([buried.task_id])) == [buried]
+
     async def test_records_come_back_in_the_order_of_token_and_sequence(self, store: Store) -> None:
         await store.settle([record(2, 1), record(1, 10)])
         await store.settle([record(1, 9)])
