@@ -205,6 +205,16 @@ def test_what_was_refused_once_does_not_fire_from_its_place() -> None:
     assert machine.offer(rows(key(1, 3_000)), 3) is Offered.BELOW_FLOOR
 
 
+def test_a_repeat_is_not_refused_by_a_holder_that_still_reads() -> None:
+    """It may be among its rows, and acknowledged: refused, it would be ended and written again."""
+    machine, _ = acquired(control(verified_ms=2_000, closing_ms=4_000))
+    machine.phase = Phase.RECOVER
+    assert machine.offer(rows(key(0, 3_000)), 3, is_repeat=True) is Offered.NOT_NOW
+    assert machine.rows.row_verdicts == {}
+    assert machine.offer(rows(key(0, 3_000)), 3) is Offered.BELOW_FLOOR
+    assert list(machine.rows.row_verdicts) == [key(0, 3_000)]
+
+
 def test_the_floor_rises_before_the_compare_and_set() -> None:
     machine = hot(rows(key(0, 5_000)), stored=control(closing_ms=4_000))
     [change] = only(machine.tick(NOW_MS), ChangeControl)

@@ -20,11 +20,13 @@ class Phase(Enum):
 
 
 class Offered(Enum):
-    """The holder's answer to a row whose position may be below `closing`."""
+    """The holder's answer to a row whose position may be below `closing`. NOT_NOW: of a row that was stored before, by
+    a holder that is still reading its rows, this one perhaps among them."""
 
     ADOPTED = "adopted"
     ALREADY_HAVE = "already have"
     BELOW_FLOOR = "below floor"
+    NOT_NOW = "not now"
 
 
 class Asked(Enum):

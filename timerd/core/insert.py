@@ -54,15 +54,15 @@ class Inserted:
         self._first[position_ms, key.digest] = first_ms
 
 
-def insert(message: Append, now_ms: int, *, hints_are_given: bool = False) -> Procedure[Inserted]:
+def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedure[Inserted]:
     """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS."""
     done = Inserted()
     for _ in range(MAX_ROUNDS):
         appended: Appended = (yield AppendRows([message]))[0]
         if appended.repeated is not None:
             return Inserted(repeated=appended.repeated)
-        refused, hints = yield from _look(message, appended)
-        if hints and not hints_are_given:
+        refused, hints = yield from _look(message, appended, is_repeat=is_repeat)
+        if hints and not is_repeat:
             yield HintRows(hints)
         if not refused:
             return done
@@ -86,14 +86,16 @@ def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
         if stored:
             groups.append((partition, rows.select(np.array(stored, dtype=np.intp)).compact()))
     if groups:
-        yield from insert(Append(tuple(groups)), now_ms, hints_are_given=True)
+        yield from insert(Append(tuple(groups)), now_ms, is_repeat=True)
 
 
 Placed = tuple[Partition, RowGroup, int]
 
 
-def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], list[Placed]]]:
-    """(rows to write again, rows to hint), by the control facts that were read after the write."""
+def _look(message: Append, appended: Appended, *, is_repeat: bool) -> Procedure[tuple[list[Placed], list[Placed]]]:
+    """(rows to write again, rows to hint), by the control facts that were read after the write. What was stored before
+    may have been acknowledged: it is written again only where it is sure that nobody will read it in its place, for
+    between the FORWARD mark and the new row there may be a crash."""
     refused: list[Placed] = []
     hints: list[Placed] = []
     for partition, rows in (*message.groups, *_noted(message, appended)):
@@ -105,7 +107,11 @@ def _look(message: Append, appended: Appended) -> Procedure[tuple[list[Placed], 
         below = rows.columns["position_ms"] < closing_ms
         if bool(below.any()):
             early = rows.select(np.flatnonzero(below))
-            answer = yield OfferRows(partition, early, source)
+            answer = yield OfferRows(partition, early, source, is_repeat)
+            if is_repeat and (
+                answer is Offered.NOT_NOW or (answer is None and _will_be_read(partition, early, appended))
+            ):
+                raise ClosedForGood
             if answer not in (Offered.ADOPTED, Offered.ALREADY_HAVE):
                 refused.append((partition, early, closing_ms))
         open_rows = rows.select(np.flatnonzero(~below))
@@ -129,6 +135,14 @@ def closing_of(partition: Partition, appended: Appended) -> int:
     if stored is not None:
         return Control.from_bytes(stored).closing_ms
     return partition.end_ms if partition in appended.finishing else partition.bucket_ms
+
+
+def _will_be_read(partition: Partition, rows: RowGroup, appended: Appended) -> bool:
+    """By the next holder."""
+    stored = appended.controls.get(partition)
+    control = Control.from_bytes(stored) if stored is not None else None
+    newest_ms = int(rows.columns["position_ms"].max())
+    return control is not None and not control.finished and newest_ms >= control.verified_ms
 
 
 def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[Append]:

@@ -120,9 +120,11 @@ class PartitionMachine:
         if self._takes_in:
             self.rows.hint(rows, source)
 
-    def offer(self, rows: RowGroup, source: int) -> Offered:
+    def offer(self, rows: RowGroup, source: int, *, is_repeat: bool = False) -> Offered:
         """Rows just written below `closing`: whether this holder takes them in. What was refused once is never fired
         from that place: its writer writes it again."""
+        if is_repeat and (self.phase in (Phase.ACQUIRE, Phase.RECOVER) or self.rows.reloading is not None):
+            return Offered.NOT_NOW
         keys = rows.keys()
         refused = self.phase not in (Phase.LOAD, Phase.HOT) or any(
             key.position_ms < self.floor_ms or key in self.rows.row_verdicts for key in keys

@@ -107,11 +107,12 @@ class HintRows:
 
 @dataclass(frozen=True, slots=True)
 class OfferRows:
-    """-> Offered | None (no holder answered)"""
+    """-> Offered | None (no holder answered). `is_repeat`: they were stored before, and perhaps taken in."""
 
     partition: Partition
     rows: RowGroup
     source: int
+    is_repeat: bool = False
 
 
 @dataclass(frozen=True, slots=True)

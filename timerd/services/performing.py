@@ -160,7 +160,7 @@ class Performer:
         machine = self._scheduler.machines.get(request.partition)
         if machine is None:
             return None
-        answer = machine.offer(request.rows, request.source)
+        answer = machine.offer(request.rows, request.source, is_repeat=request.is_repeat)
         self._scheduler.wake()
         return answer
 
