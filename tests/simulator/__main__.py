@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from tests.simulator.branches import BRANCHES, RARE
+from tests.simulator.branches import BRANCHES
 from tests.simulator.judge import Verdict, judged
 from tests.simulator.variants import VARIANTS
 
@@ -65,7 +65,7 @@ def survey(console: Console, seeds: range, jobs: int, variant: str) -> int:
 
 def branch_table(hits: Counter[str]) -> Table:
     table = Table("branch of the protocol", "times passed")
-    for name in (*BRANCHES, *RARE):
+    for name in BRANCHES:
         table.add_row(name, f"{hits[name]:,}")
     return table
 

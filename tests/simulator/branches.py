@@ -50,6 +50,7 @@ BRANCHES = (
     "key: refused",
     "key: replaced or lost",
     "reload of a withheld queue",
+    "expired",
     "finish",
     "count",
     "late ack",
@@ -61,9 +62,12 @@ BRANCHES = (
     "unknown: not done",
     "store unavailable",
     "crash between effects",
+    "insert: no holder",
+    "redrive: lives again",
+    "late nack finds its row",
+    "move: lost",
+    "cancel: in flight",
 )
-# Too rare for few seeds: printed, not asked for.
-RARE = ("insert: no holder", "redrive: lives again", "late nack finds its row", "move: lost", "cancel: in flight")
 HITS: Counter[str] = Counter()
 
 
@@ -167,6 +171,7 @@ def _reply(verb: Verb, replied: Replied) -> None:
     if replied.said is Said.UNKNOWN:
         return
     for answer in replied.answers:
+        hit("expired", answer == "EXPIRED")
         if verb is Verb.CANCEL and replied.said is Said.OK:
             hit("cancel: " + answer.lower().replace("_", " "))
         elif verb is Verb.MOVE:

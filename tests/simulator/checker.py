@@ -38,7 +38,7 @@ LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
 
 @dataclass(slots=True)
 class InHand:
-    """Until when a worker has a delivery. `lapsed`: its lease had ended, and was given to it again when it came back; by
+    """Until when a worker has a delivery. `lapsed`: its lease had ended and was given to it again when it came back; by
     then the task may have been moved, and what was moved does not wait for it."""
 
     worker: str
@@ -203,7 +203,7 @@ class Checker:
             self._end(task, answer)
         if answer == "ALREADY_CANCELLED" and task.cancels < 2:
             self._wrong(f"G7: {task.name} is said to be cancelled already, and nobody has done it")
-        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not task.delivered:
+        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not (task.delivered or task.wanted.expire_at_ms):
             self._wrong(f"G7: {answer} of {task.name}, which was never delivered")
         if answer == "ALREADY_FIRED" and not self._has_end(task):
             self._wrong(f"G7: {task.name} is said to have fired, and no worker has ended it")
@@ -270,6 +270,8 @@ class Checker:
         asked = {*task.sure, *task.maybe.values()}
         if got.fire_at_ms not in asked and not any(lo - 1 <= got.fire_at_ms <= hi for lo, hi in task.between):
             self._wrong(f"G8: {task.name} came for an instant that it was moved away from, or never to")
+        if 0 < task.wanted.expire_at_ms <= got.at_ms:
+            self._wrong(f"G4: {task.name} was delivered {got.at_ms - task.wanted.expire_at_ms:.3f} ms after it expired")
         if task.over:
             self._wrong(f"G7: {task.name} was delivered after {task.over}")
         if got.delivery_id in task.ended:
@@ -285,7 +287,7 @@ class Checker:
         if not self._ordered or task.delivered > 1 or task.moves or task.maybe:
             return
         for stored_ms, other in self._order:
-            plain = not (other.delivered or other.moves or other.maybe or other.cancels)
+            plain = not (other.delivered or other.moves or other.maybe or other.cancels or other.wanted.expire_at_ms)
             waited = (
                 max(stored_ms, other.wanted.fire_at_ms) + 5_000 < got.at_ms and other.wanted.queue == task.wanted.queue
             )
@@ -376,7 +378,7 @@ class Checker:
             self._wrong(f"G2: {task.name} counts as cancelled, and no cancel was answered or left open")
         if state == "DEAD" and not (task.rejected or task.wanted.max_attempts < 20):
             self._wrong(f"G3: {task.name} is a dead letter, and nobody rejected it")
-        if state in ("EXPIRED", "PURGED"):
+        if state == "PURGED" or (state == "EXPIRED" and not task.wanted.expire_at_ms):
             self._wrong(f"G3: {task.name} is {state}, which nobody asked for")
-        if not (task.delivered or task.cancels):
+        if not (task.delivered or task.cancels or state == "EXPIRED"):
             self._wrong(f"G3: {task.name} was stored and never delivered")

@@ -37,12 +37,16 @@ class Weather:
     unknown: float = 0.0
     crash_at: int = 0
     crash_in: str = ""
+    # How often rows that are written while a compare-and-set is on its way bring a crash as soon as that is done.
+    crash_after_cas: float = 0.0
+    cas_on_the_way: int = 0
     crash: Callable[[], None] = lambda: None
     hits: Counter[str] = field(default_factory=Counter)
 
     def clear_up(self) -> None:
         self.unavailable = self.unknown = 0.0
         self.crash_at = 0
+        self.crash_after_cas = 0.0
         self.delays_ms = (0,)
         self.slow_ms = {}
 
@@ -60,6 +64,10 @@ class Weather:
             if not self.crash_at:
                 self.hits["crash between effects"] += 1
                 self.crash()
+
+    def rows_written(self) -> None:
+        if self.cas_on_the_way and self.crash_after_cas and self.random.random() < self.crash_after_cas:
+            self.crash_in, self.crash_at = "cas", 2
 
     def fate(self) -> int:
         """0: done and told; 1: not done, and told so; 2: not done, not told; 3: done, not told."""
@@ -135,6 +143,7 @@ class FaultyStore:
         self._disk.begin_commit()
         results = [done(self._disk.append(messages)) if fate in (0, 3) else [] for messages, _ in batch]
         self._disk.end_commit()
+        weather.rows_written()
         weather.step("append")
         if fate:
             weather.hits[("", "store unavailable", "unknown: not done", "unknown: done")[fate]] += 1
@@ -151,7 +160,11 @@ class FaultyStore:
     async def cas(self, changes: Sequence[Any]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
         weather = self._weather
-        await weather.way("cas")
+        weather.cas_on_the_way += 1
+        try:
+            await weather.way("cas")
+        finally:
+            weather.cas_on_the_way -= 1
         self._step("cas")
         fate = weather.fate()
         results = done(self._disk.cas(changes)) if fate in (0, 3) else []

@@ -18,6 +18,20 @@ from typing import Any
 import timerd.core.memory as memory_module
 import timerd.services.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
+from tests.simulator.asking import new_tasks
+from tests.simulator.chances import (
+    CRASHES_IN,
+    CRASHES_IN_STREAMS,
+    DEEDS,
+    DEEDS_OF_STREAMS,
+    DOWN_MS,
+    DOWN_OF_STREAMS_MS,
+    GAPS_MS,
+    HABITS,
+    HABITS_OF_STREAMS,
+    QUEUES,
+    SLOW,
+)
 from tests.simulator.events import Called, Event, Replied, Said, Server, Settled, Verb, Wanted
 from tests.simulator.faults import FaultyStore, Weather
 from tests.simulator.server import Gone, Run
@@ -25,48 +39,10 @@ from tests.simulator.virtual_loop import START_MS, Owner, VirtualLoop
 from tests.simulator.worker import Worker
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
-from timerd.core.keys import Conflict
 from timerd.model.errors import NotStored, StoreUnknown, TimerdError
-from timerd.model.identity import TaskId, message_prefix
+from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
-from timerd.model.task import RetryPolicy, Template
-from timerd.services.due_times import DueClock
-from timerd.services.requests import Gathered, Rules
-from timerd.services.templates import Common
-from timerd.services.verbs import NewTasks
 
-QUEUES = ("a", "b")
-HOUR_MS = 3_600_000
-HABITS = (
-    ("ack",),
-    ("ack", "ack", "nack", "vanish"),
-    ("ack", "late ack", "late nack", "ack at the end"),
-    ("extend", "ack", "vanish", "ack at the end"),
-    ("ack", "hang up", "extend", "lose"),
-    ("nack", "late nack", "reject", "ack twice"),
-    ("nack", "nack", "ack"),
-)
-GAPS_MS = (0, 0, 0, 1, 1, 3, 20, 100, 300, 1_000, 1_000, 3_000)
-DOWN_MS = (0, 0, 0, 5, 5, 500, 2_000, 2_000, 20_000, 400_000, 3 * HOUR_MS, 50 * HOUR_MS)
-# What may happen next, and how often.
-DEEDS = {
-    "schedule": 6,
-    "cancel": 4,
-    "move": 4,
-    "fire now": 1,
-    "redrive": 3,
-    "repeat": 1,
-    "kill": 3,
-    "crash soon": 5,
-    "stop": 2,
-    "hang up": 1,
-    "leave": 1,
-    "get": 1,
-}
-SLOW = ("append", "append", "catalogue", "scan", "cas", "settle", "mark", "find", "read")
-DEEDS_OF_STREAMS = {"schedule": 12, "cancel": 1, "move": 1, "kill": 2, "crash soon": 1, "repeat": 1, "get": 1}
-HABITS_OF_STREAMS = (("ack",), ("ack", "ack", "nack"), ("ack", "nack", "nack"))
-CRASHES_IN = ("", "append", "append", "settle", "settle", "settle", "cas", "mark")
 MAX_MOVES = 60
 
 
@@ -94,7 +70,7 @@ class Story:
         self.is_stream = not self.is_calm and self.random.random() < 0.4
         self.is_tight = not self.is_calm and self.random.random() < 0.3
         self.config = ServerConfig(
-            max_mark_lag_ms=chance((600_000, 600_000, 8_000, 2_000)),
+            max_mark_lag_ms=chance((600_000, 600_000, 8_000, 2_000, 2_000)),
             memory_budget_bytes=120 if self.is_tight else 1 << 30,
         )
         self.settings = Settings(
@@ -110,7 +86,9 @@ class Story:
         self.instants = self._instants()
         # The order is promised of what is loaded (G9), which takes long where the store is slow.
         is_quick = not self.weather.slow_ms and max(self.weather.delays_ms) < 100
-        self.is_ordered = self.is_calm and not self.is_tight and is_quick
+        # What nobody took for so long comes from the backlog, whose order is its own.
+        is_parked = self.config.max_mark_lag_ms < 600_000
+        self.is_ordered = self.is_calm and not self.is_tight and is_quick and not is_parked
         self.run: Run | None = None
         self.workers: list[Worker] = []
         self.ids: dict[str, TaskId] = {}
@@ -123,9 +101,14 @@ class Story:
         self.settings = replace(self.settings, mark_every_ms=100, max_settled=200_000)
         self.tick_s = 0.1
         self.weather.delays_ms = chance(((0,), (0, 1, 3)))
+        self.weather.crash_after_cas = chance((0.0, 0.1))
+        append_ms = chance((400, 400, 1_500))
+        # Half as slow as rows: of those that come while the marks are moved, some are older than the new marks.
+        also = chance(("cas", "cas", "cas", "cas", "cas", "scan", "settle", "mark"))
         self.weather.slow_ms = {
-            "append": chance((400, 1_500)),
-            chance(("cas", "cas", "cas", "scan", "settle", "mark")): chance((100, 300)),
+            "append": append_ms,
+            also: append_ms / 2 if also == "cas" else chance((100, 300)),
+            **chance(({}, {"catalogue": 2_500})),
         }
 
     def _instants(self) -> list[int]:
@@ -176,10 +159,21 @@ class Story:
             self.loop.later(self._down_ms(), self.start)
 
     def _down_ms(self) -> float:
-        return 50 if self.is_running_out else self.random.choice(DOWN_MS)
+        return 50 if self.is_running_out else self.random.choice(DOWN_OF_STREAMS_MS if self.is_stream else DOWN_MS)
 
     def log(self, event: Event) -> None:
         self.events.append(event)
+        if isinstance(event, Settled) and event.action == "reject" and self.random.random() < 0.8:
+            self._redrive_soon(event.name)
+
+    def _redrive_soon(self, name: str) -> None:
+        """The operator sees that it was rejected, and lets it live again."""
+        if not self.is_running_out and name in self.ids:
+            self.messages += 1
+            again = f"r{self.messages}"
+            self.loop.later(
+                self.random.choice((5, 1_000, 3_000, 20_000)), lambda: self.spawn(self.redrive(again, name))
+            )
 
     # -- workers --------------------------------------------------------------------------------------------------
 
@@ -304,7 +298,7 @@ class Story:
             self.hire()
         self._schedule_some()
         deeds = DEEDS_OF_STREAMS if self.is_stream else DEEDS
-        for _ in range(self.random.choice((8, 14, 20) if self.is_stream else (3, 6, 6, 9, 14))):
+        for _ in range(self.random.choice((14, 20, 30) if self.is_stream else (3, 6, 6, 9, 14))):
             await asyncio.sleep(self._gap_ms() / 1000)
             self._do(self.random.choices(tuple(deeds), tuple(deeds.values()))[0])
         await asyncio.sleep(self.random.choice((0.0, 1.0, 4.0)))
@@ -328,12 +322,14 @@ class Story:
         request = f"r{self.messages}"
         if deed == "schedule":
             self._schedule_some()
+        elif deed == "fire now" and known:
+            self.spawn(self.move(request, chance(known), int(self.loop.now_ms)))
         elif deed == "repeat" and self.asked:
             self._repeat()
         elif deed == "kill" and not self.is_calm:
             self.kill()
         elif deed == "crash soon" and not self.is_calm:
-            self.weather.crash_in, self.weather.crash_at = chance(CRASHES_IN), chance((1, 2, 3, 4, 5, 9))
+            self._crash_soon()
         elif deed == "stop":
             self.spawn(self.stop())
         elif deed == "hang up" and self.workers:
@@ -343,20 +339,29 @@ class Story:
         elif deed == "cancel" and known:
             self.spawn(self.cancel(request, tuple(self.random.sample(known, min(len(known), chance((1, 1, 1, 3)))))))
         elif deed == "move" and known:
-            self.spawn(self.move(request, chance(known), chance((*self.instants, int(self.loop.now_ms)))))
-        elif deed == "fire now" and known:
-            self.spawn(self.move(request, chance(known), int(self.loop.now_ms)))
+            self._move_some(request, chance(known))
         elif deed == "redrive" and known:
-            rejected = [
-                e.name for e in self.events if isinstance(e, Settled) and e.action == "reject" and e.name in known
-            ]
-            self.spawn(self.redrive(request, chance(rejected or known)))
+            rejects = (e.name for e in self.events if isinstance(e, Settled) and e.action == "reject")
+            self.spawn(self.redrive(request, chance([name for name in rejects if name in known] or known)))
         elif deed == "get" and known:
             self.spawn(self._look(chance(known)))
 
+    def _move_some(self, request: str, name: str) -> None:
+        """Two calls at once: one of them loses."""
+        for n in range(self.random.choice((1, 1, 2))):
+            instant = self.random.choice((*self.instants, int(self.loop.now_ms)))
+            self.spawn(self.move(f"{request}.{n}", name, instant))
+
+    def _crash_soon(self) -> None:
+        chance = self.random.choice
+        if self.is_stream:
+            self.weather.crash_in, self.weather.crash_at = chance(CRASHES_IN_STREAMS), chance((2, 2, 4))
+        else:
+            self.weather.crash_in, self.weather.crash_at = chance(CRASHES_IN), chance((1, 2, 3, 4, 5, 9))
+
     def _repeat(self) -> None:
         """Also while the first call is under way; not of tasks with keys (docs/guarantees.md, what does not hold)."""
-        request, names, wanted = self.random.choice(self.asked)
+        request, names, wanted = self.random.choice(self.asked[-3:] if self.is_stream else self.asked)
         if not any(each.key for each in wanted):
             self.spawn(self.schedule(request, names, wanted))
 
@@ -381,12 +386,14 @@ class Story:
             else (*self.instants, int(self.loop.now_ms) + chance((0, 1, 700)))
         )
         key = "k" if len(names) == 1 and self.random.random() < 0.3 else ""
+        due = [chance(instants) for _ in names]
         wanted = tuple(
             Wanted(
-                chance(instants),
-                chance(("a", "a", "a", "a", "b") if self.is_stream else QUEUES),
+                due[n],
+                chance(("a",) * 9 + ("b",) if self.is_stream else QUEUES),
                 chance((0, 0, 0, 1, 3)),
                 chance((20, 20, 20, 2)),
+                due[n] + chance((1, 500, 3_000)) if self.random.random() < 0.1 else 0,
                 key=key if n == 0 else "",
                 policy=chance(("KEEP", "REPLACE", "REJECT")) if key and n == 0 else "",
             )
@@ -422,16 +429,6 @@ class Story:
 
     def _is_finished(self) -> bool:
         return all(entry.finished for entry in done(self.disk.catalogue(None, -(1 << 62), 1 << 62)))
-
-
-def new_tasks(request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
-    gathered = Gathered(Rules(DueClock(0), 1 << 16))
-    for n, (name, each) in enumerate(zip(names, wanted, strict=True)):
-        retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
-        template = Template("default", each.queue, each.priority, retry=retry)
-        conflict = Conflict[each.policy] if each.policy else Conflict.REJECT
-        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict), each.key, "")
-    return gathered.tasks("default", message_prefix("default", request, repr(wanted).encode()))
 
 
 class _Errors(logging.Handler):

@@ -164,7 +164,7 @@ class Worker:
                 continue
             refused = bool(confirmed.refused) or confirmed.HasField("problem")
             self.log(Confirmed(self.loop.now_ms, self.name, sequence, refused))
-            if confirmed.HasField("problem"):
+            if confirmed.HasField("problem") and confirmed.problem.reason != "NOT_SETTLED":
                 self.loop.later(200, lambda sequence=sequence: self._again(sequence))  # type: ignore[misc]
                 continue
             _, held, _ = self._owed.pop(sequence)
@@ -205,6 +205,8 @@ class Worker:
             self.loop.later(self.lease_ms * chance((1.05, 1.5, 3)), lambda: self.settle(held, NACK, wait_ms))
         elif habit == "reject":
             self.loop.later(chance((0, 0, 20, self.lease_ms * 1.5)), lambda: self.settle(held, REJECT))
+        elif habit == "long nack":
+            self._extend(held, chance((4, 9)), NACK)
         elif habit == "extend":
             self._extend(held, chance((2, 6, 20)), chance((ACK, ACK, NACK, REJECT)))
         elif habit == "hang up":

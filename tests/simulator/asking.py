@@ -1,0 +1,22 @@
+"""A schedule as the API reads it from the wire."""
+
+from __future__ import annotations
+
+from tests.simulator.events import Wanted
+from timerd.core.keys import Conflict
+from timerd.model.identity import message_prefix
+from timerd.model.task import RetryPolicy, Template
+from timerd.services.due_times import DueClock
+from timerd.services.requests import Gathered, Rules
+from timerd.services.templates import Common
+from timerd.services.verbs import NewTasks
+
+
+def new_tasks(request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
+    gathered = Gathered(Rules(DueClock(0), 1 << 16))
+    for n, (name, each) in enumerate(zip(names, wanted, strict=True)):
+        retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
+        template = Template("default", each.queue, each.priority, retry=retry, expire_at_ms=each.expire_at_ms)
+        conflict = Conflict[each.policy] if each.policy else Conflict.REJECT
+        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict), each.key, "")
+    return gathered.tasks("default", message_prefix("default", request, repr(wanted).encode()))
