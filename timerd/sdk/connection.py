@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import grpc
 import grpc.aio
 
 from timerd.sdk.errors import InvalidTask
+from timerd.sdk.wakeups import ignore_idle_wakeups
 
 DEFAULT_TARGET = "127.0.0.1:7400"
 _LOOPBACK = ("127.", "localhost", "[::1]", "unix:")
@@ -44,6 +46,7 @@ class Connection:
     channel_options: Sequence[tuple[str, str | int]] = ()
 
     def open_channel(self) -> grpc.aio.Channel:
+        ignore_idle_wakeups(asyncio.get_running_loop())
         # By name, because gRPC takes the first of two: what the caller wants comes last here.
         options = list(dict([*OPTIONS, *self._local_options(), *self.channel_options]).items())
         if not (self.tls or self.ca_file or self.cert_file):
