@@ -229,7 +229,7 @@ def test_redrive_of_what_is_no_dead_letter_fails(terminal: Terminal, server: Fak
     ]
     server.timers.unary_answers["Redrive"].append(pb.RedriveResponse(redriven=1, results=results))
     ran = terminal("redrive", "A1", "nonsense")
-    assert (ran.code, ran.out) == (1, "1 tasks live again.\n")
+    assert (ran.code, ran.out) == (1, "1 task lives again.\n")
     assert "1 of 2 are no dead letters of this namespace, as 'nonsense'" in ran.err
 
 

@@ -84,9 +84,9 @@ def test_a_rejected_task_is_a_dead_letter_and_lives_again(server: Server) -> Non
     assert worked.code == 0
     letter = timerd("dead-letters", "--queue", "mails", "--json").json
     assert (letter["task_id"], letter["last_error"]) == (task_id, "exit code 65: no such address")
-    assert timerd("redrive", task_id, "--json").json == {"redriven": 1, "missing": []}
+    assert timerd("redrive", task_id, "--json").json == {"redriven": 1, "missing": [], "refused": {}}
     again = timerd("redrive", task_id, "nonsense", "--json")
-    assert (again.code, again.json) == (1, {"redriven": 0, "missing": [task_id, "nonsense"]})
+    assert (again.code, again.json) == (1, {"redriven": 0, "missing": [task_id, "nonsense"], "refused": {}})
     assert "2 of 2 are no dead letters" in again.err
     assert timerd("work", "mails", "--count", "1").out == "bad\n"
 

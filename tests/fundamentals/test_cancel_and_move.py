@@ -49,6 +49,18 @@ async def test_a_second_cancel_says_that_it_was_cancelled(server: Server, client
     assert await client.cancel(task.id) is CancelOutcome.ALREADY_CANCELLED
 
 
+@pytest.mark.parametrize("delay", [60, 86_400])
+async def test_what_was_purged_is_not_cancelled_as_well(server: Server, client: Client, delay: int) -> None:
+    """ALREADY_CANCELLED, and it stays PURGED: an hour that is loaded, and one that is not."""
+    task = await client.schedule("mails", b"x", delay=delay)
+    assert await client.purge(start=server.now, end=server.now + timedelta(days=2), queue="mails", force=True) == 1
+    for _ in range(2):
+        assert await client.cancel(task.id, request_id="mine") is CancelOutcome.ALREADY_CANCELLED
+        assert (await client.get(task.id)).state is TaskState.PURGED
+    await server.advance(seconds=delay)
+    assert await ledger(server) == {"inserted": 1, "purged": 1}
+
+
 async def test_a_cancel_after_the_task_fired_says_so(server: Server, client: Client, inbox: Inbox) -> None:
     """ALREADY_FIRED, minutes and hours after the acknowledgement."""
     await inbox.works("mails")

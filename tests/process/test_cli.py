@@ -108,7 +108,7 @@ def test_used_up_attempts_end_as_a_dead_letter_that_redrive_of_the_queue_revives
     assert {letter["task_id"] for letter in letters} == task_ids
     assert {(letter["attempts"], letter["last_error"]) for letter in letters} == {(1, "exit code 1: broken")}
     assert "broken" in cli.ok("dead-letters")
-    assert cli.record("redrive", "--queue", "jobs") == {"redriven": 2, "missing": []}
+    assert cli.record("redrive", "--queue", "jobs") == {"redriven": 2, "missing": [], "refused": {}}
     assert cli.records("dead-letters") == []
     assert sorted(cli.ok("work", "jobs", "--count", "2").splitlines()) == ["bad 0", "bad 1"]
     assert {cli.record("get", task_id)["state"] for task_id in task_ids} == {"ACKED"}

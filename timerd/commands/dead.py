@@ -65,8 +65,11 @@ async def redrive(
     client = await call.connect()
     call.bar.begin("redriving")
     redriven = await client.redrive(ids, queue=queue, start=start, end=end, max_redriven=limit)
-    record = {"redriven": int(redriven), "missing": list(redriven.missing)}
-    call.out.one(record, f"{int(redriven):,} tasks live again.")
+    record = {"redriven": int(redriven), "missing": list(redriven.missing), "refused": dict(redriven.refused)}
+    call.out.one(record, f"{int(redriven):,} {'task lives' if redriven == 1 else 'tasks live'} again.")
+    if redriven.refused:
+        first, sentence = next(iter(redriven.refused.items()))
+        raise Failure(f"{len(redriven.refused)} cannot live again, as {first!r}: {sentence}")
     if redriven.missing:
         raise Failure(
             f"{len(redriven.missing)} of {len(ids)} are no dead letters of this namespace, as {redriven.missing[0]!r}: "

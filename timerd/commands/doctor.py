@@ -116,7 +116,8 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
         "tasks": f"{info.loaded:,} loaded, {info.in_flight:,} in flight, {info.workers} workers",
         "oldest due": oldest,
         "lateness": "no delivery yet" if p50 is None else f"p50 <= {p50:g} ms, p99 <= {p99:g} ms",
-        "ledger": (ends or "no task has ended yet") + (", balanced" if surplus(ledger) <= 0 else ", NOT balanced"),
+        "ledger": (ends or "nothing has come due and ended yet")
+        + (", balanced" if surplus(ledger) <= 0 else ", NOT balanced"),
     }
 
 

@@ -43,17 +43,27 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
             here = yield from locate(task)
             yield from _mark_here(here)
             return _ended(here, here.ending.outcome, request, mine)
-        yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[outcome], request)])
+        verdict, value = _verdict(here, outcome, request)
+        yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[verdict], value)])
         again = yield from locate(task)
         if again.place != here.place:
             mine = mine or (yield from _is_first(here, KINDS[outcome], request))
             here = again
             continue
-        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, outcome, request)
+        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, verdict, value)
         said = yield from _conclude(again, answer, outcome, request, mine)
         if said is not None:
             return said
         here = yield from locate(task)
+
+
+def _verdict(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
+    """What was purged is not cancelled as well, nor the other way round: the first of the two stays."""
+    other = {Outcome.CANCELLED: Outcome.PURGED, Outcome.PURGED: Outcome.CANCELLED}.get(outcome)
+    value = here.mark(KINDS[other]) if other is not None else None
+    if other is None or value is None or here.mark(KINDS[outcome]) is not None:
+        return outcome, request
+    return other, value
 
 
 def _mark_here(here: Located) -> Procedure[None]:

@@ -99,6 +99,29 @@ def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:
         yield TryCas(Cas(name, current, current or b"", latest_ms + KEY_RETENTION_MS))
 
 
+def other_holder(name: RegisterKey, mine: TaskId) -> Procedure[TaskId | None]:
+    """Another living task that has the key."""
+    current: bytes | None = yield ReadRegister(name)
+    alive = yield from _holders(current, mine)
+    return alive[0] if alive else None
+
+
+def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId | None]:
+    """Of a task that is about to live again: it has the key once more, or another living task has it (the answer).
+    What is stored is not what was: who read that before, and saw this task dead, does not get the key by it."""
+    for _ in range(MAX_TRIES):
+        current: bytes | None = yield ReadRegister(name)
+        alive = yield from _holders(current, mine)
+        if alive:
+            return alive[0]
+        was_active = current is not None and KeyEntry.from_bytes(current).active
+        value = KeyEntry(str(mine), active=not was_active).to_bytes()
+        result: CasResult = yield TryCas(Cas(name, current, value, latest_ms + KEY_RETENTION_MS))
+        if result.status is CasStatus.APPLIED:
+            return None
+    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+
+
 def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
     """The task that has the key."""
     current: bytes | None = yield ReadRegister(name)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from timerd.core.cancel import ONWARD
 from timerd.core.holding import Asked, Offered
 from timerd.core.insert import closing_of
-from timerd.core.keys import keep
+from timerd.core.keys import keep, other_holder, regain
 from timerd.core.lookup import Located, from_letter, generation, locate
 from timerd.core.procedures import (
     AppendRows,
@@ -30,8 +30,9 @@ from timerd.core.procedures import (
 )
 from timerd.model.errors import Aborted, NotFound, Precondition
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
+from timerd.model.instants import shown
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Move, MoveState, Place, move_key, name_key
+from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, DeadLetter, Found, Mark, MarkKind
@@ -59,10 +60,11 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     if here.move is not None and here.move.request == wish.request and here.move.state is MoveState.MOVED:
         return here.move.fire_at_ms
     rows = _movable(here, wish)
+    if wish.revive is not None and rows.extra_of(0).key:
+        _refuse_key(rows, (yield from other_holder(_key_of(rows), task)))
     move, stored = yield from _announce(task, here, wish)
-    key = rows.extra_of(0).key
-    if key:
-        yield from keep(name_key(rows.template_of(0).namespace, key), task.digest, move.latest_ms)
+    if rows.extra_of(0).key:
+        yield from _take_key_along(task, rows, wish, move, stored)
     row = _target_row(task, rows, move)
     taken = yield from _write_target(move, row)
     yield SetMarks([Mark(move.source.partition, move.source.key, MarkKind.MOVED, b"%d" % move.generation)])
@@ -91,7 +93,45 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
         raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
     if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
         raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
+    _refuse_expired(here.rows.template_of(0).expire_at_ms, wish)
     return here.rows
+
+
+def _refuse_expired(expire_at_ms: int, wish: Wish) -> None:
+    position_ms = max(wish.fire_at_ms, wish.now_ms)
+    if not 0 < expire_at_ms <= position_ms:
+        return
+    advice = "schedule a new one" if expire_at_ms <= wish.now_ms else "give an earlier time"
+    raise Precondition(
+        f"The task's expire_time {shown(expire_at_ms)} is not after the new fire_time {shown(position_ms)}, so it "
+        f"would never be delivered: {advice}.",
+        "EXPIRES_BEFORE",
+    )
+
+
+def _key_of(rows: RowGroup) -> RegisterKey:
+    return name_key(rows.template_of(0).namespace, rows.extra_of(0).key)
+
+
+def _refuse_key(rows: RowGroup, holder: TaskId | None) -> None:
+    if holder is not None:
+        raise Precondition(
+            f"The task's key {rows.extra_of(0).key!r} is taken by another task, {holder}: cancel that one first, or "
+            "schedule a new one with another key.",
+            "KEY_TAKEN",
+        )
+
+
+def _take_key_along(task: TaskId, rows: RowGroup, wish: Wish, move: Move, stored: bytes) -> Procedure[None]:
+    """What is redriven gets its key while it is MOVING: another call that wants the key looks this task up, and either
+    fails the move (rule H2) or meets a living task."""
+    if wish.revive is None:
+        yield from keep(_key_of(rows), task.digest, move.latest_ms)
+        return
+    holder = yield from regain(_key_of(rows), task, move.latest_ms)
+    if holder is not None:
+        yield from _decide(task, move, stored, MoveState.FAILED)
+        _refuse_key(rows, holder)
 
 
 def _announce(task: TaskId, here: Located, wish: Wish) -> Procedure[tuple[Move, bytes]]:

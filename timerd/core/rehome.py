@@ -41,7 +41,9 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
     for n, key in enumerate(rows.keys()):
         extra = rows.extra_of(n)
         is_away = extra.home_position_ms >= 0
-        if is_away and (partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2):
+        is_far = partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2
+        # What was moved is looked for from where it was moved to, which may be long before its home.
+        if is_away and (is_far or generation_of(key.version)):
             home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
             at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
             name = name_key(rows.template_of(n).namespace, extra.key) if extra.key else None
@@ -63,6 +65,8 @@ def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> P
     before = Move.from_bytes(seen) if seen is not None else None
     if before is not None and (before.state is MoveState.MOVING or _is_newer(before, each)):
         return before.state is not MoveState.MOVING
+    if before is not None and _is_near(before.place, each.place, history_ms):
+        return True
     after = _after(before, each)
     after = replace(after, expires_at_ms=expiry(after.latest_ms, now_ms, history_ms))
     change = Cas(move_key(each.place.key.digest), seen, after.to_bytes(), after.expires_at_ms)
@@ -76,6 +80,12 @@ def _is_newer(before: Move, each: Wanderer) -> bool:
     """It moved on: the row is over, or a later one was named already."""
     known, here = before.place.key, each.place.key
     return known.version > here.version or (known.version == here.version and known.position_ms >= here.position_ms)
+
+
+def _is_near(known: Place, here: Place, history_ms: int) -> bool:
+    """The place that is named already is kept long enough to lead here."""
+    are_plain = known.partition.scope == TIME_SCOPE == here.partition.scope
+    return are_plain and here.key.position_ms - known.key.position_ms <= history_ms // 2
 
 
 def _after(before: Move | None, each: Wanderer) -> Move:

@@ -14,6 +14,8 @@ from timerd.sdk.link import Link, one_target, set_target
 from timerd.sdk.values import Count, DeadLetter, Purged, Redriven, TaskInfo, TaskState
 from timerd.v1 import timer_service_pb2 as pb
 
+NOT_A_DEAD_LETTER = "NOT_A_DEAD_LETTER"
+
 
 class Lookups(Link):
     """The part of `Client` that reads, counts, purges and redrives."""
@@ -90,7 +92,7 @@ class Lookups(Link):
         max_redriven: int = 0,
     ) -> Redriven:
         """Gives dead letters a new life at once: those named, or those of a queue. Returns how many; `missing` has the
-        ids that were none."""
+        ids that were none, `refused` those that cannot live again, and why (another task has the key, say)."""
         self._open()
         ids = id_list(task_ids)
         request = pb.RedriveRequest(
@@ -103,7 +105,9 @@ class Lookups(Link):
         set_range(request, start, end)
         response = await self._calls("Redrive", request, pb.RedriveResponse)
         redriven = Redriven(response.redriven)
-        redriven.missing = tuple(ids[result.index] for result in response.results if result.problem.message)
+        problems = {r.task_id or ids[r.index]: r.problem for r in response.results if r.problem.message}
+        redriven.missing = tuple(i for i, problem in problems.items() if problem.reason == NOT_A_DEAD_LETTER)
+        redriven.refused = {i: p.message for i, p in problems.items() if p.reason != NOT_A_DEAD_LETTER}
         return redriven
 
     async def server_info(self) -> pb.GetServerInfoResponse:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Protocol, Self
 
 from timerd.sdk.checks import invalid, whole_number
@@ -289,6 +290,8 @@ class Redriven(int):
 
     # Of the ids that were named: those that are no dead letters.
     missing: tuple[str, ...] = ()
+    # Dead letters that stay so, and why: id -> sentence.
+    refused: Mapping[str, str] = MappingProxyType({})
 
 
 class Purged(int):

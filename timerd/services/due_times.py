@@ -7,17 +7,16 @@ late (expire_time).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.model.errors import Invalid
+from timerd.model.instants import LAST_SECOND, shown
 from timerd.model.task import HORIZON_MS
 
 MAX_CLOCK_DIFFERENCE_MS = 60_000
-_LAST_SECOND = 253_402_300_799  # 9999-12-31T23:59:59Z, the end of Timestamp's range
 _LAST_DURATION_SECOND = 315_576_000_000
 _NANOS = 1_000_000_000
 
@@ -32,17 +31,9 @@ class HasDue(Protocol):
     def delay(self) -> Duration: ...
 
 
-def shown(at_ms: int) -> str:
-    """An instant as sentences show it."""
-    if not 0 <= at_ms <= _LAST_SECOND * 1000:
-        return f"{at_ms} ms since 1970"
-    text = datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    return f"{text}.{at_ms % 1000:03d}Z"
-
-
 def ms_from(stamp: Timestamp, field: str, *, up: bool = True) -> int:
     seconds, nanos = stamp.seconds, stamp.nanos
-    if not (-62_135_596_800 <= seconds <= _LAST_SECOND and 0 <= nanos < _NANOS):
+    if not (-62_135_596_800 <= seconds <= LAST_SECOND and 0 <= nanos < _NANOS):
         raise Invalid(
             f"{field} is not a valid Timestamp: seconds must lie in the years 1 to 9999 and nanos in 0 to 999,999,999.",
             field,

@@ -17,19 +17,18 @@ from timerd.core.holding import Asked
 from timerd.core.insert import ClosedForGood, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, give_back, reserve, resolve, was_lost
 from timerd.core.lookup import Located, from_letter, locate
-from timerd.core.move import Wish, move_task
 from timerd.model.errors import (
     Aborted,
     CorruptRow,
     NotFound,
-    Precondition,
+    NotStored,
     StoreUnavailable,
     StoreUnknown,
     Unavailable,
 )
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import name_key
+from timerd.model.registers import Move, move_key, name_key
 from timerd.model.rows import FLAG_LATE, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.spread import Spread
@@ -40,6 +39,7 @@ from timerd.services.ending import end_all
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
+from timerd.services.moving import Moving
 from timerd.services.performing import drive, unknown_of
 from timerd.services.placed_ids import PlacedIds
 from timerd.services.scheduler import Scheduler
@@ -64,7 +64,6 @@ ANSWERS = {
 }
 Times = npt.NDArray[np.int64]
 Groups = tuple[tuple[Partition, RowGroup], ...]
-MOVE_TRIES = 5
 KEY_LOST = "Another call took the key at the same moment: try again."
 # Nobody holds what is due so long after everything that is loaded ahead.
 NOT_HELD_AHEAD_MS = 3_600_000
@@ -86,6 +85,7 @@ class Engine:
         self._config = config
         self._procedures = scheduler.procedures
         self._browsing = Browsing(store, scheduler, secret)
+        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms)
         self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
@@ -215,17 +215,18 @@ class Engine:
         request = _hash(namespace, request_id)
         said = await end_all(ids, Outcome.CANCELLED, request, self._procedures)
         self._estimating.remove(_ended_now(ids, said))
-        return [self._cancel_answer(task, answer, now_ms) for task, answer in zip(ids, said, strict=True)]
+        forgotten = await self._forgotten(
+            [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND], now_ms
+        )
+        return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
-        now_ms = self.now_ms()
-        wish = Wish(_hash(namespace, request_id).hex(), fire_at_ms, now_ms, self._config.history_retention_ms)
-        return await self._move(task, wish)
+        return await self._moving.move(task, _hash(namespace, request_id).hex(), fire_at_ms, self.now_ms())
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         here = await self._look_up(task)
         if here.rows is None:
-            if self._is_forgotten(task, int(self._time.exact_ms())):
+            if self._is_forgotten(task, here.move, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
             if (await self._store.facts()).corrupt:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
@@ -238,19 +239,9 @@ class Engine:
             raise NotFound(f"No task has the key {key!r}.", "NOT_FOUND")
         return task
 
-    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool]:
-        """One that cannot live again (it was cancelled, or another call has it) holds up no other."""
-        alive: list[bool] = []
-        for task in ids:
-            try:
-                alive.append(await self._redrive(namespace, request_id, task))
-            except (Precondition, NotFound, Aborted):
-                alive.append(False)
-            except Unavailable as error:
-                if any(alive):
-                    raise StoreUnknown("The store went away after some tasks were redriven.") from error
-                raise
-        return alive
+    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool | NotStored]:
+        request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
+        return await self._moving.redrive(ids, request, self.now_ms())
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
@@ -280,40 +271,22 @@ class Engine:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    async def _move(self, task: TaskId, wish: Wish) -> int:
-        """An ABORTED move is tried again: the other one may have lost as well."""
-        for _ in range(MOVE_TRIES - 1):
-            try:
-                return await drive(move_task(task, wish), self._procedures)
-            except Aborted:
-                await asyncio.sleep(0.005)
-        return await drive(move_task(task, wish), self._procedures)
-
-    async def _redrive(self, namespace: str, request_id: str, task: TaskId) -> bool:
-        now_ms = self.now_ms()
-        request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
-        letters = await self._store.letters([task.to_bytes()])
-        here = await self._look_up(task)
-        if letters and here.ending.outcome is Outcome.DEAD:
-            await self._move(task, Wish(request, now_ms, now_ms, self._config.history_retention_ms, revive=letters[0]))
-        elif here.move is None or here.move.request != request:
-            return False
-        await self._store.exhume([task.to_bytes()])
-        return True
-
     async def _look_up(self, task: TaskId) -> Located:
         here = await drive(locate(task), self._procedures)
         letters = await self._store.letters([task.to_bytes()]) if here.rows is None else []
         return from_letter(here, letters[0]) if letters else here
 
-    def _cancel_answer(self, task: TaskId, said: Cancelled, now_ms: int) -> CancelAnswer:
-        if said is Cancelled.NOT_FOUND and self._is_forgotten(task, now_ms):
-            return CancelAnswer.FINISHED
-        return ANSWERS[said]
+    async def _forgotten(self, tasks: Sequence[TaskId], now_ms: int) -> set[TaskId]:
+        """Of tasks whose rows are gone."""
+        stored = await self._store.read([move_key(t.digest) for t in tasks]) if tasks else []
+        moves = [Move.from_bytes(s) if s is not None else None for s in stored]
+        return {t for t, move in zip(tasks, moves, strict=True) if self._is_forgotten(t, move, now_ms)}
 
-    def _is_forgotten(self, task: TaskId, now_ms: int) -> bool:
-        """A genuine id whose row is gone, from a bucket that is older than outcomes are kept."""
-        return task.home.end_ms + self._config.history_retention_ms <= now_ms
+    def _is_forgotten(self, task: TaskId, move: Move | None, now_ms: int) -> bool:
+        """A genuine id whose row is gone, from a bucket that is older than outcomes are kept: home, or where it was
+        moved to, which may be long before."""
+        end_ms = min(task.home.end_ms, move.place.partition.end_ms) if move is not None else task.home.end_ms
+        return end_ms + self._config.history_retention_ms <= now_ms
 
     def _view(self, task: TaskId, here: Located, rows: RowGroup) -> TaskView:
         extra, key = rows.extra_of(0), here.place.key

@@ -21,6 +21,7 @@ from timerd.services.replies import (
     NOTHING_STORED,
     batch_reply,
     redrive_results,
+    refused_results,
     schedule_reply,
     timestamp,
 )
@@ -128,8 +129,9 @@ class Mutations:
         tasks = await self._genuine(namespace, request.task_ids)
         known = [task for task in tasks if task is not None]
         answers = iter(await self._verbs.redrive(namespace, request_id, known) if known else ())
-        alive = [task is not None and next(answers) for task in tasks]
-        return wire.RedriveResponse(redriven=sum(alive), results=redrive_results(request.task_ids, alive))
+        said = [task is not None and next(answers) for task in tasks]
+        redriven = sum(answer is True for answer in said)
+        return wire.RedriveResponse(redriven=redriven, results=redrive_results(request.task_ids, said))
 
     async def _redrive_range(
         self, namespace: str, request_id: str, request: wire.RedriveRequest
@@ -137,16 +139,18 @@ class Mutations:
         queue = checked_queue(request.queue, "queue")
         lo_ms, hi_ms = open_bounds(request)
         left = at_most(request.max_redriven, DEFAULT_REDRIVEN, MAX_BATCH_TASKS)
-        redriven, after = 0, b""
+        reply, after = wire.RedriveResponse(), b""
         while left:
             letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, min(left, _CHUNK))
             if not letters:
                 break
             after = dead_after(letters[-1])
             tasks = [stored_id(letter.task_id) for letter in letters]
-            redriven += sum(await self._verbs.redrive(namespace, request_id, tasks))
+            said = await self._verbs.redrive(namespace, request_id, tasks)
+            reply.redriven += sum(answer is True for answer in said)
+            reply.results.extend(refused_results(tasks, said))
             left -= len(letters)
-        return wire.RedriveResponse(redriven=redriven)
+        return reply
 
 
 def _named(request_id: str, request: wire.RescheduleRequest | wire.FireNowRequest) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from timerd.model.errors import Invalid
-from timerd.services.due_times import ms_from, shown
+from timerd.model.instants import shown
+from timerd.services.due_times import ms_from
 from timerd.services.fields import queue_of
 from timerd.services.verbs import Query, State
 from timerd.v1 import timer_service_pb2 as wire

@@ -190,17 +190,24 @@ def dead_letter_of(letter: DeadLetter) -> wire.DeadLetter:
     )
 
 
-def redrive_results(ids: Sequence[str], alive: Iterable[bool]) -> list[wire.ItemResult]:
+def redrive_results(ids: Sequence[str], said: Iterable[bool | NotStored]) -> list[wire.ItemResult]:
+    """One per id, in the order of the request."""
+    return [_redriven(index, text, answer) for index, (text, answer) in enumerate(zip(ids, said, strict=True))]
+
+
+def _redriven(index: int, text: str, said: bool | NotStored) -> wire.ItemResult:
+    if said is True:
+        return wire.ItemResult(index=index, outcome=STORED, task_id=text)
+    if isinstance(said, NotStored):
+        return _not_stored(index, said)
+    sentence = f"The task at index {index} is no dead letter of this namespace: see ListDeadLetters."
+    return _not_stored(index, NotFound(sentence, "NOT_A_DEAD_LETTER", field=f"task_ids[{index}]"))
+
+
+def refused_results(tasks: Sequence[TaskId], said: Sequence[bool | NotStored]) -> list[wire.ItemResult]:
+    """Of dead letters that the caller did not name: those that must stay so, each with its id."""
     return [
-        wire.ItemResult(index=index, outcome=STORED, task_id=text)
-        if lives
-        else _not_stored(
-            index,
-            NotFound(
-                f"The task at index {index} is no dead letter of this namespace: see ListDeadLetters.",
-                "NOT_A_DEAD_LETTER",
-                field=f"task_ids[{index}]",
-            ),
-        )
-        for index, (text, lives) in enumerate(zip(ids, alive, strict=True))
+        wire.ItemResult(task_id=str(task), outcome=NOT_STORED, problem=problem_of(answer))
+        for task, answer in zip(tasks, said, strict=True)
+        if isinstance(answer, NotStored)
     ]

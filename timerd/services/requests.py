@@ -15,9 +15,10 @@ import numpy.typing as npt
 from timerd.core.keys import Conflict
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import message_prefix
+from timerd.model.instants import shown
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
-from timerd.services.due_times import DueClock, check_delay, check_fire_at, clock_of, shown
+from timerd.services.due_times import DueClock, check_delay, check_fire_at, clock_of
 from timerd.services.fields import key_of, limit_count, namespace_of, quoted, request_id_of
 from timerd.services.slices import hash_of, in_slices
 from timerd.services.templates import Common, common_of

@@ -15,6 +15,7 @@ from timerd.core.keys import Conflict
 from timerd.core.settlement import Failure
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
+from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
@@ -181,8 +182,8 @@ class Verbs(Protocol):
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
     ) -> Sequence[DeadLetter]: ...
 
-    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool]:
-        """For each: whether it was a dead letter and lives again."""
+    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool | NotStored]:
+        """For each: whether it was a dead letter and lives again, or why it must stay one."""
         ...
 
     async def facts(self) -> EngineFacts: ...
