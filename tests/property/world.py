@@ -155,6 +155,9 @@ class World:
     def settle_soon(self, machine: PartitionMachine) -> None:
         self.perform(machine, machine.flush())
 
+    def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        return lease_until_ms > self.now_ms
+
     def wake(self) -> None:
         """Nobody sleeps."""
 

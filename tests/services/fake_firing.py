@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
 from timerd.core.flights import part_of
-from timerd.core.settlement import Failure
+from timerd.core.settlement import Failure, Settlement
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
@@ -115,6 +115,9 @@ class FakeFiring:
         self.failed_late.append((token, failure))
         await self._durable()
         return self.waits_elsewhere
+
+    def settling(self, settlement: Settlement, now_ms: int) -> None:
+        """Nothing waits elsewhere here."""
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self.leases |= lease_until

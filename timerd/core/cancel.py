@@ -50,7 +50,8 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
             mine = mine or (yield from _is_first(here, KINDS[outcome], request))
             here = again
             continue
-        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, verdict, value)
+        lease_ms = again.rows.extra_of(0).lease_until_ms if again.rows is not None else 0
+        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, verdict, value, lease_ms)
         said = yield from _conclude(again, answer, outcome, request, mine)
         if said is not None:
             return said

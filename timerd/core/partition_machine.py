@@ -190,11 +190,11 @@ class PartitionMachine:
 
     # -- firing and settling --------------------------------------------------------------------------------------
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Taken | None:
+    def take(self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True) -> Taken | None:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        rows, digests, ended = self.rows.take(queue, limit, now_ms)
+        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires)
         self.log.end_met(ended)
         if rows is None or not digests:
             return None

@@ -118,12 +118,14 @@ class OfferRows:
 @dataclass(frozen=True, slots=True)
 class AskToEnd:
     """-> HolderAnswer: cancel, purge or acknowledge. Unless the row has ended, the holder remembers the verdict in the
-    step that answers; an open row's retries stop."""
+    step that answers; an open row's retries stop. `lease_until_ms`: the row waits for a delivery that may be in hand
+    until then."""
 
     partition: Partition
     key: RowKey
     outcome: Outcome
     request: bytes
+    lease_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

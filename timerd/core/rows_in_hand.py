@@ -131,15 +131,17 @@ class RowsInHand:
         for source in [s for s in self._hinted if s <= cursor]:
             del self._hinted[source]
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
+    def take(
+        self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True
+    ) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
         """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be
-        over."""
+        over. What has been with a worker, who may have it still, does not expire here; without `expires`, nothing."""
         rows = self.waiting.take(queue, limit, now_ms)
         self._count()
         if rows is None:
             return None, [], []
         digests = rows.digests()
-        over = self._sieve(rows, digests, now_ms)
+        over = self._sieve(rows, digests, now_ms if expires else 0)
         if not over:
             return rows, digests, []
         keep = [n for n in range(len(rows)) if n not in over]
@@ -346,7 +348,7 @@ class RowsInHand:
         if any(t.expire_at_ms and t.expire_at_ms <= now_ms for t in rows.templates):
             for n, key in enumerate(rows.keys()):
                 expire_at_ms = rows.template_of(n).expire_at_ms
-                if n not in over and expire_at_ms and expire_at_ms <= now_ms:
+                if n not in over and expire_at_ms and expire_at_ms <= now_ms and not rows.extra_of(n).lease_until_ms:
                     over[n] = (key, Outcome.EXPIRED)
         return over
 

@@ -21,7 +21,7 @@ from timerd.core.settled_index import Entries, SettledIndex
 from timerd.model.identity import RowKey, TaskId, attempt_of, generation_of, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key
-from timerd.model.rows import FLAG_MOVED_IN, PREFIX, RowGroup, concat
+from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, PREFIX, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import BucketEntry, Mark, MarkKind
 from timerd.model.task import Template
@@ -178,6 +178,8 @@ class Browsing:
         if shelf.over[looked.number]:
             outcome = None if wanted <= ALIVE else shelf.settled.get(key)
             return ENDED.get(outcome) if outcome is not None else None
+        if self._is_in_hand(looked):
+            return State.IN_FLIGHT
         machine = self._scheduler.machines.get(shelf.partition)
         if machine is not None:
             asked, known = machine.ask(key)
@@ -189,6 +191,14 @@ class Browsing:
         if mark is not None:
             return MARKED.get(mark.kind)
         return State.RETRYING if attempt_of(key.version) > 1 else State.PENDING
+
+    def _is_in_hand(self, looked: Looked) -> bool:
+        """It was carried on while a worker had it, who has it still."""
+        shelf, n = looked.shelf, looked.number
+        mark = shelf.marks.get(looked.key)
+        if not shelf.rows.columns["flags"][n] & FLAG_CARRIED or (mark is not None and mark.kind == MarkKind.FORWARD):
+            return False
+        return self._scheduler.has_in_hand(shelf.partition, looked.key, shelf.rows.extra_of(n).lease_until_ms)
 
     def _view(self, looked: Looked, state: State) -> TaskView:
         partition, rows, n, key = looked.shelf.partition, looked.shelf.rows, looked.number, looked.key

@@ -152,8 +152,7 @@ class Delivery:
         settlement = self._machine.settle(action, tokens, now_ms, delay_ms, error)
         if settlement.released:
             self._settling.release(settlement.released, now_ms)
-        if settlement.late:
-            self._settling.hold_back(settlement.late, now_ms)
+        self._firing.settling(settlement, now_ms)
         self._settling.confirm(stream, sequence, len(tokens) // ACK_TOKEN_BYTES, settlement)
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:

@@ -56,9 +56,12 @@ class Elsewhere:
         """An ack of a row that was carried on, or never sent again, since its delivery: thousands of them come at once
         after a restart, and none needs the store. None: not all of its way is known here, or it does not wait there."""
         while (machine := self._scheduler.machines.get(partition)) is not None and machine.phase is Phase.HOT:
-            if may_leave(machine, key):
+            known = machine.ask(key)[1]
+            # A cancel while it was in hand has stopped its retries; it was done nevertheless.
+            is_stopped = known in (Outcome.CANCELLED, Outcome.PURGED) and machine.log.settled.get(key) is None
+            if may_leave(machine, key) or (is_stopped and key.digest not in machine.rows.suspended):
                 return self._durable(machine, end_waiting(machine, key, Outcome.ACKED))
-            carry = machine.log.carries.get(key) if machine.ask(key)[1] is Outcome.CARRIED else None
+            carry = machine.log.carries.get(key) if known is Outcome.CARRIED else None
             if carry is None:
                 return None
             partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)

@@ -299,6 +299,10 @@ class Engine:
         )
 
     def _state(self, here: Located, version: int) -> State:
+        lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
+        may_wait = here.ending.outcome in (None, Outcome.CANCELLED, Outcome.PURGED)
+        if may_wait and self._scheduler.has_in_hand(here.place.partition, here.place.key, lease_ms):
+            return State.IN_FLIGHT
         if here.ending.outcome in ENDED:
             return ENDED[here.ending.outcome]
         machine = self._scheduler.machines.get(here.place.partition)

@@ -8,8 +8,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-import numpy as np
-
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Phase
 from timerd.core.lookup import locate
@@ -28,6 +26,7 @@ from timerd.services.engine_time import EngineTime
 from timerd.services.held_back import HeldBack
 from timerd.services.performing import drive
 from timerd.services.scheduler import RETRY_S, Scheduler
+from timerd.services.sifting import sift
 from timerd.services.verbs import LOOKED_FOR_MS
 
 log = logging.getLogger(__name__)
@@ -48,6 +47,7 @@ class Firing:
         self._store = store
         self._elsewhere = Elsewhere(scheduler, store)
         self._held_back = HeldBack()
+        scheduler.carried, scheduler.waits = self._held_back.carried, self._held_back.waits
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -59,8 +59,9 @@ class Firing:
             if not heads:
                 break
             machine = heads[0][1]
-            batch = machine.take(queue, limit if len(heads) == 1 else min(limit, STRETCH), now_ms)
-            batch = self._without_leased(machine, batch, now_ms) if batch is not None else None
+            most = limit if len(heads) == 1 else min(limit, STRETCH)
+            batch = machine.take(queue, most, now_ms, expires=not self._held_back.is_active)
+            batch = self._sift(machine, batch, now_ms) if batch is not None else None
             if batch is not None:
                 taken.append(batch)
                 limit -= len(batch)
@@ -105,7 +106,7 @@ class Firing:
                 self._scheduler.settle_soon(machine)
             if len(held) < len(items):
                 opened = {item.key for item in held}
-                waits += [self._elsewhere.again(item) for item in items if item.key not in opened]
+                waits += [self._again_elsewhere(item) for item in items if item.key not in opened]
         return _all(waits)
 
     def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
@@ -167,6 +168,12 @@ class Firing:
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+        try:
+            return await self._fail_where_it_waits(token, failure)
+        finally:
+            self._held_back.forget(delivery_id_of(token.key.digest, token.key.version))
+
+    async def _fail_where_it_waits(self, token: AckToken, failure: Failure) -> bool:
         here = await self._elsewhere.look(token.partition, token.key)
         if here is None or here.rows is None:
             return False
@@ -182,6 +189,13 @@ class Firing:
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self._held_back.hold(lease_until)
 
+    def settling(self, settlement: Settlement, now_ms: int) -> None:
+        ids = self._held_back.waiting((*settlement.ended, *settlement.again, *settlement.dead))
+        tokens = (*settlement.late, *(late.token for late in settlement.failed_late))
+        ids += [delivery_id_of(token.key.digest, token.key.version) for token in tokens]
+        if ids:
+            self._held_back.hold(dict.fromkeys(ids, now_ms + LOOKED_FOR_MS))
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _is_opening(self, queue: QueueKey) -> bool:
@@ -195,26 +209,24 @@ class Firing:
         found = [(key, m) for m in machines if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
         return sorted(found, key=lambda pair: pair[0])
 
-    def _without_leased(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
-        """A row whose earlier delivery is still with a worker does not fire: it is carried to the end of the lease."""
+    def _sift(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
+        """Without what may not be sent although it is due."""
         suspects = self._held_back.suspects(batch, now_ms)
         if not len(suspects):
             return batch
-        leases: dict[int, tuple[RowKey, int]] = {}
-        for n in suspects:
-            columns = batch.rows.columns
-            key = RowKey(int(columns["position_ms"][n]), batch.digests[n], int(columns["version"][n]))
-            until_ms = max(self._scheduler.lease_of(key) or 0, self._held_back.until_ms(key))
-            if until_ms > now_ms:
-                leases[n] = (key, until_ms)
-        if not leases:
-            return batch
-        machine.guard(dict(leases.values()), now_ms, CarryReason.GUARD, was_sent=False)
-        self._held_back.carried(machine, [key for key, _ in leases.values()])
-        self._scheduler.settle_soon(machine)
-        keep = [n for n in range(len(batch)) if n not in leases]
-        rows = batch.rows.select(np.array(keep, dtype=np.intp))
-        return Taken(batch.partition, batch.token, rows, [batch.digests[n] for n in keep]) if keep else None
+        found = sift(batch, suspects, self._lease_of, now_ms, self.secret)
+        if found.leases:
+            machine.guard(found.leases, now_ms, CarryReason.GUARD, was_sent=False)
+            self._held_back.carried(machine, found.leases)
+            self._scheduler.settle_soon(machine)
+        if found.dead:
+            self.bury(found.letters, found.dead)
+        if found.expired:
+            self.end(found.expired)
+        return found.left
+
+    def _lease_of(self, key: RowKey) -> int:
+        return max(self._scheduler.lease_of(key) or 0, self._held_back.until_ms(key))
 
     def _by_machine(self, items: Sequence[Item]) -> Iterable[tuple[PartitionMachine | None, list[Item]]]:
         parts: dict[Partition, list[Item]] = defaultdict(list)
@@ -236,9 +248,19 @@ class Firing:
     async def _end_elsewhere(self, item: Ended) -> None:
         """Its row was carried on while the worker had it: the task ends where it lives now. A dead letter that is with
         another worker by then only has its retries ended."""
-        if item.outcome is not Outcome.ACKED and await self._elsewhere.end(item):
-            return
+        try:
+            if item.outcome is not Outcome.ACKED and await self._elsewhere.end(item):
+                return
+        finally:
+            if item.outcome is not Outcome.ACKED:
+                self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
         await self.end_late(AckToken(item.partition, item.key, 0))
+
+    async def _again_elsewhere(self, item: Again) -> None:
+        try:
+            await self._elsewhere.again(item)
+        finally:
+            self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
 
 def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:

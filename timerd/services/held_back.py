@@ -8,6 +8,7 @@ and the way there is longer each time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -18,6 +19,13 @@ from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED
 
 Place = tuple[Partition, RowKey]
+
+
+class HasKey(Protocol):
+    """A delivery that is settled."""
+
+    @property
+    def key(self) -> RowKey: ...
 
 
 class HeldBack:
@@ -31,6 +39,21 @@ class HeldBack:
     def hold(self, until_ms: Mapping[bytes, int]) -> None:
         self._until_ms.update(until_ms)
         self._last_ms = max([self._last_ms, *until_ms.values()])
+
+    @property
+    def is_active(self) -> bool:
+        """Whether any row at all may be with a worker that came back."""
+        return bool(self._until_ms)
+
+    def waits(self, key: RowKey) -> bool:
+        """Whether the row stands for a delivery that was carried on while it was in hand."""
+        return bool(self._places) and delivery_id_of(key.digest, key.version) in self._places
+
+    def waiting(self, items: Iterable[HasKey]) -> list[bytes]:
+        """Those that were carried on while they were in hand; seldom any."""
+        if not self._places:
+            return []
+        return [delivery_id_of(item.key.digest, item.key.version) for item in items if self.waits(item.key)]
 
     def forget(self, delivery_id: bytes) -> None:
         self._until_ms.pop(delivery_id, None)
@@ -52,7 +75,7 @@ class HeldBack:
         return self._until_ms.pop(delivery_id, 0)
 
     def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
-        """They wait on where the machine has carried them."""
+        """They are in hand and wait on where the machine has carried them."""
         for key in keys:
             carry = machine.log.carries.get(key)
             if carry is not None:

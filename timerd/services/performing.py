@@ -172,6 +172,8 @@ class Performer:
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
+        if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
+            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key.digest, request.outcome, request.request))
         if asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
         given = machine.cancel(request.key.digest, request.outcome, request.request)
@@ -180,6 +182,12 @@ class Performer:
             machine.end_waiting(request.key, request.outcome)
             self._scheduler.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
+
+    def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
+        """Its row was carried on, and waits for the delivery to end."""
+        if asked not in (Asked.WAITING, Asked.ENDED):
+            return False
+        return self._scheduler.has_in_hand(request.partition, request.key, request.lease_until_ms)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         machine = self._scheduler.machines.get(request.partition)
@@ -206,4 +214,7 @@ class Performer:
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
             carry = machine.log.carries.get(key)
             return Ending(outcome, carry) if carry is not None else None
+        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._scheduler.has_in_hand(partition, key, 0):
+            # Only its retries have ended.
+            return Ending(None)
         return Ending(outcome if asked is Asked.ENDED else None)

@@ -96,6 +96,9 @@ class Scheduler:
             CountRows: self._count_rows,
         }
         self.lease_of: Leases = lambda _key: None
+        # Hears of rows that were carried on while a worker has them, and knows which wait for that.
+        self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
+        self.waits: Callable[[RowKey], bool] = lambda _key: False
         # Throttles the loading of missed buckets (G14).
         self.throttle: Callable[[int], Awaitable[None]] | None = None
 
@@ -187,6 +190,13 @@ class Scheduler:
     def wake(self) -> None:
         for wake in self._wakes:
             wake()
+
+    def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        """Whether a worker has a delivery that this row waits for; `lease_until_ms` is that of the row."""
+        machine = self.machines.get(partition)
+        if machine is not None and machine.log.settled.get(key) is not None:
+            return False
+        return self.lease_of(key) is not None or self.waits(key) or lease_until_ms > self._time.exact_ms()
 
     def perform(self, machine: PartitionMachine, effects: Iterable[Effect]) -> None:
         for effect in effects:
@@ -342,6 +352,7 @@ class Scheduler:
         leases = {key: until_ms for key in keys if (until_ms := self.lease_of(key)) is not None}
         if leases:
             machine.guard(leases, now_ms, reason)
+            self.carried(machine, leases)
 
     def _let_go(self, wanted: set[Partition], now_ms: int) -> None:
         """Of backlogs whose workers left."""

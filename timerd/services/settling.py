@@ -8,10 +8,8 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from timerd.core.settlement import LateFailure, Settlement
-from timerd.model.ack_token import AckToken
-from timerd.model.identity import delivery_id_of
 from timerd.services.status import caught
-from timerd.services.verbs import LOOKED_FOR_MS, Firing
+from timerd.services.verbs import Firing
 from timerd.services.work_stream import WorkStream
 from timerd.v1.task_pb2 import Problem
 from timerd.v1.work_service_pb2 import SettleConfirmed
@@ -63,11 +61,6 @@ class Settling:
     def release(self, ids: Iterable[bytes], now_ms: int) -> None:
         """Deliveries from before a restart whose worker gave them back: their rows may fire."""
         self._firing.leased(dict.fromkeys(ids, now_ms))
-
-    def hold_back(self, acked: Iterable[AckToken], now_ms: int) -> None:
-        """Their rows do not fire before it is known where they are."""
-        ids = (delivery_id_of(token.key.digest, token.key.version) for token in acked)
-        self._firing.leased(dict.fromkeys(ids, now_ms + LOOKED_FOR_MS))
 
     def _start(self) -> None:
         """The coroutine begins after everything else of this turn."""

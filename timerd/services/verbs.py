@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import NamedTuple, Protocol
 
 from timerd.core.keys import Conflict
-from timerd.core.settlement import Failure
+from timerd.core.settlement import Failure, Settlement
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
@@ -238,6 +238,11 @@ class Firing(Protocol):
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
         """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
         end. False: it had ended, or another attempt took over."""
+        ...
+
+    def settling(self, settlement: Settlement, now_ms: int) -> None:
+        """A worker has said what became of these: rows that wait elsewhere for the same deliveries do not fire while
+        they are looked for."""
         ...
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
