@@ -137,7 +137,7 @@ async def test_while_finishing(tmp_path: Path, point: str) -> None:
         assert len(came) == len({each.number for each in came}) == 2 * COUNT - 1
         await eventually(lambda: is_finished(rig), "the ledger is complete")
         ledger = (await rig.client.server_info()).ledger
-        assert (ledger.inserted, ledger.acked, ledger.cancelled) == (2 * COUNT, 2 * COUNT - 1, 1)
+        assert (ledger.inserted - ledger.carried, ledger.acked, ledger.cancelled) == (2 * COUNT, 2 * COUNT - 1, 1)
 
 
 async def has_confirmed(rig: Rig, count: int) -> bool:

@@ -44,7 +44,7 @@ def test_stops_of_server_worker_and_client_under_load_break_no_promise(tmp_path:
 def test_a_worker_that_dies_with_a_thousand_deliveries_in_hand_breaks_no_promise(tmp_path: Path) -> None:
     report = played(Settings(strikes=1, tasks=300, seed=3, folder=tmp_path, faults=("kill-worker",), far_ms=FAR_MS))
     assert report.strikes[-1].in_one_hand >= 1_000
-    assert report.judgement.verdict.duplicates >= 800, "what it had is delivered again, but for what was on its way"
+    assert report.judgement.verdict.duplicates >= 100, "what it had is delivered again, but for what was on its way"
 
 
 # -- the judge, on logs that were made up -----------------------------------------------------------------------------
