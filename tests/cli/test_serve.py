@@ -150,7 +150,9 @@ def test_a_server_with_tls_answers_those_who_trust_it(tmp_path: Path, monkeypatc
     try:
         address = ("--server", server.address)
         assert timerd("doctor", *address, "--tls-ca", str(certificate), "--json").code == 0
-        assert timerd("doctor", *address, "--timeout", "1s").code == 3
+        refused = timerd("doctor", *address, "--timeout", "1s")
+        assert refused.code == 3
+        assert "If the server uses TLS, name its certificate with `ca_file` (--tls-ca)" in refused.err
     finally:
         assert server.stop()[0] == 0
 

@@ -128,3 +128,10 @@ async def test_a_server_that_is_not_there_got_nothing(server: FakeServer) -> Non
             await client.cancel(key="k")
     assert refused.value.reason == "NOT_SENT"
     await server.start()
+
+
+async def test_tls_to_a_server_without_it_says_what_to_leave_out(server: FakeServer) -> None:
+    async with Client(server.target, timeout=0.5, tls=True) as client:
+        with pytest.raises(Unavailable, match="If the server uses no TLS, leave out `tls`") as refused:
+            await client.get("A1")
+    assert refused.value.reason == "NOT_SENT"

@@ -129,11 +129,15 @@ def raised(error: BaseException, function_name: str) -> BaseException:
 IDLE = raised(BlockingIOError(11, "idle"), "grpc._cython.cygrpc.PollerCompletionQueue._handle_events")
 ELSEWHERE = raised(BlockingIOError(11, "elsewhere"), "read_my_socket")
 SERIOUS = raised(RuntimeError("serious"), "grpc._cython.cygrpc.PollerCompletionQueue._handle_events")
+TOO_LATE = raised(RuntimeError("Event loop is closed"), "grpc._cython.cygrpc.PollerCompletionQueue._handle_events")
+CLOSED = raised(RuntimeError("Event loop is closed"), "use_my_loop")
 
 
-def test_only_grpcs_reader_that_found_nothing_is_meant() -> None:
-    errors = [IDLE, ELSEWHERE, SERIOUS, BlockingIOError(), None]
-    assert [is_idle_wakeup(error) for error in errors] == [True, False, False, False, False]
+def test_only_grpcs_reader_that_has_nothing_to_do_is_meant() -> None:
+    for meant in (IDLE, TOO_LATE):
+        assert is_idle_wakeup(meant)
+    for other in (ELSEWHERE, SERIOUS, CLOSED, BlockingIOError(), RuntimeError("Event loop is closed"), None):
+        assert not is_idle_wakeup(other)
 
 
 def report(loop: asyncio.AbstractEventLoop) -> None:

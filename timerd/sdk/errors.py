@@ -18,6 +18,11 @@ _LOST_ANSWER = frozenset({"UNKNOWN", "INTERNAL", "ABORTED", "CANCELLED", "DEADLI
 _HOPELESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED", "UNIMPLEMENTED", "INVALID_ARGUMENT", "NOT_FOUND"})
 # gRPC's words for a call that found no connection to go out on.
 _NEVER_CONNECTED = "failed to connect to all addresses"
+# How gRPC says that one side speaks TLS and the other does not.
+_TLS_HINTS = {
+    "Socket closed": "If the server uses TLS, name its certificate with `ca_file` (--tls-ca).",
+    "WRONG_VERSION_NUMBER": "If the server uses no TLS, leave out `tls` and `ca_file` (--tls-ca).",
+}
 # Our own reason: the request did not leave this process.
 NOT_SENT = "NOT_SENT"
 _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
@@ -149,9 +154,10 @@ def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
     trailing = {key.lower(): value for key, value in error.trailing_metadata() or ()}
     retry_after_ms, details = _text(trailing.get(MetadataKey.RETRY_AFTER_MS)), error.details() or ""
     never_left = NOT_SENT if details.startswith(_NEVER_CONNECTED) else ""
+    hints = [f". {hint}" for sign, hint in _TLS_HINTS.items() if never_left and sign in details]
     return make_error(
         error.code().name,
-        details,
+        details + "".join(hints),
         _text(trailing.get(MetadataKey.REASON)) or never_left,
         int(retry_after_ms) if retry_after_ms.isdigit() else 0,
         _text(trailing.get(MetadataKey.FIELD)),

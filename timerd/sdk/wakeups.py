@@ -1,9 +1,10 @@
-"""Keeps one complaint of asyncio to itself that means nothing: gRPC woke a loop which found nothing to do.
+"""Keeps complaints of asyncio to itself that mean nothing: gRPC woke a loop which found nothing to do.
 
 All asyncio loops of a process that use gRPC read one socket by which it wakes them. Whoever comes first takes the byte
 and hands each event to the loop it is for; the others get a BlockingIOError, and asyncio reports it with a traceback,
-hundreds of times a second (grpc/grpc#25364). Nothing is lost or late by it. It meets the plainest of programs: a
-`Worker` whose plain handler schedules a follow-up by a `SyncClient`, which has a loop of its own.
+hundreds of times a second (grpc/grpc#25364). Likewise when an event is for a loop that is closed meanwhile. Nothing is
+lost by either: each event has its own byte, and whoever reads one hands on all that is there. It meets the plainest of
+programs: a `Worker` whose plain handler schedules a follow-up by a `SyncClient`, which has a loop of its own.
 
 Loops that get a channel of ours drop it in front of their exception handler, which costs a microsecond where the
 report would cost 400. Others are woken as well (a server in the same process, somebody else's client), so the record
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 _READER = "PollerCompletionQueue._handle_events"
+_LOOP_IS_CLOSED = "Event loop is closed"
 Context: TypeAlias = dict[str, Any]
 OnException: TypeAlias = Callable[[asyncio.AbstractEventLoop, Context], object]
 
@@ -48,11 +50,14 @@ class _Spared:
 
 
 def is_idle_wakeup(error: object) -> bool:
-    """Raised by gRPC's reader itself; the same error from anything else is somebody's business."""
-    if not isinstance(error, BlockingIOError):
+    """Raised by gRPC's reader itself: found nothing, or something for a loop that is closed, where nobody waits for it.
+    The same errors from anything else are somebody's business."""
+    if not isinstance(error, (BlockingIOError, RuntimeError)):
         return False
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return bool(frames) and frames[-1].f_code.co_name.endswith(_READER)
+    names = [frame.f_code.co_name for frame, _ in traceback.walk_tb(error.__traceback__)]
+    if isinstance(error, BlockingIOError):
+        return bool(names) and names[-1].endswith(_READER)
+    return str(error) == _LOOP_IS_CLOSED and any(name.endswith(_READER) for name in names)
 
 
 def _tells_something(record: logging.LogRecord) -> bool:
