@@ -11,13 +11,24 @@ from tests.simulator.judge import judged
 from tests.simulator.variants import VARIANTS
 
 SEEDS = range(200)
-# Of rules that few histories need: seeds that show them broken, and that are clean where they are kept.
-KNOWN = {"floor-late": (567,)}
+# Seeds that showed a rule broken are tried first, for the time of it. Only the floor needs one that is beyond SEEDS.
+KNOWN = {
+    "floor-late": (567,),
+    "mark-passes-carry": (129,),
+    "says-not-written": (93,),
+    "hot-before-page": (61,),
+    "move-unasked": (55,),
+    "early": (43,),
+    "mark-before-scan": (29,),
+    "read-first": (27,),
+    "ack-early": (27,),
+    "lease-forgotten": (22,),
+}
 
 
 def test_every_promise_is_kept_and_every_branch_is_passed() -> None:
     hits: Counter[str] = Counter()
-    for seed in (*SEEDS, *(seed for known in KNOWN.values() for seed in known)):
+    for seed in (*SEEDS, *KNOWN["floor-late"]):
         verdict = judged(seed)
         assert not verdict.wrong, f"{verdict.replay}: {verdict.wrong}"
         hits += verdict.hits
@@ -34,7 +45,7 @@ def test_a_broken_rule_is_caught(variant: str) -> None:
 
 def test_an_early_task_is_called_early() -> None:
     """Nothing else gives this rule away."""
-    assert any(sentence.startswith("G4") for seed in SEEDS for sentence in judged(seed, "early").wrong)
+    assert any(sentence.startswith("G4") for seed in KNOWN["early"] for sentence in judged(seed, "early").wrong)
 
 
 def test_a_seed_gives_the_same_history_each_time() -> None:
