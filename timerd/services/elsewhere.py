@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import count
 
 from timerd.core.holding import Phase
 from timerd.core.late_failure import again_waiting, end_waiting, free_position, may_leave, waits_for
@@ -78,17 +79,17 @@ class Elsewhere:
                 return
 
     async def end(self, item: Ended) -> bool:
-        """Whether its row waited somewhere and has ended now."""
-        waiting = await self._waiting(item.partition, item.key)
+        """Whether its row waited somewhere and has ended now. As long as it waits, it is tried again."""
+        waiting = await self._waiting(item.partition, item.key, patient=True)
         if waiting is None:
             return False
         machine, key, _ = waiting
         await self._durable(machine, end_waiting(machine, key, item.outcome))
         return True
 
-    async def _waiting(self, partition: Partition, key: RowKey) -> Waiting | None:
+    async def _waiting(self, partition: Partition, key: RowKey, *, patient: bool = False) -> Waiting | None:
         """A place that nobody holds yet is held a little earlier than it would be."""
-        for _ in range(LOOKS):
+        for _ in count() if patient else range(LOOKS):
             here = await self.look(partition, key)
             if here is None or here.rows is None:
                 return None

@@ -243,17 +243,20 @@ class Firing:
             except (StoreUnavailable, StoreUnknown) as error:
                 log.warning("%d dead letters: %s; trying again", len(letters), error)
                 await asyncio.sleep(RETRY_S)
-        await self.end(ended)
+        for letter, item in zip(letters, ended, strict=True):
+            await self._end_buried(letter, item)
+
+    async def _end_buried(self, letter: DeadLetter, item: Ended) -> None:
+        """Its row was carried on while the worker had it. Where it has ended meanwhile, or is with another worker, this
+        failure came too late."""
+        try:
+            if not await self._elsewhere.end(item):
+                await self._store.exhume([letter.task_id])
+        finally:
+            self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
     async def _end_elsewhere(self, item: Ended) -> None:
-        """Its row was carried on while the worker had it: the task ends where it lives now. A dead letter that is with
-        another worker by then only has its retries ended."""
-        try:
-            if item.outcome is not Outcome.ACKED and await self._elsewhere.end(item):
-                return
-        finally:
-            if item.outcome is not Outcome.ACKED:
-                self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        """Its row was carried on while the worker had it: the task ends where it lives now."""
         await self.end_late(AckToken(item.partition, item.key, 0))
 
     async def _again_elsewhere(self, item: Again) -> None:
