@@ -38,14 +38,18 @@ def test_every_promise_is_kept_and_every_branch_is_passed() -> None:
 
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if name != "correct"])
 def test_a_broken_rule_is_caught(variant: str) -> None:
-    assert any(judged(seed, variant).wrong for seed in (*KNOWN.get(variant, ()), *SEEDS)), (
+    """By a promise, not by an error of the code that breaks it."""
+    seeds = (*KNOWN.get(variant, ()), *SEEDS)
+    assert any(sentence.startswith("G") for seed in seeds for sentence in judged(seed, variant).wrong), (
         f"no seed of {SEEDS} shows that {variant} is broken"
     )
 
 
 def test_an_early_task_is_called_early() -> None:
     """Nothing else gives this rule away."""
-    assert any(sentence.startswith("G4") for seed in KNOWN["early"] for sentence in judged(seed, "early").wrong)
+    assert any(
+        sentence.startswith("G4") for seed in (*KNOWN["early"], *SEEDS) for sentence in judged(seed, "early").wrong
+    )
 
 
 def test_a_seed_gives_the_same_history_each_time() -> None:

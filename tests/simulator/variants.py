@@ -172,8 +172,8 @@ def moved_in_rows_fire_unasked() -> AbstractContextManager[object]:
 
 
 def early_by_a_millisecond() -> AbstractContextManager[object]:
-    def take(self: PartitionMachine, queue: Any, limit: int, now_ms: int) -> Any:
-        return _TAKE(self, queue, limit, now_ms + 1)
+    def take(self: PartitionMachine, queue: Any, limit: int, now_ms: int, **more: Any) -> Any:
+        return _TAKE(self, queue, limit, now_ms + 1, **more)
 
     def next_ms(self: DueQueue, queue: Any) -> int | None:
         at_ms = _NEXT(self, queue)
@@ -197,10 +197,10 @@ def ack_confirmed_before_it_is_durable() -> AbstractContextManager[object]:
 def leases_forgotten_at_a_carry() -> AbstractContextManager[object]:
     """A carried row fires although its delivery is still with a worker."""
 
-    def without_leased(self: Firing, machine: Any, batch: Any, now_ms: int) -> Any:
+    def sift(self: Firing, machine: Any, batch: Any, now_ms: int) -> Any:
         return batch
 
-    return patch.object(Firing, "_without_leased", without_leased)
+    return patch.object(Firing, "_sift", sift)
 
 
 def cancel_without_asking() -> AbstractContextManager[object]:
