@@ -36,7 +36,7 @@ from timerd.core.ledger import Ledger
 from timerd.core.memory import Memory
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, Procedure, Request
+from timerd.core.procedures import AppendRows, AskToEnd, Procedure, Request
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -317,10 +317,18 @@ class World:
             self.pending.append((request, lambda: perform(request)))
 
         def perform(request: Request) -> None:
+            if isinstance(request, AskToEnd) and not self._has_left(request):
+                self.pending.append((request, lambda: perform(request)))
+                return
             answer = done(self.performer.perform(request))
             self.pending.append((None, lambda: go(lambda: procedure.send(answer))))
 
         go(lambda: next(procedure))
+
+    def _has_left(self, request: AskToEnd) -> bool:
+        """Else the call waits until it is durable that the row went elsewhere."""
+        machine = self.machines.get(request.partition)
+        return machine is None or machine.log.has_left(request.key)
 
     # -- workers --------------------------------------------------------------------------------------------------
 

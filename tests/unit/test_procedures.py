@@ -132,10 +132,17 @@ def test_cancel_of_what_is_with_a_worker_or_over(world: World) -> None:
 
 
 def test_a_task_on_its_way_to_the_next_attempt_can_be_cancelled(world: World) -> None:
-    """The record says where it goes; the row is not there yet."""
+    """Until the record is durable it is where it was; then the record says where it goes, and the row is not there
+    yet."""
     [task] = scheduled(world, 0)
     delivered(world, task)
+    [machine] = world.machines.values()
+    home = RowKey(task.id.position_ms, task.id.digest, 0)
     world.nack(task, 5_000)
+    before: Located = run(world, locate(task.id))
+    assert (before.written, before.place.key) == (True, home)
+    while not machine.log.has_left(home):
+        world.run([0])
     here: Located = run(world, locate(task.id))
     assert not here.written
     assert here.place.key.version == 1

@@ -49,6 +49,9 @@ class SettleLog:
         self.unfinished: dict[RowKey, int] = {}
         self.counts: Counter[int] = Counter()
         self.done_through = -1
+        # Number of the record that says that the row went on elsewhere; and of the last that is durable.
+        self._left_in: dict[RowKey, int] = {}
+        self._written_through = -1
         self._next = Batch()
         self._sequence = 0
         self._writing: SettleRecord | None = None
@@ -89,12 +92,14 @@ class SettleLog:
         """The record first, then the row."""
         self.end([(carry.source, Outcome.CARRIED)])
         self.carries[carry.source] = carry
+        self._left_in[carry.source] = self._sequence
         self._next.carries.append(carry)
         self._next.groups.append(group)
 
     def park(self, keys: Sequence[RowKey], group: Group) -> None:
         """As `carry`, for rows that go to their queue's backlog."""
         self.end((key, Outcome.PARKED) for key in keys)
+        self._left_in.update(dict.fromkeys(keys, self._sequence))
         self._next.groups.append(group)
 
     def complete(self, rows: RowGroup) -> None:
@@ -145,6 +150,7 @@ class SettleLog:
     def settled_written(self, sequence: int) -> Effects:
         """The record is durable: now its carried rows, and the next record."""
         self._writing = None
+        self._written_through = sequence
         batch = self._carrying[sequence]
         if batch.groups:
             return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]
@@ -164,11 +170,17 @@ class SettleLog:
         """Rows carried by an earlier holder are still being written again: `verified` stays."""
         return any(number < 0 for number in self._carrying)
 
+    def has_left(self, key: RowKey) -> bool:
+        """Of a row that went on elsewhere: whether that is durable. Until then a crash leaves it here."""
+        return self._left_in.get(key, -1) <= self._written_through
+
     def forget_below(self, verified_ms: int) -> None:
         """`verified` has passed them: only their count is kept."""
         self.counts.update(self.settled.forget_below(verified_ms))
         for key in [key for key in self.carries if key.position_ms < verified_ms]:
             del self.carries[key]
+        for key in [key for key in self._left_in if key.position_ms < verified_ms]:
+            del self._left_in[key]
 
     def counts_below(self, verified_ms: int) -> tuple[tuple[int, int], ...]:
         """Exactly the rows below `verified`: what the control row keeps, so that a new holder counts each row once."""

@@ -55,7 +55,8 @@ class Elsewhere:
 
     def end_in_memory(self, partition: Partition, key: RowKey) -> asyncio.Future[None] | None:
         """An ack of a row that was carried on, or never sent again, since its delivery: thousands of them come at once
-        after a restart, and none needs the store. None: not all of its way is known here, or it does not wait there."""
+        after a restart, and none needs the store. None: not all of its way is known here and durable, or it does not
+        wait there."""
         while (machine := self._scheduler.machines.get(partition)) is not None and machine.phase is Phase.HOT:
             known = machine.ask(key)[1]
             # A cancel while it was in hand has stopped its retries; it was done nevertheless.
@@ -63,7 +64,7 @@ class Elsewhere:
             if may_leave(machine, key) or (is_stopped and key.digest not in machine.rows.suspended):
                 return self._durable(machine, end_waiting(machine, key, Outcome.ACKED))
             carry = machine.log.carries.get(key) if known is Outcome.CARRIED else None
-            if carry is None:
+            if carry is None or not machine.log.has_left(key):
                 return None
             partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
         return None

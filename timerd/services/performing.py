@@ -43,6 +43,8 @@ Result = TypeVar("Result")
 # A register that does not change and does not say why: the store may be full, and somebody waits for an answer.
 CAS_TRIES = 4
 CAS_PAUSE_S = 0.1
+# So long a call waits until it is durable that a task has left its place.
+LEAVING_S = 5.0
 
 
 class Performs(Protocol):
@@ -133,7 +135,7 @@ class Performer:
 
     async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
         one = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
-        return [self._answer(ask) for ask in one]
+        return [await self._ask_to_end(ask) for ask in one]
 
     async def _try_cas(self, request: TryCas) -> CasResult:
         """An unknown outcome is settled by a serial read. Raises StoreUnknown where the store takes no changes in:
@@ -165,6 +167,14 @@ class Performer:
         return answer
 
     async def _ask_to_end(self, request: AskToEnd) -> HolderAnswer:
+        """Where the row went is said when it is durable that it went."""
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is not None and not machine.log.has_left(request.key):
+            try:
+                async with asyncio.timeout(LEAVING_S):
+                    await self._scheduler.durable(machine, machine.log.last_ticket)
+            except TimeoutError as error:
+                raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
         return self._answer(request)
 
     def _answer(self, request: AskToEnd) -> HolderAnswer:
@@ -211,6 +221,8 @@ class Performer:
         asked, outcome = machine.ask(key)
         if asked is Asked.UNKNOWN:
             return None
+        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not machine.log.has_left(key):
+            return Ending(None)
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
             carry = machine.log.carries.get(key)
             return Ending(outcome, carry) if carry is not None else None
