@@ -140,15 +140,14 @@ class Firing:
         it has ended as is durable when this returns."""
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
         self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
-        try:
-            place = self._held_back.place_of(delivery_id, (token.partition, token.key))
-            durable = self._elsewhere.end_in_memory(*place)
-            if durable is None:
-                return await self._end_where_it_lives(token)
+        place = self._held_back.place_of(delivery_id, (token.partition, token.key))
+        durable = self._elsewhere.end_in_memory(*place)
+        if durable is not None:
             await durable
-            return True
-        finally:
-            self._held_back.forget(delivery_id)
+        has_ended = durable is not None or await self._end_where_it_lives(token)
+        # After an error of the store the row still waits, for the worker says it once more.
+        self._held_back.forget(delivery_id)
+        return has_ended
 
     async def _end_where_it_lives(self, token: AckToken) -> bool:
         task = await self._elsewhere.task_of(token.partition, token.key)
