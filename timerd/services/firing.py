@@ -167,10 +167,9 @@ class Firing:
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
-        try:
-            return await self._fail_where_it_waits(token, failure)
-        finally:
-            self._held_back.forget(delivery_id_of(token.key.digest, token.key.version))
+        found = await self._fail_where_it_waits(token, failure)
+        self._held_back.forget(delivery_id_of(token.key.digest, token.key.version))
+        return found
 
     async def _fail_where_it_waits(self, token: AckToken, failure: Failure) -> bool:
         here = await self._elsewhere.look(token.partition, token.key)
@@ -248,21 +247,17 @@ class Firing:
     async def _end_buried(self, letter: DeadLetter, item: Ended) -> None:
         """Its row was carried on while the worker had it. Where it has ended meanwhile, or is with another worker, this
         failure came too late."""
-        try:
-            if not await self._elsewhere.end(item):
-                await self._store.exhume([letter.task_id])
-        finally:
-            self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        if not await self._elsewhere.end(item):
+            await self._store.exhume([letter.task_id])
+        self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
     async def _end_elsewhere(self, item: Ended) -> None:
         """Its row was carried on while the worker had it: the task ends where it lives now."""
         await self.end_late(AckToken(item.partition, item.key, 0))
 
     async def _again_elsewhere(self, item: Again) -> None:
-        try:
-            await self._elsewhere.again(item)
-        finally:
-            self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        await self._elsewhere.again(item)
+        self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
 
 def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
