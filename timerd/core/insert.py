@@ -55,9 +55,10 @@ class Inserted:
 
 
 def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedure[Inserted]:
-    """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS."""
+    """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS new places."""
     done = Inserted()
-    for _ in range(MAX_ROUNDS):
+    left = MAX_ROUNDS
+    while left:
         appended: Appended = (yield AppendRows([message]))[0]
         if appended.repeated is not None:
             return Inserted(repeated=appended.repeated)
@@ -66,9 +67,11 @@ def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedur
             yield HintRows(hints)
         if not refused:
             return done
-        message = yield from _write_again(refused, now_ms, done)
+        message, is_new = yield from _write_again(refused, now_ms, done)
         if not message.groups:
             return done
+        # Where an earlier try pointed to is no new place: there may be any number of them.
+        left -= is_new
     raise ClosedForGood
 
 
@@ -145,17 +148,19 @@ def _will_be_read(partition: Partition, rows: RowGroup, appended: Appended) -> b
     return control is not None and not control.finished and newest_ms >= control.verified_ms
 
 
-def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[Append]:
+def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[tuple[Append, bool]]:
     """The same rows at a position that is not closed; the abandoned ones point there. A repeat (of a carry, by a later
-    holder) goes where the first one pointed, and ends where the row was over already."""
+    holder) goes where the first one pointed, and ends where the row was over already. And whether any place is new."""
     groups: dict[Partition, list[RowGroup]] = defaultdict(list)
     marks: list[Mark] = []
+    is_new = False
     for partition, rows, closing_ms in refused:
         forwards, over = yield from _before(partition, rows)
         for n, key in enumerate(rows.keys()):
             if over[n]:
                 continue
             pointed_ms = forwards[n]
+            is_new |= pointed_ms is None
             position_ms = max(now_ms, closing_ms) if pointed_ms is None else pointed_ms
             marks.append(Mark(partition, key, MarkKind.FORWARD, b"%d" % position_ms))
             done.note(key, position_ms)
@@ -164,7 +169,7 @@ def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Proc
             groups[Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)].append(moved)
     if marks:
         yield SetMarks(marks)
-    return Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
+    return Append(tuple((partition, concat(parts)) for partition, parts in groups.items())), is_new
 
 
 def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[int | None], list[bool]]]:
