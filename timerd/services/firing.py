@@ -132,7 +132,7 @@ class Firing:
                 waits.append(self._scheduler.durable(machine, ticket))
                 self._scheduler.settle_soon(machine)
             if missing:
-                waits.append(asyncio.ensure_future(self._bury([letter_of[item] for item in missing], missing)))
+                waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
         return _all(waits)
 
     async def end_late(self, token: AckToken) -> bool:
@@ -180,9 +180,8 @@ class Firing:
         fail_row(settlement, taken, 0, token.key, failure, self.secret)
         if settlement.again:
             await self.again(settlement.again)
-        else:
-            await self.bury(settlement.letters, settlement.dead)
-        return True
+            return True
+        return await self._bury(settlement.letters, settlement.dead)
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self._held_back.hold(lease_until)
@@ -232,8 +231,11 @@ class Firing:
             parts[item.partition].append(item)
         return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
 
-    async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
-        """The deliveries are over for the workers: the store is asked until it has done it."""
+    async def _bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
+        await self._bury(letters, ended)
+
+    async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
+        """The deliveries are over for the workers: the store is asked until it has done it. Whether all have ended."""
         while True:
             try:
                 await self._store.bury(letters)
@@ -241,15 +243,16 @@ class Firing:
             except (StoreUnavailable, StoreUnknown) as error:
                 log.warning("%d dead letters: %s; trying again", len(letters), error)
                 await asyncio.sleep(RETRY_S)
-        for letter, item in zip(letters, ended, strict=True):
-            await self._end_buried(letter, item)
+        return all([await self._end_buried(letter, item) for letter, item in zip(letters, ended, strict=True)])
 
-    async def _end_buried(self, letter: DeadLetter, item: Ended) -> None:
-        """Its row was carried on while the worker had it. Where it has ended meanwhile, or is with another worker, this
-        failure came too late."""
-        if not await self._elsewhere.end(item):
+    async def _end_buried(self, letter: DeadLetter, item: Ended) -> bool:
+        """Its row was carried on while the worker had it. False: it has ended meanwhile, or is with another worker, so
+        this failure came too late."""
+        has_ended = await self._elsewhere.end(item)
+        if not has_ended:
             await self._store.exhume([letter.task_id])
         self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        return has_ended
 
     async def _end_elsewhere(self, item: Ended) -> None:
         """Its row was carried on while the worker had it: the task ends where it lives now."""
@@ -261,7 +264,8 @@ class Firing:
 
 
 def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
-    return waits[0] if len(waits) == 1 else asyncio.ensure_future(_each(waits))
+    """They begin whether or not anybody waits."""
+    return asyncio.ensure_future(waits[0] if len(waits) == 1 else _each(waits))
 
 
 async def _each(waits: Sequence[Awaitable[None]]) -> None:
