@@ -175,6 +175,9 @@ class Performer:
                     await self._scheduler.durable(machine, machine.log.last_ticket)
             except TimeoutError as error:
                 raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
+            if not machine.log.has_left(request.key):
+                # The procedure looks again: not in a circle without a pause.
+                await asyncio.sleep(CAS_PAUSE_S)
         return self._answer(request)
 
     def _answer(self, request: AskToEnd) -> HolderAnswer:
