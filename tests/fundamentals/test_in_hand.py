@@ -132,3 +132,23 @@ async def test_it_is_shown_in_flight_and_a_cancel_says_so(
     await server.advance(hours=1)
     assert (await client.get(task.id)).state is TaskState.CANCELLED
     assert inbox.attempts == [1]
+
+
+async def test_what_a_lost_worker_had_does_not_keep_others_from_expiring(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """It came back after the restart, and is gone; the next worker comes when all leases are long over."""
+    inbox.after = takes(server, 3_000)
+    worker = await inbox.works("mails", concurrency=1)
+    await client.schedule("mails", b"in hand", delay=1)
+    await server.advance(seconds=10)
+    await server.restart()
+    await server.advance(seconds=5)
+    expiring = await client.schedule("mails", b"expiring", delay=1, expire_at=server.now + timedelta(minutes=2))
+    await worker.kill()
+    await server.advance(minutes=6)
+    inbox.after = None
+    await inbox.works("mails")
+    await server.advance(minutes=1)
+    assert b"expiring" not in inbox.payloads
+    assert (await client.get(expiring.id)).state is TaskState.EXPIRED

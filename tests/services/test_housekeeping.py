@@ -27,6 +27,7 @@ async def test_it_does_not_wait_for_its_first_period(monkeypatch: pytest.MonkeyP
     await node.start()
     try:
         await asyncio.wait_for(has_dropped.wait(), PATIENCE_S)
+        assert has_dropped.is_set()
     finally:
         await node.stop(0)
 

@@ -30,6 +30,7 @@ class Batch:
     carries: list[Carry] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
+    left: list[RowKey] = field(default_factory=list)
 
     @property
     def oldest_ms(self) -> int:
@@ -49,9 +50,8 @@ class SettleLog:
         self.unfinished: dict[RowKey, int] = {}
         self.counts: Counter[int] = Counter()
         self.done_through = -1
-        # Number of the record that says that the row went on elsewhere; and of the last that is durable.
-        self._left_in: dict[RowKey, int] = {}
-        self._written_through = -1
+        # Rows that went on elsewhere, and the record that says so is not durable yet.
+        self._leaving: set[RowKey] = set()
         self._next = Batch()
         self._sequence = 0
         self._writing: SettleRecord | None = None
@@ -92,15 +92,19 @@ class SettleLog:
         """The record first, then the row."""
         self.end([(carry.source, Outcome.CARRIED)])
         self.carries[carry.source] = carry
-        self._left_in[carry.source] = self._sequence
+        self._leave([carry.source])
         self._next.carries.append(carry)
         self._next.groups.append(group)
 
     def park(self, keys: Sequence[RowKey], group: Group) -> None:
         """As `carry`, for rows that go to their queue's backlog."""
         self.end((key, Outcome.PARKED) for key in keys)
-        self._left_in.update(dict.fromkeys(keys, self._sequence))
+        self._leave(keys)
         self._next.groups.append(group)
+
+    def _leave(self, keys: Sequence[RowKey]) -> None:
+        self._leaving.update(keys)
+        self._next.left += keys
 
     def complete(self, rows: RowGroup) -> None:
         """Of loaded rows those that an earlier holder carried on: the record is durable, the new row may not be. Rows
@@ -150,8 +154,8 @@ class SettleLog:
     def settled_written(self, sequence: int) -> Effects:
         """The record is durable: now its carried rows, and the next record."""
         self._writing = None
-        self._written_through = sequence
         batch = self._carrying[sequence]
+        self._leaving.difference_update(batch.left)
         if batch.groups:
             return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]
         self._finish(sequence)
@@ -172,15 +176,13 @@ class SettleLog:
 
     def has_left(self, key: RowKey) -> bool:
         """Of a row that went on elsewhere: whether that is durable. Until then a crash leaves it here."""
-        return self._left_in.get(key, -1) <= self._written_through
+        return key not in self._leaving
 
     def forget_below(self, verified_ms: int) -> None:
         """`verified` has passed them: only their count is kept."""
         self.counts.update(self.settled.forget_below(verified_ms))
         for key in [key for key in self.carries if key.position_ms < verified_ms]:
             del self.carries[key]
-        for key in [key for key in self._left_in if key.position_ms < verified_ms]:
-            del self._left_in[key]
 
     def counts_below(self, verified_ms: int) -> tuple[tuple[int, int], ...]:
         """Exactly the rows below `verified`: what the control row keeps, so that a new holder counts each row once."""

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Request, SetMarks, TryCas
-from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.core.procedures import Request
+from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.settle import Outcome
-from timerd.services.performing import Performs, drive
+from timerd.services.performing import WRITES, Performs, drive, unknown_of
 
 AT_ONCE = 256
-_WRITES = (SetMarks, AppendRows, TryCas, AskToEnd, AskToEndMany)
 
 
 class _Noting:
@@ -27,7 +26,7 @@ class _Noting:
 
     async def perform(self, request: Request) -> object:
         answer = await self._performer.perform(request)
-        self.has_written |= isinstance(request, _WRITES)
+        self.has_written |= isinstance(request, WRITES)
         return answer
 
 
@@ -47,7 +46,7 @@ async def end_all(tasks: Sequence[TaskId], outcome: Outcome, request: bytes, per
 def _sound(results: Sequence[Cancelled | BaseException], noting: _Noting) -> list[Cancelled]:
     for result in results:
         if isinstance(result, StoreUnavailable) and noting.has_written:
-            raise StoreUnknown(f"Some of it was written, then the store went away: {result}") from result
+            raise unknown_of(result) from result
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if isinstance(result, Cancelled)]

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from timerd.core.cancel import Cancelled, end_task
@@ -60,7 +61,7 @@ class Firing:
                 break
             machine = heads[0][1]
             most = limit if len(heads) == 1 else min(limit, STRETCH)
-            batch = machine.take(queue, most, now_ms, expires=not self._held_back.is_active)
+            batch = machine.take(queue, most, now_ms, expires=not self._held_back.is_active(now_ms))
             batch = self._sift(machine, batch, now_ms) if batch is not None else None
             if batch is not None:
                 taken.append(batch)
@@ -187,7 +188,7 @@ class Firing:
         self._held_back.hold(lease_until)
 
     def settling(self, settlement: Settlement, now_ms: int) -> None:
-        ids = self._held_back.waiting((*settlement.ended, *settlement.again, *settlement.dead))
+        ids = self._held_back.waiting(chain(settlement.ended, settlement.again, settlement.dead))
         tokens = (*settlement.late, *(late.token for late in settlement.failed_late))
         ids += [delivery_id_of(token.key.digest, token.key.version) for token in tokens]
         if ids:

@@ -40,9 +40,10 @@ class HeldBack:
         self._until_ms.update(until_ms)
         self._last_ms = max([self._last_ms, *until_ms.values()])
 
-    @property
-    def is_active(self) -> bool:
+    def is_active(self, now_ms: int) -> bool:
         """Whether any row at all may be with a worker that came back."""
+        if self._until_ms and now_ms >= self._last_ms:
+            self._until_ms.clear()
         return bool(self._until_ms)
 
     def waits(self, key: RowKey) -> bool:
@@ -61,9 +62,7 @@ class HeldBack:
 
     def suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
         """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
-        if self._until_ms and now_ms >= self._last_ms:
-            self._until_ms.clear()
-        if self._until_ms:
+        if self.is_active(now_ms):
             return range(len(batch))
         carried: list[int] = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED).tolist()
         return carried

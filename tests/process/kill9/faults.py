@@ -11,7 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
-from tests.process.kill9.stage import LEASE_MS, Stage
+from tests.process.kill9.stage import HOLD_MS, LEASE_MS, Stage
 from timerd.client import SyncClient
 from timerd.demo.records import Kill, now_ms
 
@@ -19,6 +19,7 @@ HOUR_MS = 3_600_000
 _SHORT_S = (0.2, 0.9)
 _BEYOND_LEASE_S = (LEASE_MS / 1000, 1.5 * LEASE_MS / 1000)
 _KILLED_WORKER_HOLDS = 1_000
+_HOLDS_MANY_MS = (2_500, 5_000)
 
 Inflict = Callable[[Stage, Random, bool], Kill]
 
@@ -31,6 +32,8 @@ class Fault(NamedTuple):
     explains: bool = True
     # Short leases are needed.
     stops: bool = False
+    # How long workers hold a task: long where many are to be in one hand, also on a slow machine.
+    hold_ms: tuple[int, int] = HOLD_MS
 
 
 def kill_server(stage: Stage, _: Random, __: bool) -> Kill:
@@ -98,6 +101,6 @@ FAULTS = {
     "stop-server": Fault(stop_server, stops=True),
     "stop-worker": Fault(stop_worker, least_in_one_hand=50, stops=True),
     "stop-client": Fault(stop_client, explains=False),
-    "kill-worker": Fault(kill_worker, least_in_one_hand=_KILLED_WORKER_HOLDS),
+    "kill-worker": Fault(kill_worker, least_in_one_hand=_KILLED_WORKER_HOLDS, hold_ms=_HOLDS_MANY_MS),
     "clock": Fault(step_clock, explains=False),
 }

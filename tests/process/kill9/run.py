@@ -148,11 +148,12 @@ class Run:
         enough = LEAST_UNACKNOWLEDGED + rng.randint(10, 40)
 
         def is_enough_in_hand() -> bool:
-            nonlocal asked_s
+            nonlocal asked_s, more
             # A server that cannot keep up is not asked for more.
             if time.monotonic() > asked_s + _TOP_UP_S and len(watch.calls) < _MOST_UNANSWERED:
                 asked_s = time.monotonic()
                 self._stage.caller.tell(f"bulk {more}")
+                more += more // 4
             in_one_hand = max(map(len, self._stage.holders.values()))
             is_enough = len(watch.deliveries) > enough and in_one_hand > 1.05 * least_in_one_hand
             return is_enough and (at_once or watch.received > fresh)
@@ -196,8 +197,9 @@ def _judged(logs: Logs, strikes: list[Strike]) -> Judgement:
 
 def run(settings: Settings, say: Callable[[str, int], None]) -> Report:
     clock = ClockStep(settings.folder) if "clock" in settings.faults else None
-    with_stops = any(FAULTS[name].stops for name in settings.faults)
-    stage = Stage(settings.folder, settings.seed, settings.far_ms, with_stops=with_stops, clock=clock)
+    faults = [FAULTS[name] for name in settings.faults]
+    with_stops, hold_ms = any(fault.stops for fault in faults), max(fault.hold_ms for fault in faults)
+    stage = Stage(settings.folder, settings.seed, settings.far_ms, hold_ms, with_stops=with_stops, clock=clock)
     playing = Run(settings, stage, say)
     with stage.running():
         try:

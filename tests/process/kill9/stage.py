@@ -22,10 +22,20 @@ LONG_LEASE_MS = 30_000
 class Stage:
     """`with_stops`: leases are short, so that a stopped worker loses what it has."""
 
-    def __init__(self, folder: Path, seed: int, far_ms: int, *, with_stops: bool, clock: ClockStep | None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        far_ms: int,
+        hold_ms: tuple[int, int] = HOLD_MS,
+        *,
+        with_stops: bool,
+        clock: ClockStep | None,
+    ) -> None:
         environment: Mapping[str, str] = clock.environment if clock is not None else {}
         self.clock = clock
         self.folder = folder
+        self._hold_ms = hold_ms
         self.server = Server(folder, environment=environment)
         self.watch = Watch(folder / "asked.log")
         target = self.server.address
@@ -44,7 +54,7 @@ class Stage:
         """A log of its own: who is killed may leave half a line."""
         name = f"holder-{len(self._names) + 1}"
         self._names.append(name)
-        holder = Holder(self.folder, name, self.server.address, QUEUES[0], HOLD_MS, *self._options)
+        holder = Holder(self.folder, name, self.server.address, QUEUES[0], self._hold_ms, *self._options)
         self.holders[holder] = self.watch.add(self.folder / f"{name}.log")
         return holder
 
