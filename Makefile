@@ -1,7 +1,7 @@
 # Everything sets itself up: git, make and Python 3.11 or newer are enough.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PROTOS := $(wildcard proto/timerd/v1/*.proto)
+PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/v1/*.proto)
 # The folders with Python code of ours, as far as they exist.
 CODE := $(wildcard timerd tests benchmarks examples .ci/*.py)
 TESTS ?=
@@ -16,7 +16,7 @@ help:
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
 	@echo "make format   let ruff arrange the code"
-	@echo "make proto    regenerate timerd/v1 from proto/"
+	@echo "make proto    regenerate timerd/v1 and timerd/peer from proto/"
 	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
 	@echo "make mutants  make the code wrong in a line, once for each of some forty mistakes: do the tests notice?"
 	@echo "make bench    measure; prints the figures of the README"

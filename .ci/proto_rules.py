@@ -24,7 +24,8 @@ from google.protobuf.descriptor_pb2 import (
 
 ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
-PACKAGE = "timerd.v1"
+# What users of all languages program against, and what only the instances say to each other.
+PACKAGES = ("timerd.v1", "timerd.peer.v1")
 LOWER_SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 UPPER_SNAKE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 PASCAL = re.compile(r"([A-Z][a-z0-9]*)+")
@@ -60,8 +61,8 @@ def upper(name: str) -> str:
 def file_findings(file: FileDescriptorProto) -> Iterator[str]:
     if file.syntax != "proto3":
         yield "must be proto3"
-    if file.package != PACKAGE:
-        yield f"is of package {file.package!r}, must be {PACKAGE!r}"
+    if file.package not in PACKAGES:
+        yield f"is of package {file.package!r}, must be of one of {', '.join(PACKAGES)}"
     if Path(file.name).parent.as_posix() != file.package.replace(".", "/"):
         yield f"must stand in proto/{file.package.replace('.', '/')}"
     if not LOWER_SNAKE.fullmatch(Path(file.name).stem):
@@ -135,21 +136,25 @@ def service_findings(files: list[FileDescriptorProto]) -> Iterator[str]:
 
 def stale() -> Iterator[str]:
     """Generated files that differ from what the definitions give now."""
-    committed = ROOT / PACKAGE.replace(".", "/")
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
-        fresh = Path(folder, PACKAGE.replace(".", "/"))
-        names = {path.name for path in fresh.iterdir()}
-        for name in sorted(names | {path.name for path in committed.glob("*_pb2*.py*")}):
-            old, new = committed / name, fresh / name
-            if not (old.exists() and new.exists() and old.read_bytes() == new.read_bytes()):
-                yield f"timerd/v1/{name} is not what proto/ gives: run make proto"
+        for package in PACKAGES:
+            place = package.replace(".", "/")
+            yield from differences(place, ROOT / place, Path(folder, place))
+
+
+def differences(place: str, committed: Path, made: Path) -> Iterator[str]:
+    names = {path.name for path in made.iterdir()}
+    for name in sorted(names | {path.name for path in committed.glob("*_pb2*.py*")}):
+        old, new = committed / name, made / name
+        if not (old.exists() and new.exists() and old.read_bytes() == new.read_bytes()):
+            yield f"{place}/{name} is not what proto/ gives: run make proto"
 
 
 def main() -> int:
     if sys.argv[1:] == ["--write"]:
         generate(ROOT)
-        print(f"generated timerd/v1 from {len(sources())} files")
+        print(f"generated {' and '.join(PACKAGES)} from {len(sources())} files")
         return 0
     files = described()
     findings = [f"{file.name}: {finding}" for file in files for finding in file_findings(file)]

@@ -23,6 +23,7 @@ from timerd.core.settle_log import SettleLog
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
 from timerd.services.firing import Firing
+from timerd.services.own_machines import OwnMachines
 from timerd.services.performing import Performer, drive
 from timerd.services.scheduler import Scheduler, _merged
 
@@ -206,10 +207,10 @@ def leases_forgotten_at_a_carry() -> AbstractContextManager[object]:
 def cancel_without_asking() -> AbstractContextManager[object]:
     """The mark is written, the holder is not asked."""
 
-    def answer(self: Performer, request: Any) -> HolderAnswer:
+    def answer(self: OwnMachines, request: Any) -> HolderAnswer:
         return HolderAnswer(None)
 
-    return patch.object(Performer, "_answer", answer)
+    return patch.object(OwnMachines, "answer", answer)
 
 
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:

@@ -2,7 +2,8 @@
 place.
 
 CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that
-the task fired: then whoever takes the partition reads the mark before it sends anything.
+the task fired: then whoever takes the partition reads the mark before it sends anything. A holder that does not answer
+may send the task once more before it meets the mark: then PENDING is said.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Cancelled(Enum):
     ALREADY_FIRED = "already fired"
     IN_FLIGHT = "in flight"
     NOT_FOUND = "not found"
+    PENDING = "pending"
 
 
 def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancelled]:
@@ -89,6 +91,8 @@ def _conclude(
     here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | None]:
     """None: it was carried on meanwhile, look again."""
+    if answer.asked is Asked.SILENT:
+        return Cancelled.PENDING
     if answer.asked is Asked.OPEN:
         return Cancelled.IN_FLIGHT
     if answer.asked is Asked.WAITING:

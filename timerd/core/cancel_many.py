@@ -86,7 +86,9 @@ def _ask(partition: Partition, group: Tasks, outcome: Outcome, request: bytes) -
     out: dict[TaskId, Cancelled] = {}
     for task, key, place, reply in zip(group, keys, found, replies, strict=True):
         first = next((m.value for m in place.marks if m.kind == KINDS[outcome]), request)
-        if reply.asked is Asked.OPEN:
+        if reply.asked is Asked.SILENT:
+            out[task] = Cancelled.PENDING
+        elif reply.asked is Asked.OPEN:
             out[task] = Cancelled.IN_FLIGHT
         elif reply.asked is Asked.WAITING or (reply.asked is None and settled[key] is None):
             mine = (reply.request if reply.asked else first) == request

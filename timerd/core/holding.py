@@ -30,12 +30,14 @@ class Offered(Enum):
 
 
 class Asked(Enum):
-    """The holder's answer to a cancel or a move. UNKNOWN: below the floor, the settle records in the store know."""
+    """The holder's answer to a cancel or a move. UNKNOWN: below the floor, the settle records in the store know.
+    SILENT: somebody holds the partition and did not answer in time, which is not to say that nobody holds it."""
 
     WAITING = "waiting"
     OPEN = "open"
     ENDED = "ended"
     UNKNOWN = "unknown"
+    SILENT = "silent"
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedur
             return Inserted(repeated=appended.repeated)
         refused, hints = yield from _look(message, appended, is_repeat=is_repeat)
         if hints and not is_repeat:
-            yield HintRows(hints)
+            yield HintRows(hints, appended.controls)
         if not refused:
             return done
         message, is_new = yield from _write_again(refused, now_ms, done)
@@ -110,7 +110,7 @@ def _look(message: Append, appended: Appended, *, is_repeat: bool) -> Procedure[
         below = rows.columns["position_ms"] < closing_ms
         if bool(below.any()):
             early = rows.select(np.flatnonzero(below))
-            answer = yield OfferRows(partition, early, source, is_repeat)
+            answer = yield OfferRows(partition, early, source, is_repeat, appended.controls.get(partition))
             if is_repeat and (
                 answer is Offered.NOT_NOW or (answer is None and _will_be_read(partition, early, appended))
             ):

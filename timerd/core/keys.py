@@ -11,7 +11,7 @@ from enum import IntEnum
 from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.lookup import locate
 from timerd.core.procedures import Procedure, ReadRegister, TryCas
-from timerd.model.errors import Aborted
+from timerd.model.errors import Aborted, StoreUnknown
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
@@ -72,6 +72,8 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
         # Whoever had it is forgotten already: it is free.
         found = None
     said = yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
+    if said is Cancelled.PENDING:
+        raise StoreUnknown("Another call took the key, and who holds this task did not answer: it may still fire.")
     # What is with a worker already was faster than the call that took the key.
     if said in (Cancelled.IN_FLIGHT, Cancelled.ALREADY_FIRED):
         return None

@@ -28,7 +28,7 @@ from timerd.core.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.model.errors import Aborted, NotFound, Precondition
+from timerd.model.errors import Aborted, NotFound, Precondition, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
 from timerd.model.instants import shown
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
@@ -39,6 +39,8 @@ from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, De
 
 # Beyond this nothing expires: the store's own limit (Cassandra: 20 years).
 NEVER_EXPIRES_MS = 19 * 365 * 86_400_000
+SILENT = "is held by an instance that does not answer"
+RETRY_AFTER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ class Wish:
 
 
 def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
-    """The new fire time. Raises NotFound, Precondition (fired, ended, cancelled), Aborted (another move won)."""
+    """The new fire time. Raises NotFound, Precondition (fired, ended, cancelled), Aborted (another move won),
+    Unavailable (who holds the task does not answer: it stays where it is)."""
     here = yield from locate(task)
     if here.rows is None and wish.revive is not None:
         here = from_letter(here, wish.revive)
@@ -74,6 +77,12 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     if not taken:
         abandoned = Mark(move.target.partition, move.target.key, MarkKind.FORWARD, b"%d" % move.source.key.position_ms)
         yield SetMarks([abandoned])
+    if why == SILENT:
+        raise Unavailable(
+            f"The task {SILENT}, so it keeps its instant: try again in some seconds, when another instance holds it.",
+            "HOLDER_SILENT",
+            retry_after_ms=RETRY_AFTER_MS,
+        )
     if why:
         raise Precondition(f"The task {why}: it cannot be moved any more.", "HAS_FIRED")
     if not (free and taken and decided):
@@ -169,9 +178,9 @@ def _write_target(move: Move, row: RowGroup) -> Procedure[bool]:
     appended: Appended = (yield AppendRows([Append(((partition, row),))]))[0]
     source = appended.sources.get(partition, 0)
     if move.target.key.position_ms >= closing_of(partition, appended):
-        yield HintRows([(partition, row, source)])
+        yield HintRows([(partition, row, source)], appended.controls)
         return True
-    answer = yield OfferRows(partition, row, source)
+    answer = yield OfferRows(partition, row, source, control=appended.controls.get(partition))
     return answer in (Offered.ADOPTED, Offered.ALREADY_HAVE)
 
 
@@ -186,6 +195,8 @@ def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
         outcome = ending.outcome
     found: Found = (yield Find(partition, [(key.position_ms, key.digest)]))[0]
     cancelled = any(m.kind in (MarkKind.CANCELLED, MarkKind.PURGED) and m.key == key for m in found.marks)
+    if answer.asked is Asked.SILENT:
+        return False, SILENT
     if answer.asked is Asked.OPEN:
         return False, "is with a worker"
     if cancelled:

@@ -6,8 +6,8 @@ against a store, tests and the simulator step through it and stop it anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from timerd.core.holding import Asked
@@ -100,19 +100,23 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True)
 class HintRows:
-    """-> None: to the holders, or to whoever should hold the partition"""
+    """-> None: to the holders, or to whoever should hold the partition. `controls`: the control rows that were read
+    when the rows were durable."""
 
     rows: Sequence[tuple[Partition, RowGroup, int]]
+    controls: Mapping[Partition, bytes | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class OfferRows:
-    """-> Offered | None (no holder answered). `is_repeat`: they were stored before, and perhaps taken in."""
+    """-> Offered | None (no holder answered). `is_repeat`: they were stored before, and perhaps taken in. `control`:
+    the control row that was read when they were durable; it names the holder."""
 
     partition: Partition
     rows: RowGroup
     source: int
     is_repeat: bool = False
+    control: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,8 @@ class Recheck:
 
 @dataclass(frozen=True, slots=True)
 class HolderAnswer:
-    """`asked` None: nobody holds the partition. `request`: whose verdict stands."""
+    """`asked` None: nobody holds the partition, and whoever takes it reads the marks that were durable before. Not to
+    be taken for SILENT. `request`: whose verdict stands."""
 
     asked: Asked | None
     outcome: Outcome | None = None

@@ -61,6 +61,7 @@ ANSWERS = {
     Cancelled.ALREADY_FIRED: CancelAnswer.ALREADY_FIRED,
     Cancelled.IN_FLIGHT: CancelAnswer.IN_FLIGHT,
     Cancelled.NOT_FOUND: CancelAnswer.NOT_FOUND,
+    Cancelled.PENDING: CancelAnswer.PENDING,
 }
 Times = npt.NDArray[np.int64]
 Groups = tuple[tuple[Partition, RowGroup], ...]

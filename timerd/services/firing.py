@@ -159,6 +159,8 @@ class Firing:
             # It was moved since: this delivery is over, the one that the move promised is not.
             return True
         said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
+        if said is Cancelled.PENDING:
+            raise StoreUnknown("Who holds the row of a late ack did not answer.")
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")
         machine = self._scheduler.machines.get(here.place.partition)

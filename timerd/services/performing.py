@@ -1,13 +1,13 @@
-"""Drives the core's procedures: each request they yield is performed against the store or the holder in this
-process."""
+"""Drives the core's procedures: each request they yield is performed against the store or the holder, which is a
+machine of this instance or another instance."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from timerd.core.holding import Asked, Offered, Phase
+from timerd.core.holding import Offered
 from timerd.core.procedures import (
     AppendRows,
     AskToEnd,
@@ -31,9 +31,10 @@ from timerd.core.procedures import (
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.settle import Outcome
 from timerd.model.storage import Appended, CasResult, CasStatus, Found
 from timerd.ports import Store
+from timerd.services.other_holders import Alone, OtherHolders
+from timerd.services.own_machines import OwnMachines
 from timerd.services.settled_reads import SettledReads
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ Result = TypeVar("Result")
 # A register that does not change and does not say why: the store may be full, and somebody waits for an answer.
 CAS_TRIES = 4
 CAS_PAUSE_S = 0.1
-# So long a call waits until it is durable that a task has left its place.
-LEAVING_S = 5.0
 
 
 class Performs(Protocol):
@@ -83,11 +82,13 @@ def unknown_of(error: StoreUnavailable) -> StoreUnknown:
 
 
 class Performer:
-    """One instance: its store, and its own partition machines as the holders."""
+    """One instance: its store, its own partition machines as holders, and the other instances, none at first."""
 
     def __init__(self, store: Store, scheduler: Scheduler) -> None:
         self._store = store
         self._settled = SettledReads(store)
+        self.own = OwnMachines(scheduler)
+        self.others: OtherHolders = Alone()
         self._scheduler = scheduler
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
@@ -133,10 +134,6 @@ class Performer:
         endings = await self._settled.endings(request.partition)
         return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
 
-    async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
-        one = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
-        return [await self._ask_to_end(ask) for ask in one]
-
     async def _try_cas(self, request: TryCas) -> CasResult:
         """An unknown outcome is settled by a serial read. Raises StoreUnknown where the store takes no changes in:
         what the procedure has written before stays written."""
@@ -156,80 +153,35 @@ class Performer:
 
     async def _hint(self, request: HintRows) -> None:
         for partition, rows, source in request.rows:
-            self._scheduler.hint(partition, rows, source)
+            if not self.others.hint(partition, rows, source, request.controls.get(partition)):
+                self._scheduler.hint(partition, rows, source)
 
     async def _offer(self, request: OfferRows) -> Offered | None:
-        machine = self._scheduler.machines.get(request.partition)
-        if machine is None:
-            return None
-        answer = machine.offer(request.rows, request.source, is_repeat=request.is_repeat)
-        self._scheduler.wake()
-        return answer
+        if self.others.is_here(request.partition):
+            return self.own.offer(request)
+        return await self.others.offer(request)
 
     async def _ask_to_end(self, request: AskToEnd) -> HolderAnswer:
-        """Where the row went is said when it is durable that it went."""
-        machine = self._scheduler.machines.get(request.partition)
-        if machine is not None and not machine.log.has_left(request.key):
-            try:
-                async with asyncio.timeout(LEAVING_S):
-                    await self._scheduler.durable(machine, machine.log.last_ticket)
-            except TimeoutError as error:
-                raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
-            if not machine.log.has_left(request.key):
-                # The procedure looks again: not in a circle without a pause.
-                await asyncio.sleep(CAS_PAUSE_S)
-        return self._answer(request)
+        return (await self._ask_all_to_end(request.partition, [request]))[0]
 
-    def _answer(self, request: AskToEnd) -> HolderAnswer:
-        machine = self._scheduler.machines.get(request.partition)
-        if machine is None:
-            return HolderAnswer(None)
-        asked, outcome = machine.ask(request.key)
-        if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
-            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key.digest, request.outcome, request.request))
-        if asked is Asked.ENDED and outcome is not request.outcome:
-            return HolderAnswer(asked, outcome)
-        given = machine.cancel(request.key.digest, request.outcome, request.request)
-        if asked in (Asked.WAITING, Asked.ENDED):
-            # Also where the verdict came first: it was given to a row that the task was carried from.
-            machine.end_waiting(request.key, request.outcome)
-            self._scheduler.settle_soon(machine)
-        return HolderAnswer(asked, outcome, given)
+    async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
+        asks = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
+        return await self._ask_all_to_end(request.partition, asks)
 
-    def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
-        """Its row was carried on, and waits for the delivery to end."""
-        if asked not in (Asked.WAITING, Asked.ENDED):
-            return False
-        return self._scheduler.has_in_hand(request.partition, request.key, request.lease_until_ms)
+    async def _ask_all_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        if self.others.is_here(partition):
+            return await self.own.ask_to_end(asks)
+        return await self.others.ask_to_end(partition, asks)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        machine = self._scheduler.machines.get(request.partition)
-        if machine is None:
-            return HolderAnswer(None)
-        asked, outcome = machine.ask(request.key)
-        if asked in (Asked.WAITING, Asked.UNKNOWN):
-            machine.suspend(request.key.digest)
-        return HolderAnswer(asked, outcome)
+        if self.others.is_here(request.partition):
+            return self.own.ask_to_move(request)
+        return await self.others.ask_to_move(request)
 
     async def _recheck(self, request: Recheck) -> None:
-        machine = self._scheduler.machines.get(request.partition)
-        if machine is not None:
-            self._scheduler.perform(machine, machine.recheck(request.digest))
+        if not self.own.recheck(request.partition, request.digest):
+            self.others.recheck(request.partition, request.digest)
 
     def _in_memory(self, partition: Partition, key: RowKey) -> Ending | None:
         """None: this process does not know."""
-        machine = self._scheduler.machines.get(partition)
-        if machine is None or machine.phase is not Phase.HOT:
-            return None
-        asked, outcome = machine.ask(key)
-        if asked is Asked.UNKNOWN:
-            return None
-        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not machine.log.has_left(key):
-            return Ending(None)
-        if asked is Asked.ENDED and outcome is Outcome.CARRIED:
-            carry = machine.log.carries.get(key)
-            return Ending(outcome, carry) if carry is not None else None
-        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._scheduler.has_in_hand(partition, key, 0):
-            # Only its retries have ended.
-            return Ending(None)
-        return Ending(outcome if asked is Asked.ENDED else None)
+        return self.own.ending(partition, key) if self.others.is_here(partition) else None

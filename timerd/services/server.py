@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import grpc
 import grpc.aio
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
@@ -30,16 +32,24 @@ _WIND_UP_S = 2.0
 class ApiServer:
     """Listens from `start` to `stop`."""
 
-    def __init__(self, config: ServerConfig, api: TimerApi, work: WorkServiceServicer) -> None:
+    def __init__(
+        self,
+        config: ServerConfig,
+        api: TimerApi,
+        work: WorkServiceServicer,
+        inside: Sequence[grpc.GenericRpcHandler] = (),
+    ) -> None:
+        """`inside`: services that only other instances of the cluster use; they are in no reflection."""
         self._config = config
-        self._api = api
+        self.api = api
+        self.serving = False
         self._health = health.aio.HealthServicer()
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
         interceptors = [self._unfinished, self._streams]
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
         self._server.add_generic_rpc_handlers((api.handler(),))
-        self._server.add_generic_rpc_handlers((work_handler(work),))
+        self._server.add_generic_rpc_handlers((work_handler(work), *inside))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         _add_reflection(self._server)
 
@@ -66,6 +76,7 @@ class ApiServer:
 
     async def set_serving(self, *, serving: bool) -> None:
         """What health checks see."""
+        self.serving = serving
         status = health_pb2.HealthCheckResponse
         for name in SERVED:
             await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)
@@ -73,10 +84,14 @@ class ApiServer:
     async def stop(self, grace_ms: int) -> None:
         """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
         await self._health.enter_graceful_shutdown()
-        self._api.drain()
+        self.api.drain()
         await self._server.stop(grace_ms / 1000)
-        await self._api.finished(grace_ms)
+        await self.api.finished(grace_ms)
         await self._unfinished.wound_up(_WIND_UP_S)
+
+    async def kill(self) -> None:
+        """Hangs up, as the end of the process would."""
+        await self._server.stop(0)
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:

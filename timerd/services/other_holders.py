@@ -1,0 +1,51 @@
+"""The other instances, as a procedure sees them: those that may hold a partition in place of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from timerd.core.holding import Offered
+from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+
+
+class OtherHolders(Protocol):
+    """Asked only about partitions that are not `is_here`."""
+
+    def is_here(self, partition: Partition) -> bool:
+        """Whether the machines of this instance speak for the partition, also by not being there."""
+
+    async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]: ...
+
+    async def ask_to_move(self, request: AskToMove) -> HolderAnswer: ...
+
+    async def offer(self, request: OfferRows) -> Offered | None: ...
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
+        """Never waits. False: this instance itself is to hear of the rows."""
+
+    def recheck(self, partition: Partition, digest: bytes) -> None: ...
+
+
+class Alone:
+    """There are none: what this instance does not hold, nobody holds."""
+
+    def is_here(self, partition: Partition) -> bool:
+        return True
+
+    async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        return [HolderAnswer(None)] * len(asks)
+
+    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        return HolderAnswer(None)
+
+    async def offer(self, request: OfferRows) -> Offered | None:
+        return None
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
+        return False
+
+    def recheck(self, partition: Partition, digest: bytes) -> None:
+        """Nobody to tell."""

@@ -1,0 +1,138 @@
+"""What the partition machines of this instance answer: to its own procedures, and to those of other instances.
+
+An answer counts for the token by which the machine holds its partition. Who asks has read the control row after his own
+write was durable; a holder with the token named there has not sent anything since that it does not know of, and one
+with a greater token reads the rows and marks after it got it. So who is asked need not prove that he still holds the
+partition, only that he is the one that was named (protocol section 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from timerd.core.holding import Asked, Offered, Phase
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AskToEnd, AskToMove, Ending, HolderAnswer, OfferRows
+from timerd.model.errors import StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
+
+if TYPE_CHECKING:
+    from timerd.services.scheduler import Scheduler
+
+# So long a call waits until it is durable that a task has left its place.
+LEAVING_S = 5.0
+LOOK_AGAIN_S = 0.1
+HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.COUNT})
+
+
+class OwnMachines:
+    """Of one scheduler."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    def token(self, partition: Partition) -> int | None:
+        """By which this instance holds the partition; None: it does not, or does not know it yet."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is None or machine.phase not in HOLDING or machine.control is None:
+            return None
+        return machine.control.token
+
+    def is_acquiring(self, partition: Partition) -> bool:
+        machine = self._scheduler.machines.get(partition)
+        return machine is not None and machine.phase is Phase.ACQUIRE
+
+    def offer(self, request: OfferRows) -> Offered | None:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return None
+        answer = machine.offer(request.rows, request.source, is_repeat=request.is_repeat)
+        self._scheduler.wake()
+        return answer
+
+    async def ask_to_end(self, requests: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        """Where a row went is said when it is durable that it went."""
+        leaving = [request for request in requests if self._is_leaving(request)]
+        if leaving:
+            await asyncio.gather(*map(self._until_left, leaving))
+        return [self.answer(request) for request in requests]
+
+    def _is_leaving(self, request: AskToEnd) -> bool:
+        machine = self._scheduler.machines.get(request.partition)
+        return machine is not None and not machine.log.has_left(request.key)
+
+    async def _until_left(self, request: AskToEnd) -> None:
+        machine = self._scheduler.machines[request.partition]
+        try:
+            async with asyncio.timeout(LEAVING_S):
+                await self._scheduler.durable(machine, machine.log.last_ticket)
+        except TimeoutError as error:
+            raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
+        if not machine.log.has_left(request.key):
+            # The procedure looks again: not in a circle without a pause.
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    def answer(self, request: AskToEnd) -> HolderAnswer:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
+            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key.digest, request.outcome, request.request))
+        if asked is Asked.ENDED and outcome is not request.outcome:
+            return HolderAnswer(asked, outcome)
+        given = machine.cancel(request.key.digest, request.outcome, request.request)
+        if asked in (Asked.WAITING, Asked.ENDED):
+            # Also where the verdict came first: it was given to a row that the task was carried from.
+            machine.end_waiting(request.key, request.outcome)
+            self._scheduler.settle_soon(machine)
+        return HolderAnswer(asked, outcome, given)
+
+    def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
+        """Its row was carried on, and waits for the delivery to end."""
+        if asked not in (Asked.WAITING, Asked.ENDED):
+            return False
+        return self._scheduler.has_in_hand(request.partition, request.key, request.lease_until_ms)
+
+    def ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        machine = self._scheduler.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if asked in (Asked.WAITING, Asked.UNKNOWN):
+            machine.suspend(request.key.digest)
+        return HolderAnswer(asked, outcome)
+
+    def recheck(self, partition: Partition, digest: bytes) -> bool:
+        """Whether there is a machine to do it."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is None:
+            return False
+        self._scheduler.perform(machine, machine.recheck(digest))
+        return True
+
+    def ending(self, partition: Partition, key: RowKey) -> Ending | None:
+        """None: this process does not know."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is None or machine.phase is not Phase.HOT:
+            return None
+        asked, outcome = machine.ask(key)
+        if asked is Asked.UNKNOWN:
+            return None
+        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not machine.log.has_left(key):
+            return Ending(None)
+        if asked is Asked.ENDED and outcome is Outcome.CARRIED:
+            return _carried(machine, key)
+        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._scheduler.has_in_hand(partition, key, 0):
+            # Only its retries have ended.
+            return Ending(None)
+        return Ending(outcome if asked is Asked.ENDED else None)
+
+
+def _carried(machine: PartitionMachine, key: RowKey) -> Ending | None:
+    carry = machine.log.carries.get(key)
+    return Ending(Outcome.CARRIED, carry) if carry is not None else None

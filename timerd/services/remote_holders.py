@@ -1,0 +1,193 @@
+"""Who holds a partition that this instance does not, and what he says.
+
+Always in this order: the write is durable, *then* the control row is read serially, *then* the holder that it names is
+asked, by the token that it names. "I do not hold it by that token" from him, when the control row still says so, means
+that nobody will send anything there before he has read what is durable now: then nobody holds it. No answer is not
+that: he may be sending at this moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol, TypeVar
+
+from timerd.core.holding import Asked, Offered
+from timerd.core.placement import holder_of
+from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.partition import Partition
+from timerd.model.registers import Control
+from timerd.model.rows import RowGroup
+from timerd.ports import Store
+from timerd.services.fresh_controls import FreshControls
+from timerd.services.own_machines import OwnMachines
+from timerd.services.peer_wire import HintedRows, Holder
+from timerd.services.peers import Peers, Silent
+
+# A partition does not change hands more often than this while one call looks for its holder.
+LOOKS = 5
+# Holders that were seen last, for notices that need no certainty.
+MOST_KNOWN = 10_000
+SILENT = HolderAnswer(Asked.SILENT)
+Answer = TypeVar("Answer")
+
+
+class Members(Protocol):
+    """The instances of the cluster, as this one (`name`) sees them."""
+
+    @property
+    def name(self) -> str: ...
+
+    def live(self) -> tuple[str, ...]:
+        """With itself."""
+
+    def address_of(self, name: str) -> str:
+        """Empty where it is not known."""
+        ...
+
+    def may_take(self, control: Control) -> bool:
+        """Whether the lease of the holder that is named there is over."""
+        ...
+
+
+class RemoteHolders:
+    """Implements OtherHolders. `is_trusted`: whether this instance may believe that what it holds is still its own."""
+
+    def __init__(
+        self,
+        store: Store,
+        own: OwnMachines,
+        members: Members,
+        peers: Peers,
+        is_trusted: Callable[[], bool],
+        is_near: Callable[[Partition], bool],
+    ) -> None:
+        self._controls = FreshControls(store)
+        self._own = own
+        self._members = members
+        self._peers = peers
+        self._is_trusted = is_trusted
+        self._is_near = is_near
+        self._known: dict[Partition, Holder] = {}
+
+    def is_here(self, partition: Partition) -> bool:
+        return self._own.token(partition) is not None and self._is_trusted()
+
+    # -- questions ------------------------------------------------------------------------------------------------
+
+    async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        async def here() -> list[HolderAnswer]:
+            return await self._own.ask_to_end(asks)
+
+        async def there(holder: Holder) -> list[HolderAnswer] | None:
+            return await self._peers.ask_to_end(holder, partition, asks)
+
+        try:
+            said = await self._of_holder(partition, None, here, there)
+        except Silent:
+            return [SILENT] * len(asks)
+        return said if said is not None else [HolderAnswer(None)] * len(asks)
+
+    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        async def here() -> HolderAnswer:
+            return self._own.ask_to_move(request)
+
+        async def there(holder: Holder) -> HolderAnswer | None:
+            return await self._peers.ask_to_move(holder, request)
+
+        try:
+            return await self._of_holder(request.partition, None, here, there) or HolderAnswer(None)
+        except Silent:
+            return SILENT
+
+    async def offer(self, request: OfferRows) -> Offered | None:
+        """The control row that came with the rows is fresh enough to begin with. Where nobody holds the partition and
+        this instance is about to, it remembers that the rows go elsewhere."""
+
+        async def here() -> Offered | None:
+            return self._own.offer(request)
+
+        async def there(holder: Holder) -> Offered | None:
+            return await self._peers.offer(holder, request)
+
+        try:
+            said = await self._of_holder(request.partition, request.control, here, there)
+        except Silent:
+            return None
+        if said is None and self._own.is_acquiring(request.partition):
+            return self._own.offer(request)
+        return said
+
+    async def _of_holder(
+        self,
+        partition: Partition,
+        first: bytes | None,
+        here: Callable[[], Awaitable[Answer | None]],
+        there: Callable[[Holder], Awaitable[Answer | None]],
+    ) -> Answer | None:
+        """None: nobody holds the partition. Raises Silent."""
+        refused: Holder | None = None
+        for _ in range(LOOKS):
+            control = Control.from_bytes(first) if first is not None else await self._controls.of(partition)
+            first = None
+            holder = self._holder(partition, control)
+            if holder is None or holder == refused:
+                return None
+            if holder.name != self._members.name and control is not None and self._members.may_take(control):
+                return None
+            if holder.name != self._members.name:
+                said = await there(holder)
+            else:
+                said = await here() if self._own.token(partition) == holder.token else None
+            if said is not None:
+                return said
+            refused = holder
+        raise Silent(f"{partition} goes from hand to hand.")
+
+    def _holder(self, partition: Partition, control: Control | None) -> Holder | None:
+        """An instance that was restarted may have another address than the control row says."""
+        if control is None or control.finished or not control.holder:
+            self._known.pop(partition, None)
+            return None
+        name = control.holder
+        address = self._members.address_of(name) if name in self._members.live() else control.address
+        if len(self._known) >= MOST_KNOWN:
+            self._known.clear()
+        self._known[partition] = Holder(name, address, control.token)
+        return self._known[partition]
+
+    # -- hints ----------------------------------------------------------------------------------------------------
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
+        """To the holder where it lives, else to the instance that should hold what is due soon."""
+        if self._own.token(partition) is not None:
+            return False
+        found = Control.from_bytes(control) if control is not None else None
+        holder = self._holder(partition, found)
+        if holder is None or (found is not None and self._members.may_take(found)):
+            holder = self._next(partition)
+        if holder is None or holder.name == self._members.name:
+            return holder is None
+        self._peers.hint(holder.address, HintedRows(partition, rows, source))
+        return True
+
+    def _next(self, partition: Partition) -> Holder | None:
+        """Who is to hold it, if that is soon."""
+        live = self._members.live()
+        if not live:
+            return None
+        name = holder_of(partition, live)
+        if name != self._members.name and not self._is_near(partition):
+            return None
+        return Holder(name, self._members.address_of(name), 0)
+
+    def is_ours(self, partition: Partition) -> bool:
+        """Whether a hint from another instance is for this one."""
+        if self._own.token(partition) is not None:
+            return True
+        live = self._members.live()
+        return bool(live) and holder_of(partition, live) == self._members.name
+
+    def recheck(self, partition: Partition, digest: bytes) -> None:
+        holder = self._known.get(partition)
+        if holder is not None and holder.name != self._members.name:
+            self._peers.recheck(holder.address, partition, digest)
