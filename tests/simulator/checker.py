@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from tests.simulator.events import (
     Broke,
@@ -25,62 +24,17 @@ from tests.simulator.events import (
     Server,
     Settled,
     Verb,
-    Wanted,
 )
+from tests.simulator.keys import Keys
+from tests.simulator.known import InHand, Known
+from tests.simulator.lost import LostOnTheWay
+from tests.simulator.order import Order
 
 # A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
 CLEAN_STOP_MS = 5_000
-LEVEL_MS = 64_000
 # The server counts leases in whole milliseconds.
 ROUNDED_MS = 1
 LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
-
-
-@dataclass(slots=True)
-class InHand:
-    """Until when a worker has a delivery. `lapsed`: its lease had ended and was given to it again when it came back; by
-    then the task may have been moved, and what was moved does not wait for it."""
-
-    worker: str
-    delivery_id: bytes
-    until_ms: float
-    lapsed: bool = False
-
-    def keeps_from(self, got: Delivered) -> bool:
-        return got.at_ms < self.until_ms and not (self.lapsed and got.delivery_id != self.delivery_id)
-
-
-@dataclass
-class Known:
-    """What callers and workers know of one task. `over`: no delivery may start any more, and why."""
-
-    name: str
-    wanted: Wanted
-    schedules: set[int] = field(default_factory=set)
-    refused: set[int] = field(default_factory=set)
-    stored_ms: float = 0.0
-    over: str = ""
-    over_ms: float = 0.0
-    # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
-    sure: set[int] = field(default_factory=set)
-    maybe: dict[int, int] = field(default_factory=dict)
-    between: list[tuple[float, float]] = field(default_factory=list)
-    ended: dict[bytes, str] = field(default_factory=dict)
-    attempts: dict[bytes, int] = field(default_factory=dict)
-    leases: dict[bytes, float] = field(default_factory=dict)
-    in_hand: InHand | None = None
-    # An ack is on its way: it is in hand until that is answered.
-    acking: bool = False
-    delivered: int = 0
-    failed: int = 0
-    acked: bool = False
-    rejected: bool = False
-    cancels: int = 0
-    moves: int = 0
-
-    @property
-    def stored(self) -> bool:
-        return self.stored_ms > 0
 
 
 class Checker:
@@ -94,11 +48,12 @@ class Checker:
         self._first: dict[str, tuple[Called, set[bytes], int]] = {}
         self._settled: dict[tuple[str, int], Settled] = {}
         self._tokens: defaultdict[str, int] = defaultdict(int)
-        self._keys: defaultdict[str, list[Known]] = defaultdict(list)
+        self._keys = Keys()
+        self._order = Order()
+        self._lost = LostOnTheWay()
         self._at = 0
         self._now_ms = 0.0
-        self._stopping_ms = 0.0
-        self._order: list[tuple[float, Known]] = []
+        self._stopping_ms = self._crashed_ms = 0.0
         # How each task stood when all had run out.
         self._looks: dict[str, str] = {}
         self._all_over = False
@@ -139,13 +94,10 @@ class Checker:
         for name, wanted in zip(called.names, called.wanted, strict=False):
             task = self._tasks.setdefault(name, Known(name, wanted, sure={wanted.fire_at_ms}))
             task.schedules.add(called.call)
-            for other in self._keys[wanted.key] if wanted.policy == "REPLACE" else ():
-                other.cancels += other is not task
-            if wanted.key and task not in self._keys[wanted.key]:
-                self._keys[wanted.key].append(task)
+            self._keys.asked(called, task, wanted)
         for task in self._of(called):
             if called.verb is Verb.CANCEL:
-                task.cancels += 1
+                task.cancels.add(called.request)
             elif called.verb is Verb.MOVE:
                 self._first.setdefault(called.request, (called, set(task.attempts), task.moves))
                 task.maybe[called.call] = called.fire_at_ms
@@ -170,22 +122,21 @@ class Checker:
                 self._looked(replied, called)
 
     def _scheduled(self, replied: Replied, called: Called) -> None:
+        self._keys.answered(called)
         for n, task in enumerate(self._of(called)):
             if replied.said is Said.NOT_DONE:
                 task.refused.add(called.call)
             elif replied.said is Said.OK and replied.answers[n] == "stored":
-                task.stored_ms = task.stored_ms or replied.at_ms
-                if task.wanted.key:
-                    self._keyed(task, called)
+                self._stored(task, replied, called)
             elif replied.said is Said.OK:
                 task.refused.add(called.call)
-        self._order += [(replied.at_ms, t) for t in self._of(called) if t.stored_ms == replied.at_ms]
 
-    def _keyed(self, task: Known, called: Called) -> None:
-        """REPLACE: what had the key before this call began is over."""
-        for other in self._keys[task.wanted.key]:
-            if task.wanted.policy == "REPLACE" and other is not task and 0 < other.stored_ms < called.at_ms:
-                self._end(other, f"{task.name} took its key over")
+    def _stored(self, task: Known, replied: Replied, called: Called) -> None:
+        if not task.stored:
+            task.stored_ms = replied.at_ms
+            self._order.stored(task)
+        for other in self._keys.replaced_by(task, called):
+            self._end(other, f"{task.name} took its key over")
 
     def _end(self, task: Known, why: str) -> None:
         if not task.over:
@@ -194,16 +145,17 @@ class Checker:
     def _cancelled(self, replied: Replied, called: Called) -> None:
         for n, task in enumerate(self._of(called)):
             if replied.said is Said.NOT_DONE:
-                task.cancels -= 1
+                task.cancels.discard(called.request)
             elif replied.said is Said.OK:
-                self._cancel_answered(task, replied.answers[n])
+                self._cancel_answered(task, replied.answers[n], called)
 
-    def _cancel_answered(self, task: Known, answer: str) -> None:
+    def _cancel_answered(self, task: Known, answer: str, called: Called) -> None:
         if answer in ("CANCELLED", "ALREADY_CANCELLED", "IN_FLIGHT"):
             self._end(task, answer)
-        if answer == "ALREADY_CANCELLED" and task.cancels < 2:
+        if answer == "ALREADY_CANCELLED" and not task.cancels - {called.request}:
             self._wrong(f"G7: {task.name} is said to be cancelled already, and nobody has done it")
-        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not (task.delivered or task.wanted.expire_at_ms):
+        was_sent = task.delivered or (answer == "IN_FLIGHT" and self._lost.may_be(task, self._now_ms))
+        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not (was_sent or task.wanted.expire_at_ms):
             self._wrong(f"G7: {answer} of {task.name}, which was never delivered")
         if answer == "ALREADY_FIRED" and not self._has_end(task):
             self._wrong(f"G7: {task.name} is said to have fired, and no worker has ended it")
@@ -258,17 +210,18 @@ class Checker:
         if got.attempt < task.attempts.get(got.delivery_id, 0):
             self._wrong(f"G6: {task.name} came as attempt {got.attempt} after a later one")
         task.attempts[got.delivery_id] = got.attempt
+        task.came_ms[got.delivery_id] = got.at_ms
         self._connected.add(got.worker)
         until_ms = task.leases[got.delivery_id] = got.at_ms + got.lease_ms - ROUNDED_MS
         task.in_hand, task.acking = InHand(got.worker, got.delivery_id, until_ms), False
         task.delivered += 1
-        self._in_order(task, got)
+        for other in self._order.passed_over(task, got) if self._ordered else ():
+            self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
 
     def _may_start(self, task: Known, got: Delivered) -> None:
         if got.fire_at_ms > got.at_ms:
             self._wrong(f"G4: {task.name} came {got.fire_at_ms - got.at_ms:.3f} ms early")
-        asked = {*task.sure, *task.maybe.values()}
-        if got.fire_at_ms not in asked and not any(lo - 1 <= got.fire_at_ms <= hi for lo, hi in task.between):
+        if got.fire_at_ms not in task.asked and not any(lo - 1 <= got.fire_at_ms <= hi for lo, hi in task.between):
             self._wrong(f"G8: {task.name} came for an instant that it was moved away from, or never to")
         if 0 < task.wanted.expire_at_ms <= got.at_ms:
             self._wrong(f"G4: {task.name} was delivered {got.at_ms - task.wanted.expire_at_ms:.3f} ms after it expired")
@@ -281,26 +234,14 @@ class Checker:
         if task.refused == task.schedules:
             self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
 
-    def _in_order(self, task: Known, got: Delivered) -> None:
-        """Tasks that were stored, loaded and due well before, and neither moved nor failed."""
-        mine_ms = task.wanted.fire_at_ms - LEVEL_MS * task.wanted.priority
-        if not self._ordered or task.delivered > 1 or task.moves or task.maybe:
-            return
-        for stored_ms, other in self._order:
-            plain = not (other.delivered or other.moves or other.maybe or other.cancels or other.wanted.expire_at_ms)
-            waited = (
-                max(stored_ms, other.wanted.fire_at_ms) + 5_000 < got.at_ms and other.wanted.queue == task.wanted.queue
-            )
-            late = other.wanted.fire_at_ms < stored_ms or task.wanted.fire_at_ms < task.stored_ms
-            if plain and waited and not late and other.wanted.fire_at_ms - LEVEL_MS * other.wanted.priority < mine_ms:
-                self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
-
     def _say(self, said: Settled) -> None:
         task = self._tasks[said.name]
         self._settled[said.worker, said.sequence] = said
         task.acked |= said.action == "ack"
         task.rejected |= said.action == "reject"
         task.failed += said.action == "nack"
+        if said.action == "reject" or (said.action == "nack" and said.attempt >= task.wanted.max_attempts):
+            task.given_up.add(said.delivery_id)
         if said.action != "ack":
             task.in_hand = None
         elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:
@@ -313,6 +254,8 @@ class Checker:
             task.acking = False
         elif said.action == "ack":
             task.ended.setdefault(said.delivery_id, "its ack was confirmed")
+            if task.in_hand is not None and task.in_hand.delivery_id == said.delivery_id:
+                task.in_hand, task.acking = None, False
         elif said.action == "reject" and said.attempt == task.attempts[said.delivery_id]:
             task.ended.setdefault(said.delivery_id, "its reject was confirmed")
 
@@ -323,14 +266,23 @@ class Checker:
             known, had_ms = task.in_hand, task.leases[delivery_id]
             task.leases[delivery_id] = max(until_ms, had_ms)
             lapsed = held.resumed and held.at_ms >= had_ms
-            if known is None and held.resumed:
-                task.in_hand = InHand(held.worker, delivery_id, until_ms, lapsed)
+            if known is None and held.resumed and delivery_id not in task.ended:
+                task.in_hand = self._brought(task, InHand(held.worker, delivery_id, until_ms, lapsed=lapsed))
             elif known is not None and known.worker == held.worker and (known.delivery_id == delivery_id or not lapsed):
-                task.in_hand = InHand(held.worker, delivery_id, max(until_ms, known.until_ms), known.lapsed or lapsed)
+                known.delivery_id, known.until_ms = delivery_id, max(until_ms, known.until_ms)
+                known.lapsed |= lapsed
+
+    def _brought(self, task: Known, in_hand: InHand) -> InHand:
+        """What came before a crash is not known to the server before its worker comes back: until then nothing holds
+        back a move, or a redrive of what was given up."""
+        in_hand.brought = task.came_ms[in_hand.delivery_id] <= self._crashed_ms
+        in_hand.lapsed |= in_hand.brought and task.may_have_left(in_hand.delivery_id)
+        return in_hand
 
     def _broke(self, broke: Broke) -> None:
         """Whether an ack was still heard is not known."""
         self._connected.discard(broke.worker)
+        self._lost.broke(broke)
         for task in self._tasks.values():
             if task.in_hand is not None and task.in_hand.worker == broke.worker:
                 task.acking = False
@@ -349,13 +301,23 @@ class Checker:
 
     def _server(self, event: Server) -> None:
         self._all_over |= event.what == "all over"
+        if event.what == "started":
+            self._order.server_started()
+            self._lost.server_started()
+        elif event.what == "killed":
+            self._lost.server_killed()
         if event.what == "stopping":
             self._stopping_ms = event.at_ms
+            self._lost.server_stopping(event.at_ms)
         crashed = event.what == "killed" or (
             event.what == "stopped" and event.at_ms - self._stopping_ms >= CLEAN_STOP_MS
         )
         if crashed:
-            for task in self._tasks.values():
+            self._crashed_ms = event.at_ms
+        for task in self._tasks.values():
+            # What a worker brought after a crash is in memory alone, and forgotten even when the server stops in peace.
+            is_forgotten = event.what == "stopped" and task.in_hand is not None and task.in_hand.brought
+            if crashed or is_forgotten:
                 task.in_hand, task.acking = None, False
 
     # -- the end --------------------------------------------------------------------------------------------------

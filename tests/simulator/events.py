@@ -115,11 +115,13 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The worker's stream is over. `going_away`: the server had said so."""
+    """The stream of a worker of these queues is over. `going_away`: the server had said so."""
 
     at_ms: float
     worker: str
     going_away: bool
+    queues: tuple[str, ...]
+    lease_ms: int
 
 
 @dataclass(frozen=True, slots=True)

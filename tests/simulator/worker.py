@@ -105,7 +105,8 @@ class Worker:
     def _ended(self, pipe: Pipe) -> None:
         if self.pipe is pipe:
             self.pipe = None
-            self.log(Broke(self.loop.now_ms, self.name, self.run is not None and self.run.going_away))
+            going_away = self.run is not None and self.run.going_away
+            self.log(Broke(self.loop.now_ms, self.name, going_away, self.queues, self.lease_ms))
             self.broke(self)
 
     def cut(self) -> None:

@@ -1,0 +1,68 @@
+"""What callers and workers know of one task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tests.simulator.events import Delivered, Wanted
+
+
+@dataclass(slots=True)
+class InHand:
+    """Until when a worker has a delivery. `brought`: after a crash nobody knew of it until the worker came back.
+    `lapsed`: by then the task may have been moved or have lived again, and what it was delivered as since does not wait
+    for this one."""
+
+    worker: str
+    delivery_id: bytes
+    until_ms: float
+    brought: bool = False
+    lapsed: bool = False
+
+    def keeps_from(self, got: Delivered) -> bool:
+        return got.at_ms < self.until_ms and not (self.lapsed and got.delivery_id != self.delivery_id)
+
+
+@dataclass
+class Known:
+    """`over`: no delivery may start any more, and why. `cancels`: the requests that may have cancelled it."""
+
+    name: str
+    wanted: Wanted
+    schedules: set[int] = field(default_factory=set)
+    refused: set[int] = field(default_factory=set)
+    stored_ms: float = 0.0
+    over: str = ""
+    over_ms: float = 0.0
+    # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
+    sure: set[int] = field(default_factory=set)
+    maybe: dict[int, int] = field(default_factory=dict)
+    between: list[tuple[float, float]] = field(default_factory=list)
+    ended: dict[bytes, str] = field(default_factory=dict)
+    attempts: dict[bytes, int] = field(default_factory=dict)
+    came_ms: dict[bytes, float] = field(default_factory=dict)
+    leases: dict[bytes, float] = field(default_factory=dict)
+    in_hand: InHand | None = None
+    # An ack is on its way: it is in hand until that is answered.
+    acking: bool = False
+    delivered: int = 0
+    failed: int = 0
+    acked: bool = False
+    # Deliveries that a worker rejected, or failed for the last time.
+    given_up: set[bytes] = field(default_factory=set)
+    rejected: bool = False
+    cancels: set[str] = field(default_factory=set)
+    moves: int = 0
+
+    @property
+    def stored(self) -> bool:
+        return self.stored_ms > 0
+
+    def may_have_left(self, delivery_id: bytes) -> bool:
+        """Whether the task may be on to another delivery than this one: a move, or a redrive of what was given up."""
+        return delivery_id in self.given_up or bool(self.maybe) or any(hi == float("inf") for _, hi in self.between)
+
+    @property
+    def asked(self) -> set[int]:
+        """Every instant that a call has named."""
+        return {*self.sure, *self.maybe.values()}

@@ -1,0 +1,53 @@
+"""G9: of due tasks of a queue the one with the least `fire time - 64 s x priority` comes first, among those that are
+loaded.
+
+A server reads a bucket to its end before it delivers anything out of it, and several buckets at a time, none waiting
+for another. So a bucket is known to be loaded when something has come out of it since the server started.
+"""
+
+from __future__ import annotations
+
+from tests.simulator.events import Delivered
+from tests.simulator.known import Known
+from timerd.model.partition import bucket_of
+
+LEVEL_MS = 64_000
+# What was stored, or became due, a moment ago need not be known to the server yet.
+SETTLED_MS = 5_000
+
+
+def turn_ms(task: Known) -> int:
+    return task.wanted.fire_at_ms - LEVEL_MS * task.wanted.priority
+
+
+class Order:
+    """Judges tasks that were stored in time, and neither moved nor failed."""
+
+    def __init__(self) -> None:
+        self._stored: list[Known] = []
+        self._loaded: set[int] = set()
+
+    def server_started(self) -> None:
+        self._loaded.clear()
+
+    def stored(self, task: Known) -> None:
+        self._stored.append(task)
+
+    def passed_over(self, task: Known, got: Delivered) -> list[Known]:
+        """Whose turn it was when this one was delivered."""
+        if task.delivered > 1 or task.moves or task.maybe or task.wanted.fire_at_ms < task.stored_ms:
+            return []
+        self._loaded.add(bucket_of(task.wanted.fire_at_ms))
+        return [other for other in self._stored if self._waits(other, got) and _is_before(other, task)]
+
+    def _waits(self, other: Known, got: Delivered) -> bool:
+        """For certain."""
+        if other.delivered or other.moves or other.maybe or other.cancels or other.wanted.expire_at_ms:
+            return False
+        fire_at_ms = other.wanted.fire_at_ms
+        is_due = max(other.stored_ms, fire_at_ms) + SETTLED_MS < got.at_ms
+        return is_due and fire_at_ms >= other.stored_ms and bucket_of(fire_at_ms) in self._loaded
+
+
+def _is_before(other: Known, task: Known) -> bool:
+    return other.wanted.queue == task.wanted.queue and turn_ms(other) < turn_ms(task)

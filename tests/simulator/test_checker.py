@@ -1,0 +1,268 @@
+"""What the checker excuses, each with a neighbour that it does not: a checker that excuses too much proves nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulator.events import Verb, Wanted
+from tests.simulator.tale import LEASE_MS, Tale
+from timerd.model.partition import BUCKET_MS
+
+KEYED = Wanted(9_000, "a", key="k", policy="REJECT")
+REPLACING = Wanted(8_000, "a", key="k", policy="REPLACE")
+
+
+@pytest.fixture
+def tale() -> Tale:
+    return Tale()
+
+
+def test_a_plain_history_is_as_promised(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.came(5_000, "one", 5_000)
+    tale.acked(5_010, "one")
+    tale.over(60_000, one="ACKED")
+    assert tale.wrong == []
+
+
+# -- keys: a call with REPLACE cancels what has its key ---------------------------------------------------------------
+
+
+def test_a_call_that_is_under_way_may_replace_what_is_scheduled_meanwhile(tale: Tale) -> None:
+    replacing = tale.schedule(1_000, "new", REPLACING)
+    tale.reply(1_005, tale.schedule(1_002, "old", KEYED), "stored")
+    tale.reply(1_010, replacing, "stored")
+    tale.came(8_000, "new", 8_000)
+    tale.acked(8_001, "new")
+    tale.over(60_000, new="ACKED", old="CANCELLED")
+    assert tale.wrong == []
+
+
+def test_a_call_that_was_answered_before_replaces_nothing_that_comes_later(tale: Tale) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "new", REPLACING), "stored")
+    tale.came(8_000, "new", 8_000)
+    tale.acked(8_001, "new")
+    tale.reply(8_020, tale.schedule(8_010, "old", KEYED), "stored")
+    tale.over(60_000, new="ACKED", old="CANCELLED")
+    assert [sentence[:2] for sentence in tale.wrong] == ["G2", "G3"]
+
+
+def test_a_call_with_another_key_or_policy_replaces_nothing(tale: Tale) -> None:
+    others = Wanted(8_000, "a", key="other", policy="REPLACE"), Wanted(8_000, "a", key="k", policy="KEEP")
+    calls = [tale.schedule(1_000 + n, f"new{n}", wanted) for n, wanted in enumerate(others)]
+    tale.reply(1_005, tale.schedule(1_002, "old", KEYED), "stored")
+    tale.reply(1_010, calls[0], "refused")
+    tale.reply(1_010, calls[1], "kept old")
+    tale.over(60_000, old="CANCELLED")
+    assert any(sentence.startswith("G2: old counts as cancelled") for sentence in tale.wrong)
+
+
+def test_who_is_told_that_it_was_cancelled_already_is_not_the_one_who_did_it(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.cancelled(2_000, "one", "CANCELLED", request="first")
+    tale.cancelled(2_100, "one", "ALREADY_CANCELLED", request="second")
+    tale.over(60_000, one="CANCELLED")
+    assert tale.wrong == []
+
+
+def test_a_repeat_of_a_cancel_is_not_another_one(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.cancelled(2_000, "one", "CANCELLED")
+    tale.cancelled(2_100, "one", "ALREADY_CANCELLED")
+    tale.over(60_000, one="CANCELLED")
+    assert [sentence[:2] for sentence in tale.wrong] == ["G7"]
+
+
+# -- deliveries that never arrive -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("broke_ms", "asked_ms"), [(5_000, 5_001), (5_000, 5_999), (5_700, 6_000)])
+def test_what_was_sent_on_a_stream_that_broke_is_in_flight(tale: Tale, broke_ms: float, asked_ms: float) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.broke(broke_ms)
+    tale.cancelled(asked_ms, "one", "IN_FLIGHT")
+    tale.over(60_000, one="CANCELLED")
+    assert tale.wrong == []
+
+
+@pytest.mark.parametrize(("broke_ms", "asked_ms"), [(4_999, 5_001), (5_000, 6_001)], ids=["not due", "given up"])
+def test_what_cannot_have_been_sent_is_not_in_flight(tale: Tale, broke_ms: float, asked_ms: float) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.broke(broke_ms)
+    tale.cancelled(asked_ms, "one", "IN_FLIGHT")
+    tale.over(60_000, one="CANCELLED")
+    assert [sentence[:2] for sentence in tale.wrong] == ["G7"]
+
+
+def test_another_queue_s_worker_was_sent_nothing(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000, queue="b")
+    tale.broke(5_000)
+    tale.cancelled(5_001, "one", "IN_FLIGHT")
+    tale.over(60_000, one="CANCELLED")
+    assert [sentence[:2] for sentence in tale.wrong] == ["G7"]
+
+
+def test_over_a_stop_what_was_sent_keeps_its_lease(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.broke(5_000)
+    tale.server(5_500, "stopping")
+    tale.server(5_510, "stopped")
+    tale.server(5_600, "started")
+    tale.cancelled(5_000 + LEASE_MS - 10, "one", "IN_FLIGHT")
+    tale.over(60_000, one="CANCELLED")
+    assert tale.wrong == []
+
+
+def test_a_server_that_was_killed_knows_of_nothing_that_was_sent(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.broke(5_000)
+    tale.server(5_100, "killed")
+    tale.broke(5_100)
+    tale.server(5_200, "started")
+    tale.cancelled(5_300, "one", "IN_FLIGHT")
+    tale.over(60_000, one="CANCELLED")
+    assert [sentence[:2] for sentence in tale.wrong] == ["G7"]
+
+
+# -- what is in hand over a crash -------------------------------------------------------------------------------------
+
+
+def crash(tale: Tale, at_ms: float) -> None:
+    tale.server(at_ms, "killed")
+    tale.broke(at_ms)
+    tale.server(at_ms + 10, "started")
+
+
+@pytest.fixture
+def in_hand(tale: Tale) -> Tale:
+    """One task, with a worker since 5,000."""
+    tale.stored(1_000, "one", 5_000)
+    tale.came(5_000, "one", 5_000)
+    return tale
+
+
+def g5(tale: Tale) -> list[str]:
+    return [sentence for sentence in tale.wrong if sentence.startswith("G5")]
+
+
+HELD = ["G5: one was delivered while w1 had it in hand"]
+
+
+def test_what_a_worker_brings_after_a_crash_is_in_hand(in_hand: Tale) -> None:
+    crash(in_hand, 5_100)
+    in_hand.came_back(5_200, b"one")
+    in_hand.came(5_300, "one", 5_000, worker="w2")
+    assert g5(in_hand) == HELD
+
+
+def test_before_it_is_brought_nobody_knows_of_it(in_hand: Tale) -> None:
+    crash(in_hand, 5_100)
+    in_hand.came(5_150, "one", 5_000, worker="w2")
+    in_hand.came_back(5_200, b"one")
+    assert g5(in_hand) == []
+
+
+def test_until_it_is_brought_the_task_may_be_moved(in_hand: Tale) -> None:
+    crash(in_hand, 5_100)
+    moving = in_hand.call(5_120, Verb.MOVE, "move", "one", fire_at_ms=6_000)
+    in_hand.came_back(5_200, b"one")
+    in_hand.came(6_000, "one", 6_000, worker="w2", delivery=b"one again")
+    in_hand.reply(6_100, moving, "6000")
+    assert g5(in_hand) == []
+
+
+def test_once_it_is_brought_a_move_comes_too_late(in_hand: Tale) -> None:
+    crash(in_hand, 5_100)
+    in_hand.came_back(5_200, b"one")
+    in_hand.call(5_220, Verb.MOVE, "move", "one", fire_at_ms=6_000)
+    in_hand.came(6_000, "one", 6_000, worker="w2", delivery=b"one again")
+    assert g5(in_hand) == HELD
+
+
+def test_without_a_crash_it_is_known_all_the_time(in_hand: Tale) -> None:
+    in_hand.broke(5_100)
+    in_hand.call(5_120, Verb.MOVE, "move", "one", fire_at_ms=6_000)
+    in_hand.came_back(5_200, b"one")
+    in_hand.came(6_000, "one", 6_000, worker="w2", delivery=b"one again")
+    assert g5(in_hand) == HELD
+
+
+@pytest.mark.parametrize(("action", "held"), [("reject", []), ("nack", HELD)])
+def test_what_another_worker_rejected_may_live_again(in_hand: Tale, action: str, held: list[str]) -> None:
+    """The rejected one is dead; the one that failed is not."""
+    crash(in_hand, 5_100)
+    in_hand.came(5_150, "one", 5_000, worker="w2")
+    in_hand.said(5_160, "one", action, worker="w2")
+    crash(in_hand, 5_170)
+    in_hand.came_back(5_200, b"one")
+    in_hand.call(5_300, Verb.REDRIVE, "redrive", "one")
+    in_hand.came(5_400, "one", 5_300, worker="w2", delivery=b"one again")
+    assert g5(in_hand) == held
+
+
+@pytest.mark.parametrize(("has_crashed", "held"), [(True, []), (False, HELD)])
+def test_over_a_stop_only_what_was_brought_after_a_crash_is_forgotten(
+    in_hand: Tale, has_crashed: bool, held: list[str]
+) -> None:
+    """Of what it sent itself a server that stops in peace leaves word to the next one."""
+    if has_crashed:
+        crash(in_hand, 5_100)
+    else:
+        in_hand.broke(5_100)
+    in_hand.came_back(5_200, b"one")
+    in_hand.server(5_300, "stopping")
+    in_hand.server(5_310, "stopped")
+    in_hand.server(5_320, "started")
+    in_hand.came(5_330, "one", 5_000, worker="w2")
+    assert g5(in_hand) == held
+
+
+@pytest.mark.parametrize(("is_acked", "held"), [(True, []), (False, HELD)])
+def test_a_confirmed_ack_is_the_end_of_what_was_in_hand(in_hand: Tale, is_acked: bool, held: list[str]) -> None:
+    """Here of a delivery that a move has left behind: what the move promised does not wait for it."""
+    in_hand.moved(5_010, "one", 6_000)
+    if is_acked:
+        in_hand.acked(5_500, "one")
+    in_hand.came(6_000, "one", 6_000, worker="w2", delivery=b"one again")
+    assert g5(in_hand) == held
+
+
+# -- order, of what is loaded -----------------------------------------------------------------------------------------
+
+
+LATE_MS = 2 * BUCKET_MS
+EARLIER, LATER = BUCKET_MS - 10, BUCKET_MS + 10
+
+
+@pytest.fixture
+def ordered() -> Tale:
+    """Two tasks of one bucket and two of the next; the server starts when all are due."""
+    tale = Tale(ordered=True)
+    for name, fire_at_ms in (("a1", EARLIER), ("a2", EARLIER + 1), ("b1", LATER), ("b2", LATER + 1)):
+        tale.stored(1_000, name, fire_at_ms)
+    tale.server(LATE_MS - 1_000, "started")
+    return tale
+
+
+def g9(tale: Tale) -> list[str]:
+    return [sentence for sentence in tale.wrong if sentence.startswith("G9")]
+
+
+def test_of_two_buckets_the_later_one_may_be_loaded_first(ordered: Tale) -> None:
+    ordered.came(LATE_MS, "b1", LATER)
+    ordered.came(LATE_MS + 1, "a1", EARLIER)
+    ordered.came(LATE_MS + 1, "b2", LATER + 1)
+    assert g9(ordered) == ["G9: b2 was delivered before a2, whose turn it was"]
+
+
+def test_what_is_in_one_bucket_is_loaded_together(ordered: Tale) -> None:
+    ordered.came(LATE_MS, "b2", LATER + 1)
+    assert g9(ordered) == ["G9: b2 was delivered before b1, whose turn it was"]
+
+
+def test_a_server_that_starts_has_loaded_nothing(ordered: Tale) -> None:
+    ordered.came(LATE_MS, "a1", EARLIER)
+    ordered.server(LATE_MS + 1, "stopped")
+    ordered.server(LATE_MS + 2, "started")
+    ordered.came(LATE_MS + 3, "b1", LATER)
+    assert g9(ordered) == []
