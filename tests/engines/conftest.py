@@ -1,0 +1,36 @@
+"""One Cassandra for all tests of the session. Without one they are skipped on a laptop and fail where CI=true."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.engines.finding import Found, NotFound, cassandra
+from tests.engines.keyspace import Keyspace
+
+
+@pytest.fixture(scope="session")
+def cassandra_found() -> Iterator[Found]:
+    try:
+        with cassandra() as found:
+            print(f"Cassandra: {found.how}, {found.address}:{found.port}")
+            yield found
+    except NotFound as reason:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{reason} With CI=true nothing is skipped.")
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="session")
+def session_keyspace(cassandra_found: Found) -> Iterator[Keyspace]:
+    keyspace = Keyspace(cassandra_found)
+    yield keyspace
+    keyspace.close()
+
+
+@pytest.fixture
+def keyspace(session_keyspace: Keyspace) -> Keyspace:
+    session_keyspace.empty()
+    return session_keyspace

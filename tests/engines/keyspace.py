@@ -1,0 +1,68 @@
+"""A keyspace for the tests, emptied between them: to make its tables anew would take a second for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from tests.engines.finding import Found
+from timerd.adapters.cassandra.driver import Driver
+from timerd.adapters.cassandra.schema import apply_schema
+from timerd.adapters.cassandra.settings import CassandraSettings
+from timerd.model.registers import Table
+
+NAME = "timerd_tests"
+# The columns of the partition key of each table of rows.
+_PARTITIONS = {
+    "tasks": ("scope", "bucket_ms", "shard"),
+    "settled": ("scope", "bucket_ms", "shard"),
+    "days": ("kind",),
+    "catalogue": ("day",),
+    "dead_letters": ("task_id",),
+    "dead_letter_times": ("namespace", "queue", "day"),
+    "estimates": ("namespace", "day"),
+    "requests": ("prefix",),
+    "expiries": ("day", "slot"),
+}
+
+
+def settings_for(found: Found, *, keyspace: str = NAME, remember_requests: bool = True) -> CassandraSettings:
+    """Long time limits: a busy machine is no finding."""
+    return CassandraSettings(
+        contact_points=(found.address,),
+        port=found.port,
+        datacenter=found.datacenter,
+        keyspace=keyspace,
+        replication={found.datacenter: 1},
+        request_timeout_s=20,
+        remember_requests=remember_requests,
+    )
+
+
+class Keyspace:
+    """With its tables. `empty` deletes every partition there is."""
+
+    def __init__(self, found: Found) -> None:
+        self.settings = settings_for(found)
+        apply_schema(self.settings)
+        self._driver = Driver.connect(self.settings)
+        self._driver.use(self.settings.keyspace)
+
+    def run(self, cql: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
+        return self._driver.run(cql, values or None)
+
+    def empty(self) -> None:
+        for table, columns in _PARTITIONS.items():
+            self._delete(table, columns, "")
+        for register in Table:
+            # A plain write must not meet a transaction, here either.
+            self._delete(register.value, ("name",), " IF EXISTS")
+
+    def close(self) -> None:
+        self._driver.run(f"DROP KEYSPACE IF EXISTS {self.settings.keyspace}")
+        self._driver.shutdown()
+
+    def _delete(self, table: str, columns: Iterable[str], condition: str) -> None:
+        names = ", ".join(columns)
+        where = " AND ".join(f"{name} = %s" for name in columns)
+        for row in self._driver.run(f'SELECT DISTINCT {names} FROM "{table}"'):
+            self._driver.run(f'DELETE FROM "{table}" WHERE {where}{condition}', row)

@@ -1,0 +1,88 @@
+"""Append: announce the buckets, write the rows, then read what the caller must know of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timerd.adapters.cassandra.catalogue import Catalogue
+from timerd.adapters.cassandra.inserts import Facts, Inserts
+from timerd.adapters.cassandra.registers import Registers
+from timerd.adapters.cassandra.requests import Requests
+from timerd.adapters.cassandra.tasks import TaskTable
+from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.written import Written
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.ports import Append, Appended
+
+Part = tuple[Partition, RowGroup]
+
+
+class Appending:
+    def __init__(
+        self,
+        tasks: TaskTable,
+        catalogue: Catalogue,
+        registers: Registers,
+        requests: Requests | None,
+        written: Written,
+    ) -> None:
+        self._catalogue = catalogue
+        self._registers = registers
+        self._requests = requests
+        self._inserts = Inserts(tasks, self._facts, written)
+
+    async def append(self, messages: Sequence[Append]) -> list[Appended]:
+        return await every(self._append(message) for message in messages)
+
+    async def settle(self) -> None:
+        await self._inserts.settle()
+
+    async def _append(self, message: Append) -> Appended:
+        if self._requests is None or not message.prefix:
+            return await self._write(message)
+        reply = await self._requests.begin(message.prefix)
+        if reply is not None:
+            return await self._repeated(message, reply)
+        try:
+            appended = await self._write(message)
+            await self._remember(self._requests, message)
+            return appended
+        finally:
+            self._requests.end(message.prefix)
+
+    async def _write(self, message: Append) -> Appended:
+        parts = _parts(message)
+        await self._catalogue.announce([partition for partition, _ in parts])
+        facts = await every(self._inserts.add(partition, rows) for partition, rows in parts)
+        return _appended(message, dict(zip([p for p, _ in parts], facts, strict=True)), None)
+
+    async def _repeated(self, message: Append, reply: bytes) -> Appended:
+        partitions = [partition for partition, _ in _parts(message)]
+        facts = await every(self._facts(partition) for partition in partitions)
+        return _appended(message, dict(zip(partitions, facts, strict=True)), reply)
+
+    async def _remember(self, requests: Requests, message: Append) -> None:
+        try:
+            await requests.remember(message.prefix, message.reply)
+        except StoreUnavailable as error:
+            raise StoreUnknown(f"Rows were written, but not the reply for repeats: {error}") from error
+
+    async def _facts(self, partition: Partition) -> Facts:
+        """No control row: then the flag of the bucket says whether it is closed."""
+        control = await self._registers.control(partition)
+        finishing = control is None and bool(await self._catalogue.finishing([partition]))
+        return Facts(control, finishing)
+
+
+def _parts(message: Append) -> list[Part]:
+    return list(message.groups)
+
+
+def _appended(message: Append, facts: dict[Partition, Facts], reply: bytes | None) -> Appended:
+    """Of a spread only those partitions are named of which there is something to know."""
+    asked = {partition for partition, _ in message.groups}
+    controls = {p: f.control for p, f in facts.items() if p in asked or f.control is not None}
+    finishing = frozenset(p for p, f in facts.items() if f.is_finishing)
+    return Appended(controls, {}, finishing, reply)

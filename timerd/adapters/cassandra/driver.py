@@ -1,0 +1,213 @@
+"""The one place that touches the driver, which has no types: everything behind it is annotated.
+
+Its answers come on a thread of its own. They are gathered and handed to the event loop by one wake-up for all that came
+meanwhile, so no request costs a thread or a wake-up of its own. cassandra-driver and scylla-driver both fit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from cassandra.auth import PlainTextAuthProvider
+from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.query import BatchStatement, BatchType, ConsistencyLevel, tuple_factory
+
+from timerd.adapters.cassandra.failures import read_failure, write_failure
+from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
+from timerd.adapters.cassandra.settings import CassandraSettings
+from timerd.model.errors import StartupError, StoreUnavailable
+
+Row = tuple[Any, ...]
+# What the driver calls Cluster, Session, ResponseFuture, statement: without types.
+Untyped: TypeAlias = Any
+Values = Sequence[object]
+PAGE_ROWS = 1_000
+# A batch of one partition is one mutation: nodes take half a commit log segment, 16 MiB by default.
+BATCH_BYTES = 256 << 10
+BATCH_ROWS = 100
+ROWS, READS, REGISTERS, SERIAL = "rows", "reads", "registers", "serial"
+
+
+class Statement(NamedTuple):
+    """A prepared statement with the execution profile it is meant for."""
+
+    prepared: Untyped
+    profile: str
+
+
+class Part(NamedTuple):
+    """Of a result: `state` leads to the next part, None where there is none."""
+
+    rows: Sequence[Row]
+    state: bytes | None
+
+
+class _Answer(NamedTuple):
+    future: asyncio.Future[Part]
+    part: Part | None
+    error: BaseException | None
+
+
+def _profiles(settings: CassandraSettings) -> dict[str, Untyped]:
+    """Consistency is said here and nowhere else."""
+    balancing = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=settings.datacenter))
+
+    def profile(consistency: int, retry: object) -> Untyped:
+        return ExecutionProfile(
+            load_balancing_policy=balancing,
+            retry_policy=retry,
+            consistency_level=consistency,
+            serial_consistency_level=ConsistencyLevel.SERIAL,
+            request_timeout=settings.request_timeout_s,
+            row_factory=tuple_factory,
+        )
+
+    return {
+        ROWS: profile(ConsistencyLevel.QUORUM, NoRetry()),
+        READS: profile(ConsistencyLevel.QUORUM, RetryOnce()),
+        REGISTERS: profile(ConsistencyLevel.QUORUM, NoRetry()),
+        SERIAL: profile(ConsistencyLevel.SERIAL, RetryOnce()),
+    }
+
+
+class Driver:
+    """One session. `connect` and `prepare` block; the others belong to the event loop given to `attach`."""
+
+    def __init__(self, cluster: Untyped, session: Untyped, settings: CassandraSettings) -> None:
+        self.settings = settings
+        self._cluster = cluster
+        self._session = session
+        self._slots = asyncio.Semaphore(settings.most_in_flight)
+        self._answers: deque[_Answer] = deque()
+        self._is_woken = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def connect(cls, settings: CassandraSettings) -> Driver:
+        cluster = Cluster(
+            list(settings.contact_points),
+            port=settings.port,
+            execution_profiles=_profiles(settings),
+            auth_provider=_auth(settings),
+            connect_timeout=5,
+            idle_heartbeat_interval=5,
+            idle_heartbeat_timeout=5,
+        )
+        try:
+            session = cluster.connect()
+        except NoHostAvailable as error:
+            cluster.shutdown()
+            raise StartupError(_unreachable(settings, error)) from error
+        session.default_fetch_size = PAGE_ROWS
+        return cls(cluster, session, settings)
+
+    def attach(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def use(self, keyspace: str) -> None:
+        self._session.set_keyspace(keyspace)
+
+    def run(self, cql: str, values: Values | None = None) -> list[Row]:
+        """Blocks; for the schema."""
+        return list(self._session.execute(cql, values, execution_profile=READS, timeout=60))
+
+    def prepare(self, cql: str, profile: str, fetch_rows: int = PAGE_ROWS) -> Statement:
+        prepared = self._session.prepare(cql)
+        prepared.fetch_size = fetch_rows
+        return Statement(prepared, profile)
+
+    async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> Part:
+        """The rows up to the fetch size, and where to go on. Raises StoreUnavailable."""
+        try:
+            return await self._send(statement.prepared.bind(values), statement.profile, state)
+        except Exception as error:
+            raise read_failure(error) from error
+
+    async def rows(self, statement: Statement, values: Values) -> list[Row]:
+        """All of them."""
+        found, state = await self.part(statement, values)
+        rows = list(found)
+        while state is not None:
+            found, state = await self.part(statement, values, state)
+            rows += found
+        return rows
+
+    async def write(self, statement: Statement, values: Values) -> Sequence[Row]:
+        """Raises StoreUnavailable where nothing was sent, else StoreUnknown."""
+        try:
+            return (await self._send(statement.prepared.bind(values), statement.profile, None)).rows
+        except Exception as error:
+            raise write_failure(error) from error
+
+    async def write_all(self, statements: Iterable[tuple[Statement, Values]]) -> None:
+        """One unlogged batch, of one partition: atomic, and a single mutation."""
+        batch = BatchStatement(BatchType.UNLOGGED)
+        for statement, values in statements:
+            batch.add(statement.prepared, values)
+        try:
+            await self._send(batch, ROWS, None)
+        except Exception as error:
+            raise write_failure(error) from error
+
+    async def close(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(None, self.shutdown)
+
+    def shutdown(self) -> None:
+        self._cluster.shutdown()
+
+    async def _send(self, bound: Untyped, profile: str, state: bytes | None) -> Part:
+        if self._loop is None or self._cluster.is_shutdown:
+            raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
+        async with self._slots:
+            future: asyncio.Future[Part] = self._loop.create_future()
+            sent = self._session.execute_async(bound, execution_profile=profile, paging_state=state)
+            sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future,))
+            return await future
+
+    # -- on the driver's thread -----------------------------------------------------------------------------------
+
+    def _answered(self, rows: Sequence[Row] | None, future: asyncio.Future[Part], sent: Untyped) -> None:
+        self._post(_Answer(future, Part(rows or (), sent._paging_state), None))
+
+    def _failed(self, error: BaseException, future: asyncio.Future[Part]) -> None:
+        self._post(_Answer(future, None, error))
+
+    def _post(self, answer: _Answer) -> None:
+        self._answers.append(answer)
+        if not self._is_woken and self._loop is not None:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._deliver)
+            except RuntimeError:
+                # The event loop has ended: nobody waits any more.
+                self._answers.clear()
+
+    # -- on the event loop ----------------------------------------------------------------------------------------
+
+    def _deliver(self) -> None:
+        # First: what comes from here on asks for another wake-up, or is met below.
+        self._is_woken = False
+        while self._answers:
+            future, part, error = self._answers.popleft()
+            if future.done():
+                continue
+            if part is not None:
+                future.set_result(part)
+            elif error is not None:
+                future.set_exception(error)
+
+
+def _auth(settings: CassandraSettings) -> Untyped:
+    return PlainTextAuthProvider(settings.username, settings.password) if settings.username else None
+
+
+def _unreachable(settings: CassandraSettings, error: Exception) -> str:
+    nodes = ", ".join(f"{point}:{settings.port}" for point in settings.contact_points)
+    return (
+        f"No Cassandra node of data centre {settings.datacenter!r} answers at {nodes} ({error}). "
+        "Check that a node runs there, its data centre's name (nodetool status), and user name and password."
+    )

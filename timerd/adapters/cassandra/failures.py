@@ -1,0 +1,50 @@
+"""What a failure lets a caller conclude: nothing was written, or it is unknown (guarantee G2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cassandra import RequestValidationException, Unavailable
+from cassandra.cluster import NoHostAvailable
+
+from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
+
+# The coordinator, or this process, refused before any replica was asked to write.
+_NOT_SENT = (Unavailable, NoHostAvailable, RequestValidationException)
+RETRY_AFTER_MS = 1_000
+
+
+def read_failure(error: Exception) -> TimerdError:
+    if isinstance(error, TimerdError):
+        return error
+    return StoreUnavailable(
+        f"The store could not read ({_words(error)}). Repeat the call.",
+        "STORE_UNAVAILABLE",
+        retry_after_ms=RETRY_AFTER_MS,
+    )
+
+
+def write_failure(error: Exception) -> TimerdError:
+    if isinstance(error, TimerdError):
+        return error
+    if isinstance(error, _NOT_SENT):
+        return StoreUnavailable(
+            f"The store could not write ({_words(error)}); nothing was stored. Look at the health of its nodes.",
+            "STORE_UNAVAILABLE",
+            retry_after_ms=RETRY_AFTER_MS,
+        )
+    return StoreUnknown(f"The store did not say whether it wrote ({_words(error)}). Repeat the call.")
+
+
+def joined(errors: Sequence[BaseException], wrote_some: bool) -> BaseException:
+    """Of several parts of one piece of work: nothing was written only where that is so of all parts."""
+    if not wrote_some and all(isinstance(error, StoreUnavailable) for error in errors):
+        return errors[0]
+    other = next((e for e in errors if not isinstance(e, StoreUnavailable | StoreUnknown)), None)
+    if other is not None:
+        return other
+    return StoreUnknown(f"The store did not say whether it wrote all of it ({errors[0]}).")
+
+
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]

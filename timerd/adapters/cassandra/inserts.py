@@ -1,0 +1,107 @@
+"""Inserts: write the rows, *then* read the control row (protocol section 4); both are shared by all who wait.
+
+Each partition that has writers has a lane. What comes while the lane's rounds are under way goes with the next round:
+alone, an insert waits for nobody; in a crowd, a hundred share a mutation and one read of the control row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from timerd.adapters.cassandra.codec import written_rows
+from timerd.adapters.cassandra.tasks import TaskTable, batches
+from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.written import Written
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+
+# Rounds of one partition under way: while one waits for its control row, the next can write.
+_MOST_ROUNDS = 2
+
+
+class Facts(NamedTuple):
+    """Of a partition, read after the rows were readable."""
+
+    control: bytes | None
+    is_finishing: bool
+
+
+class _Waiting(NamedTuple):
+    rows: RowGroup
+    future: asyncio.Future[Facts]
+
+
+class _Lane:
+    def __init__(self) -> None:
+        self.waiting: list[_Waiting] = []
+        self.rounds = 0
+        self.is_called = False
+
+
+class Inserts:
+    """`facts` reads what must be read after the write."""
+
+    def __init__(self, tasks: TaskTable, facts: Callable[[Partition], Awaitable[Facts]], written: Written) -> None:
+        self._tasks = tasks
+        self._facts = facts
+        self._written = written
+        self._lanes: dict[Partition, _Lane] = {}
+        self._rounds: set[asyncio.Task[None]] = set()
+
+    async def add(self, partition: Partition, rows: RowGroup) -> Facts:
+        future: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
+        lane = self._lanes.setdefault(partition, _Lane())
+        lane.waiting.append(_Waiting(rows, future))
+        self._call(partition, lane)
+        return await future
+
+    async def settle(self) -> None:
+        """Everything that was added has ended, one way or the other."""
+        while self._rounds:
+            await asyncio.wait(list(self._rounds))
+
+    def _call(self, partition: Partition, lane: _Lane) -> None:
+        """After this turn of the event loop, so that all who come in it go together."""
+        if lane.rounds < _MOST_ROUNDS and not lane.is_called:
+            lane.is_called = True
+            asyncio.get_running_loop().call_soon(self._begin, partition, lane)
+
+    def _begin(self, partition: Partition, lane: _Lane) -> None:
+        lane.is_called = False
+        taken, lane.waiting = lane.waiting, []
+        lane.rounds += 1
+        task = asyncio.get_running_loop().create_task(self._round(partition, taken))
+        self._rounds.add(task)
+        task.add_done_callback(lambda done: self._ended(done, partition, lane))
+
+    def _ended(self, task: asyncio.Task[None], partition: Partition, lane: _Lane) -> None:
+        self._rounds.discard(task)
+        lane.rounds -= 1
+        if lane.waiting:
+            self._call(partition, lane)
+        elif not lane.rounds and not lane.is_called:
+            self._lanes.pop(partition, None)
+
+    async def _round(self, partition: Partition, taken: Sequence[_Waiting]) -> None:
+        try:
+            values = [v for each in taken for v in written_rows(partition, each.rows, self._written.next)]
+            await every(self._tasks.write(part) for part in batches(values))
+            facts = await self._after(partition)
+        except Exception as error:  # noqa: BLE001 - told to everybody who waits
+            for each in taken:
+                if not each.future.done():
+                    each.future.set_exception(error)
+            return
+        for each in taken:
+            if not each.future.done():
+                each.future.set_result(facts)
+
+    async def _after(self, partition: Partition) -> Facts:
+        """The rows are there: that the read failed does not mean that nothing was stored."""
+        try:
+            return await self._facts(partition)
+        except StoreUnavailable as error:
+            raise StoreUnknown(f"Rows were written, but not what must be known of their partition: {error}") from error

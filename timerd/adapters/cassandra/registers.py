@@ -1,0 +1,91 @@
+"""Registers: lightweight transactions alone, one at a time for a register within this process.
+
+A transaction whose outcome did not come back is UNKNOWN, never repeated by us or the driver: whoever asked settles it
+by a serial read. Transactions of one register compete by interrupting each other, so those of this process queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from timerd.adapters.cassandra.driver import READS, REGISTERS, SERIAL, Driver
+from timerd.adapters.cassandra.expiries import Expiries
+from timerd.adapters.cassandra.shared import SharedReads
+from timerd.adapters.cassandra.waiting import every
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey, Table, control_key
+from timerd.ports import Cas, CasResult, CasStatus
+
+# For those that do not expire: later than any time, so that one comparison decides.
+NEVER_MS = 1 << 62
+_log = logging.getLogger(__name__)
+
+
+class Registers:
+    def __init__(self, driver: Driver, expiries: Expiries) -> None:
+        self._driver = driver
+        self._expiries = expiries
+        names = {table: f'"{table.value}"' for table in Table}
+        insert = "INSERT INTO {} (name, value, expires_ms) VALUES (?, ?, ?) IF NOT EXISTS"
+        update = "UPDATE {} SET value = ?, expires_ms = ? WHERE name = ? IF value = ?"
+        self._insert = {table: driver.prepare(insert.format(name), REGISTERS) for table, name in names.items()}
+        self._update = {table: driver.prepare(update.format(name), REGISTERS) for table, name in names.items()}
+        select = "SELECT value FROM {} WHERE name = ?"
+        self._select = {table: driver.prepare(select.format(name), SERIAL) for table, name in names.items()}
+        self._controls = driver.prepare(f"SELECT name, value FROM {names[Table.CONTROL]} WHERE name IN ?", READS)
+        self._queues: dict[RegisterKey, asyncio.Future[None]] = {}
+        self._shared: SharedReads[bytes, bytes] = SharedReads(self._read_controls)
+
+    async def cas(self, changes: Sequence[Cas]) -> list[CasResult]:
+        """Those of one register in their order."""
+        return list(await asyncio.gather(*(self._in_turn(change) for change in changes)))
+
+    async def read(self, keys: Sequence[RegisterKey]) -> list[bytes | None]:
+        found = await every(self._driver.rows(self._select[key.table], (key.name,)) for key in keys)
+        return [rows[0][0] if rows else None for rows in found]
+
+    async def control(self, partition: Partition) -> bytes | None:
+        """By a plain quorum read that begins now: it sees every change that was reported as applied."""
+        return await self._shared.get(control_key(partition).name)
+
+    async def _read_controls(self, names: Sequence[bytes]) -> Mapping[bytes, bytes]:
+        return dict(await self._driver.rows(self._controls, (list(names),)))
+
+    async def _in_turn(self, change: Cas) -> CasResult:
+        before = self._queues.get(change.key)
+        mine = self._queues[change.key] = asyncio.get_running_loop().create_future()
+        try:
+            if before is not None:
+                await asyncio.shield(before)
+            return await self._cas(change)
+        except (StoreUnavailable, StoreUnknown) as error:
+            _log.warning("A change of %s has an unknown outcome: %s", change.key.table.value, error)
+            return CasResult(CasStatus.UNKNOWN)
+        finally:
+            mine.set_result(None)
+            if self._queues[change.key] is mine:
+                del self._queues[change.key]
+
+    async def _cas(self, change: Cas) -> CasResult:
+        table, name = change.key
+        if change.expires_at_ms:
+            await self._expiries.note(change.key, change.expires_at_ms)
+        expires_ms = change.expires_at_ms or NEVER_MS
+        if change.expected is None:
+            answer = await self._driver.write(self._insert[table], (name, change.value, expires_ms))
+        else:
+            values = (change.value, expires_ms, name, change.expected)
+            answer = await self._driver.write(self._update[table], values)
+        if answer[0][0]:
+            return CasResult(CasStatus.APPLIED)
+        return CasResult(CasStatus.REFUSED, self._current(change, answer[0]))
+
+    @staticmethod
+    def _current(change: Cas, answer: Sequence[object]) -> bytes | None:
+        """A refused INSERT answers with the row (applied, name, expires_ms, value), a refused UPDATE with (applied,
+        value), or with (applied,) where there is no row."""
+        value = answer[-1] if len(answer) > 1 else None
+        return value if isinstance(value, bytes) else None

@@ -1,0 +1,183 @@
+"""The store on Cassandra or ScyllaDB: the ports over the tables of cql/, one small module for each.
+
+Rows are plain quorum writes and reads, registers are lightweight transactions and serial reads; nothing is kept in this
+process that another one would have to know.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from timerd.adapters.cassandra.appending import Appending
+from timerd.adapters.cassandra.catalogue import Catalogue
+from timerd.adapters.cassandra.days import Days
+from timerd.adapters.cassandra.driver import BATCH_ROWS, Driver
+from timerd.adapters.cassandra.estimates import Estimates
+from timerd.adapters.cassandra.expiries import Expiries
+from timerd.adapters.cassandra.letters import Letters
+from timerd.adapters.cassandra.registers import Registers
+from timerd.adapters.cassandra.requests import Requests
+from timerd.adapters.cassandra.schema import check_schema, replicas
+from timerd.adapters.cassandra.settings import SAFE_REPLICAS, CassandraSettings
+from timerd.adapters.cassandra.settled import SettledTable
+from timerd.adapters.cassandra.tasks import TaskTable
+from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.written import Written
+from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey
+from timerd.model.settle import SettleRecord
+from timerd.ports import (
+    Append,
+    Appended,
+    BucketEntry,
+    Cas,
+    CasResult,
+    DeadLetter,
+    Found,
+    Mark,
+    Page,
+    StoreFacts,
+)
+
+TIDY_MS = 600_000
+# What a node has on its disk is not ours to see; `timerd doctor` is told of no shortage.
+_ROOM_BYTES = 1 << 62
+_log = logging.getLogger(__name__)
+
+
+class CassandraStore:
+    """All of `Store`. `now_ms` is the wall clock: it tells what may be forgotten, never what fires."""
+
+    def __init__(self, driver: Driver, now_ms: Callable[[], int]) -> None:
+        """Blocks; see `open`."""
+        self._driver = driver
+        self._now_ms = now_ms
+        self._schema_version = check_schema(driver)
+        self._replicas = replicas(driver)
+        self._written = Written()
+        days = Days(driver)
+        self._catalogue = Catalogue(driver, days)
+        self._expiries = Expiries(driver, days, now_ms)
+        self._registers = Registers(driver, self._expiries)
+        self._tasks = TaskTable(driver)
+        self._settled = SettledTable(driver, self._written)
+        self._letters = Letters(driver, days)
+        self._estimates = Estimates(driver, days, now_ms)
+        requests = Requests(driver) if driver.settings.remember_requests else None
+        self._appending = Appending(self._tasks, self._catalogue, self._registers, requests, self._written)
+        self._tidied_ms = now_ms()
+        self._tidying: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def open(cls, settings: CassandraSettings, now_ms: Callable[[], int]) -> CassandraStore:
+        """Raises StartupError where no node answers or the tables are not those of this version."""
+        loop = asyncio.get_running_loop()
+        driver = await loop.run_in_executor(None, Driver.connect, settings)
+        try:
+            store = await loop.run_in_executor(None, cls, driver, now_ms)
+        except BaseException:
+            await driver.close()
+            raise
+        driver.attach(loop)
+        return store
+
+    async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
+        return await self._appending.append(messages)
+
+    async def scan(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
+    ) -> Page:
+        return await self._tasks.page(partition, lo_ms, hi_ms, cursor, limit_bytes, keys_only=keys_only)
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        return await self._tasks.find(partition, keys)
+
+    async def mark(self, marks: Sequence[Mark]) -> None:
+        places: dict[Partition, list[tuple[Mark, int]]] = {}
+        for mark in marks:
+            places.setdefault(mark.partition, []).append((mark, self._written.next()))
+        await every(
+            self._tasks.mark(part[at : at + BATCH_ROWS])
+            for part in places.values()
+            for at in range(0, len(part), BATCH_ROWS)
+        )
+
+    async def settle(self, records: Sequence[SettleRecord]) -> None:
+        await self._settled.add(records)
+
+    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
+        return await self._settled.read(partition)
+
+    async def drop(self, partition: Partition) -> None:
+        """Whole partitions: one deletion each, whatever they hold. The catalogue follows, so that a drop that was cut
+        short is made again."""
+        await every([self._tasks.drop(partition), self._settled.drop(partition)])
+        await self._catalogue.dropped(partition)
+
+    async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
+        return await self._catalogue.between(scope, lo_ms, hi_ms)
+
+    async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
+        await self._catalogue.finish((scope, bucket_ms), finished=finished)
+
+    async def bury(self, letters: Sequence[DeadLetter]) -> None:
+        await self._letters.bury(letters)
+
+    async def dead(
+        self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
+    ) -> Sequence[DeadLetter]:
+        return await self._letters.page(namespace, queue, lo_ms, hi_ms, after, limit)
+
+    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._letters.find(task_ids)
+
+    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._letters.exhume(task_ids)
+
+    async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
+        await self._estimates.add(counts)
+
+    async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
+        return await self._estimates.between(namespace, queue, lo_ms, hi_ms)
+
+    async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        self._tidy_sometimes()
+        return await self._registers.cas(changes)
+
+    async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
+        return await self._registers.read(keys)
+
+    async def tidy(self) -> None:
+        """Forgets registers whose time has passed and days without buckets. Nothing of the time of an open bucket."""
+        now_ms, now_us = self._now_ms(), self._written.now_us()
+        open_ms = await self._catalogue.oldest_open_ms(now_ms)
+        await self._expiries.remove(open_ms, now_us)
+        await self._catalogue.trim(open_ms, now_us)
+
+    async def facts(self) -> StoreFacts:
+        durability = f"acknowledged by a quorum of {self._replicas} replicas (Cassandra, QUORUM and SERIAL)"
+        if self._replicas < SAFE_REPLICAS:
+            durability += f"; with fewer than {SAFE_REPLICAS} replicas one lost node stops or loses tasks"
+        return StoreFacts("cassandra", durability, 0, _ROOM_BYTES, self._schema_version)
+
+    async def close(self) -> None:
+        if self._tidying is not None:
+            self._tidying.cancel()
+            await asyncio.wait([self._tidying])
+        await self._appending.settle()
+        await self._driver.close()
+
+    def _tidy_sometimes(self) -> None:
+        now_ms = self._now_ms()
+        if abs(now_ms - self._tidied_ms) >= TIDY_MS and (self._tidying is None or self._tidying.done()):
+            self._tidied_ms = now_ms
+            self._tidying = asyncio.get_running_loop().create_task(self._tidy())
+
+    async def _tidy(self) -> None:
+        try:
+            await self.tidy()
+        except (StoreUnavailable, StoreUnknown, TimerdError) as error:
+            _log.warning("What has expired could not be forgotten; it is tried again later. %s", error)

@@ -1,0 +1,142 @@
+"""The table of tasks: what is written into it, and how it is read by stretches of time and by keys.
+
+A page is cut by bytes: rows come a thousand at a time with bodies of up to 2 KiB, and larger bodies are fetched row by
+row for what fits. Between pages the cursor is the place of the last row; a scan that is done has none, so the next one
+begins at the front (protocol section 4: the sweep).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, TaskRow, Written, to_group, to_mark
+from timerd.adapters.cassandra.cursors import cursor_after, place_of
+from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, Row
+from timerd.adapters.cassandra.waiting import every
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup, empty_group
+from timerd.ports import Found, Mark, Page
+
+_PLACE = "scope = ? AND bucket_ms = ? AND shard = ?"
+_KEY = "scope, bucket_ms, shard, position_ms, digest, version, kind, written"
+_FACTS = "fire_at_ms, flags, template, extra, length"
+_READ_KEYS = f"SELECT position_ms, digest, version, kind, written, {_FACTS}, value"
+_BODIES = 13 * "?, "
+# Of rows that are looked up by key, in one request.
+_FIND_KEYS = 50
+
+
+class TaskTable:
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        insert = f"INSERT INTO tasks ({_KEY}, {_FACTS}, {{}}) VALUES ({_BODIES}?)"
+        self._inserts = [driver.prepare(insert.format(column), ROWS) for column in ("body", "large")]
+        self._mark = driver.prepare(f"INSERT INTO tasks ({_KEY}, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", ROWS)
+        self._drop = driver.prepare(f"DELETE FROM tasks WHERE {_PLACE}", ROWS)
+        first = "position_ms >= ? AND position_ms < ?"
+        # A tuple on both sides: one range may not mix tuples with single columns.
+        later = "(position_ms, digest, version, kind) > (?, ?, ?, ?) AND (position_ms) < (?)"
+        self._pages = {
+            (keys_only, is_later): driver.prepare(
+                f"{columns} FROM tasks WHERE {_PLACE} AND {stretch}", READS, PAGE_ROWS
+            )
+            for keys_only, columns in ((True, _READ_KEYS), (False, f"{_READ_KEYS}, body"))
+            for is_later, stretch in ((False, first), (True, later))
+        }
+        self._find = driver.prepare(
+            f"{_READ_KEYS}, body FROM tasks WHERE {_PLACE} AND (position_ms, digest) IN ?", READS, PAGE_ROWS
+        )
+        self._large = driver.prepare(
+            f"SELECT large FROM tasks WHERE {_PLACE} AND position_ms = ? AND digest = ? AND version = ? AND kind = ? "
+            "AND written = ?",
+            READS,
+        )
+
+    async def write(self, rows: Sequence[Written]) -> None:
+        """One mutation: rows of one partition, as many as `batches` puts together."""
+        if len(rows) == 1:
+            await self._driver.write(self._inserts[rows[0].is_large], rows[0].values)
+        else:
+            await self._driver.write_all([(self._inserts[row.is_large], row.values) for row in rows])
+
+    async def mark(self, marks: Iterable[tuple[Mark, int]]) -> None:
+        """Of one partition, each with the number of its writing."""
+        await self._driver.write_all(
+            [(self._mark, (*mark.partition, *mark.key, int(mark.kind), written, mark.value)) for mark, written in marks]
+        )
+
+    async def drop(self, partition: Partition) -> None:
+        await self._driver.write(self._drop, partition)
+
+    async def page(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool
+    ) -> Page:
+        """`limit_bytes` may be exceeded by one row."""
+        taken: list[TaskRow] = []
+        marks: list[Mark] = []
+        left_bytes, is_last, state = limit_bytes, False, None
+        place = place_of(cursor)
+        statement = self._pages[keys_only, bool(place)]
+        start = (*partition, *place, hi_ms) if place else (*partition, lo_ms, hi_ms)
+        while left_bytes > 0 and not is_last:
+            found, state = await self._driver.part(statement, start, state)
+            is_last = state is None
+            for row in _first_writings(found, keys_only=keys_only):
+                if left_bytes <= 0:
+                    is_last = False
+                    break
+                place = row.position_ms, row.digest, row.version, row.kind
+                if row.kind == TASK_KIND:
+                    taken.append(row)
+                    left_bytes -= ROW_BYTES + (0 if keys_only else row.length)
+                else:
+                    marks.append(to_mark(partition, row))
+        groups = [await self._group(partition, taken, keys_only)] if taken else []
+        return Page(groups, marks, 0 if is_last else cursor_after(place), done=is_last)
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
+        """For each key in order."""
+        wanted = list(dict.fromkeys(keys))
+        parts = (wanted[at : at + _FIND_KEYS] for at in range(0, len(wanted), _FIND_KEYS))
+        read = await every(self._driver.rows(self._find, (*partition, part)) for part in parts)
+        by_key: dict[tuple[int, bytes], list[TaskRow]] = {key: [] for key in wanted}
+        for found in read:
+            for row in _first_writings(found, keys_only=False):
+                by_key[row.position_ms, row.digest].append(row)
+        each = dict(zip(wanted, await every(self._found(partition, rows) for rows in by_key.values()), strict=True))
+        return [each[key] for key in keys]
+
+    async def _found(self, partition: Partition, rows: Sequence[TaskRow]) -> Found:
+        marks = [to_mark(partition, row) for row in rows if row.kind != TASK_KIND]
+        tasks = [row for row in rows if row.kind == TASK_KIND]
+        return Found(await self._group(partition, tasks, False) if tasks else empty_group(), marks)
+
+    async def _group(self, partition: Partition, rows: Sequence[TaskRow], keys_only: bool) -> RowGroup:
+        if keys_only:
+            return to_group(rows, None)
+        large = {row: self._driver.rows(self._large, (*partition, *row[:5])) for row in rows if row.is_large}
+        fetched = dict(zip(large, await every(large.values()), strict=True))
+        bodies = [(fetched[row][0][0] if row in fetched else row.body) or b"" for row in rows]
+        return to_group(rows, bodies)
+
+
+def batches(rows: Iterable[Written]) -> list[list[Written]]:
+    """As many rows together as a mutation should have."""
+    out: list[list[Written]] = []
+    left_bytes = 0
+    for row in rows:
+        if not out or left_bytes < row.size_bytes or len(out[-1]) >= BATCH_ROWS:
+            out.append([])
+            left_bytes = BATCH_BYTES
+        out[-1].append(row)
+        left_bytes -= row.size_bytes
+    return out
+
+
+def _first_writings(rows: Iterable[Row], *, keys_only: bool) -> Iterable[TaskRow]:
+    """Of several writings of a row they stand together, the first one in front."""
+    last: Row = ()
+    for found in rows:
+        if found[:4] != last:
+            last = found[:4]
+            yield TaskRow._make((*found, None)) if keys_only else TaskRow._make(found)
