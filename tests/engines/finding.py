@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from tests.engines.cassandra_node import DATACENTER, PORT, VERSION, CassandraNode, missing_tools
@@ -27,46 +29,41 @@ class NotFound(Exception):
 @contextmanager
 def cassandra() -> Iterator[Found]:
     """Whatever was started is stopped at the end."""
-    if named := os.environ.get(ADDRESS):
-        address, _, port = named.partition(":")
-        yield Found(address, int(port or PORT), os.environ.get(CENTER, DATACENTER), f"the address in {ADDRESS}")
-    elif docker_answers():
-        with _container() as found:
-            yield found
-    elif missing := missing_tools():
-        raise NotFound(
-            f"No Cassandra: {ADDRESS} names no address, no Docker engine answers, and for a node from jars there is "
-            f"{missing}."
-        )
-    else:
-        node = CassandraNode()
-        try:
-            node.start()
-            yield Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars")
-        finally:
-            node.stop()
+    with ExitStack() as started:
+        yield _named() or _from_container(started) or _from_jars(started)
 
 
-def docker_answers() -> bool:
+def _named() -> Found | None:
+    if not (named := os.environ.get(ADDRESS)):
+        return None
+    address, _, port = named.partition(":")
+    return Found(address, int(port or PORT), os.environ.get(CENTER, DATACENTER), f"the address in {ADDRESS}")
+
+
+def _from_container(started: ExitStack) -> Found | None:
+    if importlib.util.find_spec("docker") is None:
+        return None
+    docker = importlib.import_module("docker")
     try:
-        from docker import from_env
-        from docker.errors import DockerException
-    except ImportError:
-        return False
-    try:
-        client = from_env(timeout=5)
-        try:
-            return bool(client.ping())
-        finally:
-            client.close()
-    except DockerException:
-        return False
-
-
-@contextmanager
-def _container() -> Iterator[Found]:
-    from testcontainers.cassandra import CassandraContainer
-
-    with CassandraContainer(f"cassandra:{VERSION}") as container:
+        client = docker.from_env(timeout=5)
+        started.callback(client.close)
+        client.ping()
+        containers = importlib.import_module("testcontainers.cassandra")
+        container = started.enter_context(containers.CassandraContainer(f"cassandra:{VERSION}"))
         address, port = container.get_contact_points()[0]
-        yield Found(address, port, container.get_local_datacenter(), f"a container of cassandra:{VERSION}")
+        return Found(address, port, container.get_local_datacenter(), f"a container of cassandra:{VERSION}")
+    except docker.errors.DockerException as reason:
+        print(f"No container of Cassandra: {reason}")
+        return None
+
+
+def _from_jars(started: ExitStack) -> Found:
+    if missing := missing_tools():
+        raise NotFound(
+            f"No Cassandra: {ADDRESS} names no address, no Docker engine gives a container, and for a node from jars "
+            f"there is {missing}."
+        )
+    node = CassandraNode()
+    started.callback(node.stop)
+    node.start()
+    return Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars")

@@ -58,7 +58,6 @@ class Keyspace:
             self._delete(register.value, ("name",), " IF EXISTS")
 
     def close(self) -> None:
-        self._driver.run(f"DROP KEYSPACE IF EXISTS {self.settings.keyspace}")
         self._driver.shutdown()
 
     def _delete(self, table: str, columns: Iterable[str], condition: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.store import CassandraStore
-from timerd.testing.contracts import LettersContract, RegistersContract, RowsContract, SettleContract
+from timerd.testing.contracts import LettersContract, RegistersContract, RowsContract, SettleContract, SpreadContract
 
 pytestmark = pytest.mark.engines
 
@@ -18,7 +18,7 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class TestCassandraStore(RowsContract, SettleContract, RegistersContract, LettersContract):
+class TestCassandraStore(RowsContract, SpreadContract, SettleContract, RegistersContract, LettersContract):
     @pytest.fixture
     async def store(self, keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
         store = await CassandraStore.open(keyspace.settings, wall_ms)

@@ -54,9 +54,16 @@ class Appending:
 
     async def _write(self, message: Append) -> Appended:
         parts = _parts(message)
-        await self._catalogue.announce([partition for partition, _ in parts])
+        await self._announce([partition for partition, _ in parts])
         facts = await every(self._inserts.add(partition, rows) for partition, rows in parts)
         return _appended(message, dict(zip([p for p, _ in parts], facts, strict=True)), None)
+
+    async def _announce(self, partitions: Sequence[Partition]) -> None:
+        """Whatever became of it: no row was written yet."""
+        try:
+            await self._catalogue.announce(partitions)
+        except StoreUnknown as error:
+            raise StoreUnavailable(f"{error} Nothing was stored.", "STORE_UNAVAILABLE", retry_after_ms=1_000) from error
 
     async def _repeated(self, message: Append, reply: bytes) -> Appended:
         partitions = [partition for partition, _ in _parts(message)]
@@ -77,7 +84,7 @@ class Appending:
 
 
 def _parts(message: Append) -> list[Part]:
-    return list(message.groups)
+    return [*message.groups, *(message.spread.parts() if message.spread else ())]
 
 
 def _appended(message: Append, facts: dict[Partition, Facts], reply: bytes | None) -> Appended:

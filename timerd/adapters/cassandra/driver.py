@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from cassandra import DriverException
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable
-from cassandra.policies import DCAwareRoundRobinPolicy, TokenAwarePolicy
+from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionPolicy, TokenAwarePolicy
 from cassandra.query import BatchStatement, BatchType, ConsistencyLevel, tuple_factory
 
 from timerd.adapters.cassandra.failures import read_failure, write_failure
@@ -93,15 +94,20 @@ class Driver:
             port=settings.port,
             execution_profiles=_profiles(settings),
             auth_provider=_auth(settings),
+            # Also after an outage of hours a node that is back is found within seconds.
+            reconnection_policy=ExponentialReconnectionPolicy(0.5, 5.0, max_attempts=None),
             connect_timeout=5,
             idle_heartbeat_interval=5,
             idle_heartbeat_timeout=5,
         )
         try:
             session = cluster.connect()
-        except NoHostAvailable as error:
+            # A session without a node in the data centre comes up, and can do nothing.
+            session.execute("SELECT release_version FROM system.local", execution_profile=READS)
+        except (NoHostAvailable, DriverException, OSError) as error:
+            known = sorted({host.datacenter for host in cluster.metadata.all_hosts() if host.datacenter})
             cluster.shutdown()
-            raise StartupError(_unreachable(settings, error)) from error
+            raise StartupError(_unreachable(settings, known, error)) from error
         session.default_fetch_size = PAGE_ROWS
         return cls(cluster, session, settings)
 
@@ -143,7 +149,7 @@ class Driver:
         except Exception as error:
             raise write_failure(error) from error
 
-    async def write_all(self, statements: Iterable[tuple[Statement, Values]]) -> None:
+    async def write_all(self, statements: Sequence[tuple[Statement, Values]]) -> None:
         """One unlogged batch, of one partition: atomic, and a single mutation."""
         batch = BatchStatement(BatchType.UNLOGGED)
         for statement, values in statements:
@@ -205,9 +211,14 @@ def _auth(settings: CassandraSettings) -> Untyped:
     return PlainTextAuthProvider(settings.username, settings.password) if settings.username else None
 
 
-def _unreachable(settings: CassandraSettings, error: Exception) -> str:
+def _unreachable(settings: CassandraSettings, known: Sequence[str], error: Exception) -> str:
     nodes = ", ".join(f"{point}:{settings.port}" for point in settings.contact_points)
+    if known and settings.datacenter not in known:
+        return (
+            f"The cluster at {nodes} has no data centre {settings.datacenter!r}; it has {', '.join(known)}. "
+            "Name the one that this instance is to use."
+        )
     return (
         f"No Cassandra node of data centre {settings.datacenter!r} answers at {nodes} ({error}). "
-        "Check that a node runs there, its data centre's name (nodetool status), and user name and password."
+        "Check that a node runs there, and user name and password."
     )

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from timerd.adapters.cassandra.codec import written_rows
 from timerd.adapters.cassandra.tasks import TaskTable, batches
-from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.waiting import one_after_another
 from timerd.adapters.cassandra.written import Written
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
@@ -87,8 +87,8 @@ class Inserts:
 
     async def _round(self, partition: Partition, taken: Sequence[_Waiting]) -> None:
         try:
-            values = [v for each in taken for v in written_rows(partition, each.rows, self._written.next)]
-            await every(self._tasks.write(part) for part in batches(values))
+            rows = (row for each in taken for row in written_rows(partition, each.rows, self._written.next))
+            await one_after_another(self._tasks.write(part) for part in batches(rows))
             facts = await self._after(partition)
         except Exception as error:  # noqa: BLE001 - told to everybody who waits
             for each in taken:

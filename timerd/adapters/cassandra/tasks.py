@@ -7,7 +7,7 @@ begins at the front (protocol section 4: the sweep).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, TaskRow, Written, to_group, to_mark
 from timerd.adapters.cassandra.cursors import cursor_after, place_of
@@ -72,7 +72,7 @@ class TaskTable:
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool
     ) -> Page:
         """`limit_bytes` may be exceeded by one row."""
-        taken: list[TaskRow] = []
+        groups: list[RowGroup] = []
         marks: list[Mark] = []
         left_bytes, is_last, state = limit_bytes, False, None
         place = place_of(cursor)
@@ -81,7 +81,8 @@ class TaskTable:
         while left_bytes > 0 and not is_last:
             found, state = await self._driver.part(statement, start, state)
             is_last = state is None
-            for row in _first_writings(found, keys_only=keys_only):
+            taken: list[TaskRow] = []
+            for row in _first_writings(found, place, keys_only=keys_only):
                 if left_bytes <= 0:
                     is_last = False
                     break
@@ -91,7 +92,8 @@ class TaskTable:
                     left_bytes -= ROW_BYTES + (0 if keys_only else row.length)
                 else:
                     marks.append(to_mark(partition, row))
-        groups = [await self._group(partition, taken, keys_only)] if taken else []
+            if taken:
+                groups.append(await self._group(partition, taken, keys_only))
         return Page(groups, marks, 0 if is_last else cursor_after(place), done=is_last)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
@@ -101,7 +103,7 @@ class TaskTable:
         read = await every(self._driver.rows(self._find, (*partition, part)) for part in parts)
         by_key: dict[tuple[int, bytes], list[TaskRow]] = {key: [] for key in wanted}
         for found in read:
-            for row in _first_writings(found, keys_only=False):
+            for row in _first_writings(found, (), keys_only=False):
                 by_key[row.position_ms, row.digest].append(row)
         each = dict(zip(wanted, await every(self._found(partition, rows) for rows in by_key.values()), strict=True))
         return [each[key] for key in keys]
@@ -120,22 +122,22 @@ class TaskTable:
         return to_group(rows, bodies)
 
 
-def batches(rows: Iterable[Written]) -> list[list[Written]]:
+def batches(rows: Iterable[Written]) -> Iterator[list[Written]]:
     """As many rows together as a mutation should have."""
-    out: list[list[Written]] = []
-    left_bytes = 0
+    together: list[Written] = []
+    size_bytes = 0
     for row in rows:
-        if not out or left_bytes < row.size_bytes or len(out[-1]) >= BATCH_ROWS:
-            out.append([])
-            left_bytes = BATCH_BYTES
-        out[-1].append(row)
-        left_bytes -= row.size_bytes
-    return out
+        if together and (size_bytes + row.size_bytes > BATCH_BYTES or len(together) >= BATCH_ROWS):
+            yield together
+            together, size_bytes = [], 0
+        together.append(row)
+        size_bytes += row.size_bytes
+    if together:
+        yield together
 
 
-def _first_writings(rows: Iterable[Row], *, keys_only: bool) -> Iterable[TaskRow]:
-    """Of several writings of a row they stand together, the first one in front."""
-    last: Row = ()
+def _first_writings(rows: Iterable[Row], last: Row, *, keys_only: bool) -> Iterable[TaskRow]:
+    """The writings of a row stand together, the first one in front; `last` is the row before these."""
     for found in rows:
         if found[:4] != last:
             last = found[:4]
