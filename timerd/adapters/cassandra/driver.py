@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from cassandra import DriverException
+from cassandra import DriverException, ProtocolVersion
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionPolicy, TokenAwarePolicy
@@ -100,6 +100,8 @@ class Driver:
             idle_heartbeat_interval=5,
             idle_heartbeat_timeout=5,
         )
+        # Where to begin, not what is required: ScyllaDB speaks version 4, and is asked for it next.
+        cluster.protocol_version = ProtocolVersion.V5
         try:
             session = cluster.connect()
             # A session without a node in the data centre comes up, and can do nothing.

@@ -1,0 +1,73 @@
+"""A whole server on Cassandra, with the real clock: what was scheduled arrives, once, and what was cancelled does not."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from tests.engines.keyspace import Keyspace
+from timerd.adapters.alarm import make_alarm
+from timerd.adapters.cassandra.store import CassandraStore
+from timerd.adapters.clocks import SystemClock
+from timerd.bootstrap import Node, assemble
+from timerd.client import Client
+from timerd.config import ServerConfig
+from timerd.worker import Delivery, Worker
+
+pytestmark = pytest.mark.engines
+TASKS = 200
+PATIENCE_S = 60
+
+
+async def started(keyspace: Keyspace) -> Node:
+    clock = SystemClock()
+    store = await CassandraStore.open(keyspace.settings, lambda: int(clock.wall_ms()))
+    node = await assemble(ServerConfig(listen="127.0.0.1:0"), store, clock, make_alarm, "timerd-test")
+    await node.start()
+    return node
+
+
+@pytest.fixture
+async def node(keyspace: Keyspace) -> AsyncIterator[Node]:
+    node = await started(keyspace)
+    yield node
+    with contextlib.suppress(asyncio.CancelledError):
+        await node.stop(drain_ms=1_000)
+
+
+async def until(count: Counter[bytes], wanted: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while len(count) < wanted:
+            await asyncio.sleep(0.02)
+
+
+async def test_what_was_scheduled_arrives_once_and_what_was_cancelled_does_not(node: Node) -> None:
+    arrived: Counter[bytes] = Counter()
+    worker = Worker(node.address)
+
+    @worker.on("mails")
+    async def take(delivery: Delivery) -> None:
+        arrived[bytes(delivery.payload)] += 1
+
+    running = asyncio.create_task(worker.run())
+    async with Client(node.address) as client:
+        for n in range(TASKS):
+            await client.schedule("mails", b"%d" % n, delay=timedelta(milliseconds=200 + n * 5))
+        gone = [await client.schedule("mails", b"gone", delay=timedelta(seconds=3)) for _ in range(5)]
+        later = await client.schedule("mails", b"later", delay=timedelta(hours=1))
+        for task in gone:
+            await client.cancel(task.id)
+        await client.reschedule(later.id, delay=timedelta(milliseconds=500))
+        last = await client.schedule("mails", b"last", delay=timedelta(seconds=4))
+        await until(arrived, TASKS + 2)
+        assert last.id != later.id
+    await worker.stop()
+    running.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    assert arrived == Counter([*(b"%d" % n for n in range(TASKS)), b"later", b"last"])
