@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from timerd.model.errors import StartupError
 
 SAFE_REPLICAS = 3
+DEFAULT_PORT = 9042
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,47}")
 
 
@@ -17,7 +18,7 @@ class CassandraSettings:
     """`replication`: data centre -> replicas, used when the keyspace is created."""
 
     contact_points: tuple[str, ...] = ("127.0.0.1",)
-    port: int = 9042
+    port: int = DEFAULT_PORT
     keyspace: str = "timerd"
     datacenter: str = "datacenter1"
     replication: Mapping[str, int] = field(default_factory=lambda: {"datacenter1": SAFE_REPLICAS})
@@ -39,3 +40,28 @@ class CassandraSettings:
             raise StartupError("No Cassandra node is named. Name at least one address.")
         if not self.replication or min(self.replication.values()) < 1:
             raise StartupError("Replication must name each data centre with a number of replicas of at least 1.")
+
+
+def parse_nodes(text: str) -> tuple[tuple[str, ...], int]:
+    """Addresses and their port: `10.0.0.1,10.0.0.2` or `10.0.0.1:9142,10.0.0.2:9142`."""
+    pairs = [node.strip().rpartition(":") for node in text.split(",") if node.strip()]
+    named = [(address, port) if colon else (port, str(DEFAULT_PORT)) for address, colon, port in pairs]
+    ports = {port for _, port in named}
+    is_port = len(ports) == 1 and all(port.isdigit() and 0 < int(port) < 65536 for port in ports)
+    if not is_port or not all(address for address, _ in named):
+        raise StartupError(
+            f"{text!r} does not name Cassandra nodes: write ADDRESS or ADDRESS:PORT, several with commas between them "
+            "and the same port."
+        )
+    return tuple(address for address, _ in named), int(ports.pop())
+
+
+def parse_replication(text: str, datacenter: str) -> dict[str, int]:
+    """`3` for the one data centre, or `east:3,west:3`."""
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, count = part.strip().rpartition(":")
+        if not count.isdigit():
+            raise StartupError(f"{text!r} is no replication: write 3, or east:3,west:3 for several data centres.")
+        found[name or datacenter] = int(count)
+    return found

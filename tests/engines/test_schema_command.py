@@ -1,0 +1,47 @@
+"""`timerd schema apply` against a real node, and what it says to wrong input."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engines.finding import Found
+from tests.engines.keyspace import NAME, Keyspace
+from timerd.adapters.cassandra.settings import parse_nodes, parse_replication
+from timerd.cli import run
+from timerd.model.errors import StartupError
+
+
+@pytest.mark.engines
+def test_the_tables_are_made_and_making_them_again_changes_nothing(
+    cassandra_found: Found, keyspace: Keyspace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = f"{cassandra_found.address}:{cassandra_found.port}"
+    where = ["--cassandra", node, "--keyspace", NAME, "--datacenter", cassandra_found.datacenter]
+    keyspace.run("DELETE FROM schema_versions WHERE part = 'tables'")
+    for _ in range(2):
+        assert run(["schema", "apply", *where, "--replication", "1"]) == 0
+        assert "has schema version 1" in capsys.readouterr().out
+    assert keyspace.run("SELECT version FROM schema_versions") == [(1,)]
+
+
+def test_nobody_there_is_a_sentence_and_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "apply", "--cassandra", "127.0.0.1:1"]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("timerd: No Cassandra node")
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("options", [("--replication", "many"), ("--keyspace", "A"), ("--cassandra", "a:1,b:2")])
+def test_wrong_input_is_named(options: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "apply", *options]) == 1
+    assert options[1] in capsys.readouterr().err
+
+
+def test_nodes_and_replicas_are_read_from_text() -> None:
+    assert parse_nodes("10.0.0.1, 10.0.0.2") == (("10.0.0.1", "10.0.0.2"), 9042)
+    assert parse_nodes("a:9142,b:9142") == (("a", "b"), 9142)
+    assert parse_replication("3", "east") == {"east": 3}
+    assert parse_replication("east:3,west:2", "east") == {"east": 3, "west": 2}
+    for text in ("", ":", "a:x"):
+        with pytest.raises(StartupError, match="nodes"):
+            parse_nodes(text)
