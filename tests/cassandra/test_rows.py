@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import count
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.adapters.cassandra.codec import INLINE_BYTES, TASK_KIND, TaskRow, to_group, written_rows
+from timerd.adapters.cassandra.codec import INLINE_BYTES, TASK_KIND, Shape, TaskRow, to_group, written_rows
 from timerd.adapters.cassandra.codec import Written as Values
 from timerd.adapters.cassandra.cursors import cursor_after, place_of
 from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS
 from timerd.adapters.cassandra.schema import NEWEST, statements
 from timerd.adapters.cassandra.settings import CassandraSettings
-from timerd.adapters.cassandra.tasks import batches
+from timerd.adapters.cassandra.tasks import batches, insert_of
 from timerd.adapters.cassandra.written import Written
 from timerd.model.errors import StartupError
 from timerd.model.registers import Table
@@ -24,7 +22,17 @@ from timerd.testing.contracts.build import HERE, START_MS, key
 
 
 def values(size_bytes: int) -> Values:
-    return Values(False, size_bytes, ())
+    return Values(Shape.PLAIN, size_bytes, [])
+
+
+def read_back(each: Values) -> TaskRow:
+    """As the table would give it: what was not written is None."""
+    names = [name.strip() for name in insert_of(each.shape).split("(")[1].split(")")[0].split(",")]
+    named = dict(zip(names, each.values, strict=True))
+    found = [named.get(name) for name in TaskRow._fields]
+    blobs = ("digest", "template", "extra", "value", "body")
+    pairs = zip(TaskRow._fields, found, strict=True)
+    return TaskRow._make(v if v is None or name in blobs else int.from_bytes(v, signed=True) for name, v in pairs)
 
 
 def test_rows_come_back_as_they_were() -> None:
@@ -32,13 +40,14 @@ def test_rows_come_back_as_they_were() -> None:
     extras = [Extra("my key", lease_until_ms=9), NO_EXTRA, Extra(last_error="broke")]
     sent = concat(
         [
-            single_row(key(f"r{n}", n, n), START_MS + n + 1, templates[n % 2], b"x" * n, extras[n % 3], n % 8)
+            single_row(key(f"r{n}", n, n), START_MS + n + n % 2, templates[n % 2], b"x" * n, extras[n % 3], n % 8)
             for n in range(20)
         ]
     )
-    written = list(written_rows(HERE, sent, count().__next__))
-    rows = [TaskRow._make((*row.values[3:7], *row.values[7:13], None, row.values[13])) for row in written]
-    assert {row.kind for row in rows} == {TASK_KIND}
+    written = list(written_rows(HERE, sent, 7))
+    assert {each.shape for each in written} == {Shape.PLAIN, Shape.WHOLE}
+    rows = [read_back(each) for each in written]
+    assert {(row.kind, row.written) for row in rows} == {(TASK_KIND, 7)}
     read = to_group(rows, [row.body or b"" for row in rows])
     assert read.keys() == sent.keys()
     for n in range(20):
@@ -49,9 +58,9 @@ def test_rows_come_back_as_they_were() -> None:
 
 
 def test_a_large_body_has_a_column_of_its_own() -> None:
-    for size, is_large in ((INLINE_BYTES, False), (INLINE_BYTES + 1, True)):
+    for size, shape in ((INLINE_BYTES, Shape.PLAIN), (INLINE_BYTES + 1, Shape.LARGE)):
         row = single_row(key("a"), START_MS, Template("d", "q"), b"x" * size, NO_EXTRA, 0)
-        assert [each.is_large for each in written_rows(HERE, row, count().__next__)] == [is_large]
+        assert [each.shape for each in written_rows(HERE, row, 1)] == [shape]
 
 
 @given(st.lists(st.integers(100, 2 * BATCH_BYTES), max_size=400))

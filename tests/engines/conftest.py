@@ -11,6 +11,16 @@ from tests.engines.finding import Found, NotFound, cassandra
 from tests.engines.keyspace import Keyspace
 
 
+# The first test also waits for the jars and for the start of the node.
+PATIENCE_S = 600
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.get_closest_marker("engines") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(PATIENCE_S))
+
+
 @pytest.fixture(scope="session")
 def cassandra_found() -> Iterator[Found]:
     try:

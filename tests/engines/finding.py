@@ -27,10 +27,10 @@ class NotFound(Exception):
 
 
 @contextmanager
-def cassandra() -> Iterator[Found]:
+def cassandra(*, quick_start: bool = True) -> Iterator[Found]:
     """Whatever was started is stopped at the end."""
     with ExitStack() as started:
-        yield _named() or _from_container(started) or _from_jars(started)
+        yield _named() or _from_container(started) or _from_jars(started, quick_start)
 
 
 def _named() -> Found | None:
@@ -57,13 +57,13 @@ def _from_container(started: ExitStack) -> Found | None:
         return None
 
 
-def _from_jars(started: ExitStack) -> Found:
+def _from_jars(started: ExitStack, quick_start: bool) -> Found:
     if missing := missing_tools():
         raise NotFound(
             f"No Cassandra: {ADDRESS} names no address, no Docker engine gives a container, and for a node from jars "
             f"there is {missing}."
         )
-    node = CassandraNode()
+    node = CassandraNode(quick_start=quick_start)
     started.callback(node.stop)
     node.start()
     return Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars")

@@ -11,7 +11,7 @@ import pytest
 
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.codec import INLINE_BYTES, ROW_BYTES
-from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, Row, Statement, Values
+from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, Row, Statement, Values, Wire
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
@@ -49,10 +49,10 @@ class CountingDriver(Driver):
         self.reads += 1
         return await super().rows(statement, values)
 
-    async def write_all(self, statements: Sequence[tuple[Statement, Values]]) -> None:
+    async def write_wire(self, rows: Sequence[tuple[Statement, Wire]]) -> None:
         self.writes += 1
-        self.batched += len(statements)
-        await super().write_all(statements)
+        self.batched += len(rows)
+        await super().write_wire(rows)
 
 
 async def attached(driver: Driver) -> CassandraStore:

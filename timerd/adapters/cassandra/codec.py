@@ -7,13 +7,15 @@ it is read, equal texts become one template again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import struct
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
-from timerd.model.columns import starts
+from timerd.model.columns import Columns, starts
 from timerd.model.identity import PREFIX_BYTES, RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup
@@ -26,29 +28,43 @@ TASK_KIND = 100
 INLINE_BYTES = 2_048
 # What a row weighs besides its body, about.
 ROW_BYTES = 200
+_BIGINT = struct.Struct(">q")
+_INT = struct.Struct(">i")
 _DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
 
 
-class Written(NamedTuple):
-    """The values of one INSERT, in the order of INSERTS[is_large]."""
+class Shape(IntEnum):
+    """Which columns an INSERT names. Most rows are PLAIN: due at their position, without flags or extras; what is not
+    named costs neither this process nor the nodes anything."""
 
-    is_large: bool
+    PLAIN = 0
+    WHOLE = 1
+    LARGE = 2
+
+
+class Written(NamedTuple):
+    """The values of one INSERT as bytes of the native protocol: the driver would spend most of a row's time on them."""
+
+    shape: Shape
     size_bytes: int
-    values: tuple[object, ...]
+    values: list[bytes]
+
+
+_SHAPES = tuple(Shape)
 
 
 class TaskRow(NamedTuple):
-    """As it is read; `body` is None where it was not asked for, or is large."""
+    """As it is read. `body` is None where it was not asked for, or is large; the others where they were not written."""
 
     position_ms: int
     digest: bytes
     version: int
     kind: int
     written: int
-    fire_at_ms: int
-    flags: int
+    fire_at_ms: int | None
+    flags: int | None
     template: bytes
-    extra: bytes
+    extra: bytes | None
     length: int
     value: bytes | None
     body: bytes | None
@@ -62,17 +78,35 @@ class TaskRow(NamedTuple):
         return self.length > INLINE_BYTES
 
 
-def written_rows(partition: Partition, group: RowGroup, next_written: Callable[[], int]) -> Iterator[Written]:
+def written_rows(partition: Partition, group: RowGroup, number: int) -> Iterator[Written]:
+    """`number` tells this writing from others of the same rows."""
     templates = [_template_text(template) for template in group.templates]
     extras = [b"", *(dump_json(extra.to_json()) for extra in group.extras)]
-    columns = group.columns
-    named = (columns[name].tolist() for name in ("fire_at_ms", "flags", "template", "extra", "offset", "length"))
-    for key, fire_at_ms, flags, template, extra, offset, length in zip(group.keys(), *named, strict=True):
-        body = bytes(group.payloads[offset : offset + length])
-        facts = (fire_at_ms, flags, templates[template], extras[extra], length, body)
+    columns, payloads = group.columns, memoryview(group.payloads)
+    head = [_BIGINT.pack(partition.scope), _BIGINT.pack(partition.bucket_ms), _INT.pack(partition.shard)]
+    tail = [bytes((TASK_KIND,)), _BIGINT.pack(number)]
+    keys = zip(_wire(columns["position_ms"], 8), group.digests(), _wire(columns["version"], 8), strict=True)
+    named = (columns[name].tolist() for name in ("template", "extra", "offset", "length"))
+    rest = zip(_wire(columns["fire_at_ms"], 8), _wire(columns["flags"], 2), _wire(columns["length"], 4), strict=True)
+    for key, shape, more, *at in zip(keys, _shapes(columns), rest, *named, strict=True):
+        template, extra, offset, length = at
         size_bytes = ROW_BYTES + len(templates[template]) + len(extras[extra]) + length
-        values = (*partition, *key, TASK_KIND, next_written(), *facts)
-        yield Written(length > INLINE_BYTES, size_bytes, values)
+        last = [templates[template], more[2], bytes(payloads[offset : offset + length])]
+        facts = last if shape is Shape.PLAIN else [more[0], more[1], extras[extra], *last]
+        yield Written(shape, size_bytes, [*head, *key, *tail, *facts])
+
+
+def _shapes(columns: Columns) -> list[Shape]:
+    is_plain = columns["fire_at_ms"] == columns["position_ms"]
+    is_plain &= (columns["flags"] == 0) & (columns["extra"] == 0)
+    shapes = np.where(columns["length"] > INLINE_BYTES, Shape.LARGE, np.where(is_plain, Shape.PLAIN, Shape.WHOLE))
+    return [_SHAPES[shape] for shape in shapes.tolist()]
+
+
+def _wire(values: Columns, width: int) -> list[bytes]:
+    """Integers as the protocol has them: big-endian, of the width of their column's type."""
+    raw = values.astype(f">i{width}").tobytes()
+    return [raw[at : at + width] for at in range(0, len(raw), width)]
 
 
 def to_group(rows: Sequence[TaskRow], bodies: Sequence[bytes] | None) -> RowGroup:
@@ -83,9 +117,9 @@ def to_group(rows: Sequence[TaskRow], bodies: Sequence[bytes] | None) -> RowGrou
     templates: dict[bytes, int] = {}
     columns["index"] = digests["index"]
     columns["position_ms"] = [row.position_ms for row in rows]
-    columns["fire_at_ms"] = [row.fire_at_ms for row in rows]
+    columns["fire_at_ms"] = [row.position_ms if row.fire_at_ms is None else row.fire_at_ms for row in rows]
     columns["version"] = [row.version for row in rows]
-    columns["flags"] = [row.flags for row in rows]
+    columns["flags"] = [row.flags or 0 for row in rows]
     columns["prefix"] = [prefixes.setdefault(row.digest[:PREFIX_BYTES], len(prefixes)) for row in rows]
     columns["template"] = [templates.setdefault(row.template, len(templates)) for row in rows]
     columns["length"] = [row.length for row in rows]

@@ -18,8 +18,10 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
-# Rounds of one partition under way: while one waits for its control row, the next can write.
-_MOST_ROUNDS = 2
+# Rounds of one partition under way: while some wait for the control row, others write. They are so small that none of
+# those who wait in a crowd waits for all of it.
+_MOST_ROUNDS = 4
+_ROUND_ROWS = 1_000
 
 
 class Facts(NamedTuple):
@@ -39,6 +41,17 @@ class _Lane:
         self.waiting: list[_Waiting] = []
         self.rounds = 0
         self.is_called = False
+
+    def take(self) -> list[_Waiting]:
+        """Of those who wait, as many as a round should have, at least one."""
+        rows = 0
+        for at, each in enumerate(self.waiting):
+            rows += len(each.rows)
+            if rows >= _ROUND_ROWS:
+                taken, self.waiting = self.waiting[: at + 1], self.waiting[at + 1 :]
+                return taken
+        taken, self.waiting = self.waiting, []
+        return taken
 
 
 class Inserts:
@@ -71,8 +84,10 @@ class Inserts:
 
     def _begin(self, partition: Partition, lane: _Lane) -> None:
         lane.is_called = False
-        taken, lane.waiting = lane.waiting, []
+        taken = lane.take()
         lane.rounds += 1
+        if lane.waiting:
+            self._call(partition, lane)
         task = asyncio.get_running_loop().create_task(self._round(partition, taken))
         self._rounds.add(task)
         task.add_done_callback(lambda done: self._ended(done, partition, lane))
@@ -87,7 +102,7 @@ class Inserts:
 
     async def _round(self, partition: Partition, taken: Sequence[_Waiting]) -> None:
         try:
-            rows = (row for each in taken for row in written_rows(partition, each.rows, self._written.next))
+            rows = (row for each in taken for row in written_rows(partition, each.rows, self._written.next()))
             await one_after_another(self._tasks.write(part) for part in batches(rows))
             facts = await self._after(partition)
         except Exception as error:  # noqa: BLE001 - told to everybody who waits

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, TaskRow, Written, to_group, to_mark
+from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, Shape, TaskRow, Written, to_group, to_mark
 from timerd.adapters.cassandra.cursors import cursor_after, place_of
 from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, Row
 from timerd.adapters.cassandra.waiting import every
@@ -21,16 +21,25 @@ _PLACE = "scope = ? AND bucket_ms = ? AND shard = ?"
 _KEY = "scope, bucket_ms, shard, position_ms, digest, version, kind, written"
 _FACTS = "fire_at_ms, flags, template, extra, length"
 _READ_KEYS = f"SELECT position_ms, digest, version, kind, written, {_FACTS}, value"
-_BODIES = 13 * "?, "
+_COLUMNS = {
+    Shape.PLAIN: f"{_KEY}, template, length, body",
+    Shape.WHOLE: f"{_KEY}, fire_at_ms, flags, extra, template, length, body",
+    Shape.LARGE: f"{_KEY}, fire_at_ms, flags, extra, template, length, large",
+}
 # Of rows that are looked up by key, in one request.
 _FIND_KEYS = 50
+
+
+def insert_of(shape: Shape) -> str:
+    """In the order of `Written.values`."""
+    columns = _COLUMNS[shape]
+    return f"INSERT INTO tasks ({columns}) VALUES ({', '.join('?' * len(columns.split(',')))})"
 
 
 class TaskTable:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        insert = f"INSERT INTO tasks ({_KEY}, {_FACTS}, {{}}) VALUES ({_BODIES}?)"
-        self._inserts = [driver.prepare(insert.format(column), ROWS) for column in ("body", "large")]
+        self._inserts = {shape: driver.prepare(insert_of(shape), ROWS) for shape in Shape}
         self._mark = driver.prepare(f"INSERT INTO tasks ({_KEY}, value) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", ROWS)
         self._drop = driver.prepare(f"DELETE FROM tasks WHERE {_PLACE}", ROWS)
         first = "position_ms >= ? AND position_ms < ?"
@@ -54,10 +63,7 @@ class TaskTable:
 
     async def write(self, rows: Sequence[Written]) -> None:
         """One mutation: rows of one partition, as many as `batches` puts together."""
-        if len(rows) == 1:
-            await self._driver.write(self._inserts[rows[0].is_large], rows[0].values)
-        else:
-            await self._driver.write_all([(self._inserts[row.is_large], row.values) for row in rows])
+        await self._driver.write_wire([(self._inserts[row.shape], row.values) for row in rows])
 
     async def mark(self, marks: Iterable[tuple[Mark, int]]) -> None:
         """Of one partition, each with the number of its writing."""
