@@ -73,7 +73,7 @@ class Bare:
     def __init__(self, driver: Driver) -> None:
         self._session = driver._session
         self._send = driver._send
-        self._insert = self._session.prepare(insert_of(Shape.PLAIN))
+        self._insert = driver.prepare(insert_of(Shape.PLAIN), ROWS).prepared
 
     async def one(self, values: Sequence[object]) -> None:
         await self._send(self._insert.bind(values), ROWS, None)

@@ -103,13 +103,22 @@ def missing_tools() -> str:
     """What a node from jars would need here; empty: nothing."""
     if java_home() is None:
         return "no JDK 17 (name one in TIMERD_TEST_JAVA_HOME)"
-    return "" if shutil.which("mvn") else "no Maven (mvn) on the path"
+    return "" if has_jars(_cache()) or shutil.which("mvn") else "no Maven (mvn) on the path"
+
+
+def has_jars(folder: Path) -> bool:
+    return any(folder.glob("lib/jamm-*.jar"))
+
+
+def _cache() -> Path:
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return cache / "timerd-tests" / f"cassandra-{VERSION}"
 
 
 def fetch_jars() -> Path:
     """The folder with the jars; fetched at the first use."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "timerd-tests" / f"cassandra-{VERSION}"
-    if any(cache.glob("lib/jamm-*.jar")):
+    cache = _cache()
+    if has_jars(cache):
         return cache / "lib"
     cache.mkdir(parents=True, exist_ok=True)
     (cache / "pom.xml").write_text(_POM)
@@ -159,12 +168,9 @@ class CassandraNode:
 
     def stop(self) -> None:
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(30)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            # It would write everything to disk for five seconds, and the disk is removed.
+            self._process.kill()
+            self._process.wait()
             self._process = None
         shutil.rmtree(self._home, ignore_errors=True)
 

@@ -10,7 +10,6 @@ import pytest
 from tests.engines.finding import Found, NotFound, cassandra
 from tests.engines.keyspace import Keyspace
 
-
 # The first test also waits for the jars and for the start of the node.
 PATIENCE_S = 600
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
@@ -41,7 +42,7 @@ def _named() -> Found | None:
 
 
 def _from_container(started: ExitStack) -> Found | None:
-    if importlib.util.find_spec("docker") is None:
+    if importlib.util.find_spec("docker") is None or not _has_docker_socket():
         return None
     docker = importlib.import_module("docker")
     try:
@@ -55,6 +56,14 @@ def _from_container(started: ExitStack) -> Found | None:
     except docker.errors.DockerException as reason:
         print(f"No container of Cassandra: {reason}")
         return None
+
+
+def _has_docker_socket() -> bool:
+    """Asked first, since the client leaks what it opened where nobody answers."""
+    if "DOCKER_HOST" in os.environ:
+        return True
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex("/var/run/docker.sock") == 0
 
 
 def _from_jars(started: ExitStack, quick_start: bool) -> Found:

@@ -45,7 +45,6 @@ class Keyspace:
         self.settings = settings_for(found)
         apply_schema(self.settings)
         self._driver = Driver.connect(self.settings)
-        self._driver.use(self.settings.keyspace)
 
     def run(self, cql: str, values: tuple[object, ...] = ()) -> list[tuple[object, ...]]:
         return self._driver.run(cql, values or None)

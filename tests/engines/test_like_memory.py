@@ -38,5 +38,5 @@ class CassandraLikeMemory(LikeMemory):
 def test_cassandra_answers_as_the_store_in_ram(keyspace: Keyspace) -> None:
     CassandraLikeMemory.keyspace = keyspace
     case = CassandraLikeMemory.TestCase
-    case.settings = settings(max_examples=8, stateful_step_count=25, deadline=None)
+    case.settings = settings(max_examples=6, stateful_step_count=25, deadline=None)
     case("runTest").runTest()

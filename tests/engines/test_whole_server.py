@@ -54,13 +54,13 @@ async def test_what_was_scheduled_arrives_once_and_what_was_cancelled_does_not(n
     running = asyncio.create_task(worker.run())
     async with Client(node.address) as client:
         for n in range(TASKS):
-            await client.schedule("mails", b"%d" % n, delay=timedelta(milliseconds=200 + n * 5))
-        gone = [await client.schedule("mails", b"gone", delay=timedelta(seconds=3)) for _ in range(5)]
+            await client.schedule("mails", b"%d" % n, delay=timedelta(milliseconds=200 + n * 3))
+        gone = [await client.schedule("mails", b"gone", delay=timedelta(seconds=1.5)) for _ in range(5)]
         later = await client.schedule("mails", b"later", delay=timedelta(hours=1))
         for task in gone:
             await client.cancel(task.id)
         await client.reschedule(later.id, delay=timedelta(milliseconds=500))
-        last = await client.schedule("mails", b"last", delay=timedelta(seconds=4))
+        last = await client.schedule("mails", b"last", delay=timedelta(seconds=2))
         await asyncio.wait_for(complete.wait(), PATIENCE_S)
         assert last.id != later.id
     await worker.stop()

@@ -7,6 +7,7 @@ meanwhile, so no request costs a thread or a wake-up of its own. cassandra-drive
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -28,6 +29,7 @@ Untyped: TypeAlias = Any
 Values = Sequence[object]
 Wire = list[bytes]
 PAGE_ROWS = 1_000
+_TABLE = re.compile(r'\b(FROM|INTO|UPDATE|TABLE IF NOT EXISTS) ("\w+"|\w+\b)(?!\.)')
 # A batch of one partition is one mutation: nodes take half a commit log segment, 16 MiB by default.
 BATCH_BYTES = 256 << 10
 BATCH_ROWS = 100
@@ -117,17 +119,19 @@ class Driver:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def use(self, keyspace: str) -> None:
-        self._session.set_keyspace(keyspace)
-
     def run(self, cql: str, values: Values | None = None) -> list[Row]:
         """Blocks; for the schema."""
-        return list(self._session.execute(cql, values, execution_profile=READS, timeout=60))
+        return list(self._session.execute(self._named(cql), values, execution_profile=READS, timeout=60))
 
     def prepare(self, cql: str, profile: str, fetch_rows: int = PAGE_ROWS) -> Statement:
-        prepared = self._session.prepare(cql)
+        prepared = self._session.prepare(self._named(cql))
         prepared.fetch_size = fetch_rows
         return Statement(prepared, profile)
+
+    def _named(self, cql: str) -> str:
+        """With the keyspace before each table that has none: a session that uses one makes prepared statements that
+        mean another table elsewhere."""
+        return _TABLE.sub(rf"\1 {self.settings.keyspace}.\2", cql)
 
     async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> Part:
         """The rows up to the fetch size, and where to go on. Raises StoreUnavailable."""

@@ -30,7 +30,6 @@ def apply_schema(settings: CassandraSettings) -> int:
     driver = Driver.connect(settings)
     try:
         _create_keyspace(driver, settings)
-        driver.use(settings.keyspace)
         driver.run(_VERSIONS)
         version = _version(driver)
         _refuse_newer(settings, version)
@@ -45,7 +44,7 @@ def apply_schema(settings: CassandraSettings) -> int:
 
 
 def check_schema(driver: Driver) -> int:
-    """The version, which must be that of the code; the session then uses the keyspace."""
+    """The version, which must be that of the code."""
     settings = driver.settings
     if not driver.run(
         "SELECT table_name FROM system_schema.tables WHERE keyspace_name = %s AND table_name = 'schema_versions'",
@@ -55,7 +54,6 @@ def check_schema(driver: Driver) -> int:
             f"There are no tables of timerd in the keyspace {settings.keyspace!r}. Run `timerd schema apply`, or name "
             "the keyspace that has them."
         )
-    driver.use(settings.keyspace)
     version = _version(driver)
     _refuse_newer(settings, version)
     if version < NEWEST:
