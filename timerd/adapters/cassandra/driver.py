@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cassandra import DriverException, ProtocolVersion
 from cassandra.auth import PlainTextAuthProvider
-from cassandra.cluster import Cluster, ExecutionProfile, NoHostAvailable
+from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionPolicy, TokenAwarePolicy
 from cassandra.query import BatchStatement, BatchType, BoundStatement, ConsistencyLevel, tuple_factory
 
@@ -56,7 +56,7 @@ class _Answer(NamedTuple):
     error: BaseException | None
 
 
-def _profiles(settings: CassandraSettings) -> dict[str, Untyped]:
+def _profiles(settings: CassandraSettings) -> dict[object, Untyped]:
     """Consistency is said here and nowhere else."""
     balancing = TokenAwarePolicy(DCAwareRoundRobinPolicy(local_dc=settings.datacenter))
 
@@ -71,6 +71,8 @@ def _profiles(settings: CassandraSettings) -> dict[str, Untyped]:
         )
 
     return {
+        # Of what names no profile, so that no node of another data centre is spoken to.
+        EXEC_PROFILE_DEFAULT: profile(ConsistencyLevel.QUORUM, RetryOnce()),
         ROWS: profile(ConsistencyLevel.QUORUM, NoRetry()),
         READS: profile(ConsistencyLevel.QUORUM, RetryOnce()),
         REGISTERS: profile(ConsistencyLevel.QUORUM, NoRetry()),
