@@ -45,6 +45,8 @@ def test_rows_come_back_as_they_were() -> None:
         ]
     )
     written = list(written_rows(HERE, sent, 7))
+    ones = [row for n in range(20) for row in written_rows(HERE, sent.select(slice(n, n + 1)), 7)]
+    assert ones == written
     assert {each.shape for each in written} == {Shape.PLAIN, Shape.WHOLE}
     rows = [read_back(each) for each in written]
     assert {(row.kind, row.written) for row in rows} == {(TASK_KIND, 7)}

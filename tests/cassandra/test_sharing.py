@@ -10,7 +10,7 @@ import pytest
 from timerd.adapters.cassandra.codec import Written as Values
 from timerd.adapters.cassandra.inserts import Facts, Inserts
 from timerd.adapters.cassandra.shared import MOST_KEYS, SharedReads
-from timerd.adapters.cassandra.waiting import every, one_after_another
+from timerd.adapters.cassandra.waiting import every, one_after_another, some_at_a_time
 from timerd.adapters.cassandra.written import Written
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
@@ -130,6 +130,37 @@ class TestSharedReads:
 
 
 class TestWaiting:
+    async def test_some_at_a_time_keeps_the_order_and_the_limit(self) -> None:
+        under_way: set[int] = set()
+        most = 0
+
+        async def write(n: int) -> int:
+            nonlocal most
+            under_way.add(n)
+            most = max(most, len(under_way))
+            await asyncio.sleep(0.001 * (n % 3))
+            under_way.discard(n)
+            return n
+
+        assert await some_at_a_time(write, range(20), 4) == list(range(20))
+        assert most == 4
+        assert await some_at_a_time(write, [], 4) == []
+
+    async def test_after_a_failure_nothing_more_is_begun(self) -> None:
+        begun: list[int] = []
+
+        async def write(n: int) -> None:
+            begun.append(n)
+            await asyncio.sleep(0)
+            if n:
+                raise StoreUnavailable("down", "STORE_UNAVAILABLE")
+
+        with pytest.raises(StoreUnavailable):
+            await some_at_a_time(write, range(1, 100), 4)
+        assert len(begun) <= 8
+        with pytest.raises(StoreUnknown):
+            await some_at_a_time(write, range(100), 4)
+
     async def test_all_are_brought_to_their_end_before_a_failure_is_told(self) -> None:
         ended: list[int] = []
 

@@ -9,7 +9,7 @@ from timerd.adapters.cassandra.inserts import Facts, Inserts
 from timerd.adapters.cassandra.registers import Registers
 from timerd.adapters.cassandra.requests import Requests
 from timerd.adapters.cassandra.tasks import TaskTable
-from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.waiting import every, some_at_a_time
 from timerd.adapters.cassandra.written import Written
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
@@ -17,6 +17,8 @@ from timerd.model.rows import RowGroup
 from timerd.ports import Append, Appended
 
 Part = tuple[Partition, RowGroup]
+# Of one message, under way: a message over a month has thousands of partitions.
+_MOST_PARTS = 100
 
 
 class Appending:
@@ -55,7 +57,7 @@ class Appending:
     async def _write(self, message: Append) -> Appended:
         parts = _parts(message)
         await self._announce([partition for partition, _ in parts])
-        facts = await every(self._inserts.add(partition, rows) for partition, rows in parts)
+        facts = await some_at_a_time(lambda part: self._inserts.add(*part), parts, _MOST_PARTS)
         return _appended(message, dict(zip([p for p, _ in parts], facts, strict=True)), None)
 
     async def _announce(self, partitions: Sequence[Partition]) -> None:
@@ -67,7 +69,7 @@ class Appending:
 
     async def _repeated(self, message: Append, reply: bytes) -> Appended:
         partitions = [partition for partition, _ in _parts(message)]
-        facts = await every(self._facts(partition) for partition in partitions)
+        facts = await some_at_a_time(self._facts, partitions, _MOST_PARTS)
         return _appended(message, dict(zip(partitions, facts, strict=True)), reply)
 
     async def _remember(self, requests: Requests, message: Append) -> None:

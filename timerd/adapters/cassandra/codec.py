@@ -30,6 +30,8 @@ INLINE_BYTES = 2_048
 ROW_BYTES = 200
 _BIGINT = struct.Struct(">q")
 _INT = struct.Struct(">i")
+_SMALLINT = struct.Struct(">h")
+_INDEX = struct.Struct(">I")
 _DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
 
 
@@ -51,6 +53,7 @@ class Written(NamedTuple):
 
 
 _SHAPES = tuple(Shape)
+_TASK_KIND = bytes((TASK_KIND,))
 
 
 class TaskRow(NamedTuple):
@@ -80,20 +83,42 @@ class TaskRow(NamedTuple):
 
 def written_rows(partition: Partition, group: RowGroup, number: int) -> Iterator[Written]:
     """`number` tells this writing from others of the same rows."""
-    templates = [_template_text(template) for template in group.templates]
-    extras = [b"", *(dump_json(extra.to_json()) for extra in group.extras)]
-    columns, payloads = group.columns, memoryview(group.payloads)
     head = [_BIGINT.pack(partition.scope), _BIGINT.pack(partition.bucket_ms), _INT.pack(partition.shard)]
-    tail = [bytes((TASK_KIND,)), _BIGINT.pack(number)]
-    keys = zip(_wire(columns["position_ms"], 8), group.digests(), _wire(columns["version"], 8), strict=True)
-    named = (columns[name].tolist() for name in ("template", "extra", "offset", "length"))
-    rest = zip(_wire(columns["fire_at_ms"], 8), _wire(columns["flags"], 2), _wire(columns["length"], 4), strict=True)
-    for key, shape, more, *at in zip(keys, _shapes(columns), rest, *named, strict=True):
-        template, extra, offset, length = at
-        size_bytes = ROW_BYTES + len(templates[template]) + len(extras[extra]) + length
-        last = [templates[template], more[2], bytes(payloads[offset : offset + length])]
-        facts = last if shape is Shape.PLAIN else [more[0], more[1], extras[extra], *last]
+    tail = [_TASK_KIND, _BIGINT.pack(number)]
+    texts = [_template_text(template) for template in group.templates]
+    extras = [b"", *(dump_json(extra.to_json()) for extra in group.extras)]
+    payloads = memoryview(group.payloads)
+    for shape, key, columns, template, extra, offset, length in _one(group) if len(group) == 1 else _many(group):
+        fire_at, flags, size = columns
+        last = [texts[template], size, bytes(payloads[offset : offset + length])]
+        facts = last if shape is Shape.PLAIN else [fire_at, flags, extras[extra], *last]
+        size_bytes = ROW_BYTES + len(texts[template]) + len(extras[extra]) + length
         yield Written(shape, size_bytes, [*head, *key, *tail, *facts])
+
+
+_Wired = tuple[bytes, bytes, bytes]
+# Shape; position, digest, version; fire_at, flags, length as bytes; template, extra, offset, length as numbers.
+_Row = tuple[Shape, _Wired, _Wired, int, int, int, int]
+
+
+def _many(group: RowGroup) -> Iterator[_Row]:
+    columns = group.columns
+    keys = zip(_wire(columns["position_ms"], 8), group.digests(), _wire(columns["version"], 8), strict=True)
+    rest = zip(_wire(columns["fire_at_ms"], 8), _wire(columns["flags"], 2), _wire(columns["length"], 4), strict=True)
+    named = (columns[name].tolist() for name in ("template", "extra", "offset", "length"))
+    return zip(_shapes(columns), keys, rest, *named, strict=True)
+
+
+def _one(group: RowGroup) -> Iterator[_Row]:
+    """The common case of singles, without numpy."""
+    position_ms, fire_at_ms, prefix, index, version, template, extra, offset, length, flags = group.columns[0].item()
+    if length > INLINE_BYTES:
+        shape = Shape.LARGE
+    else:
+        shape = Shape.WHOLE if extra or flags or fire_at_ms != position_ms else Shape.PLAIN
+    key = _BIGINT.pack(position_ms), group.prefixes[prefix].tobytes() + _INDEX.pack(index), _BIGINT.pack(version)
+    columns = _BIGINT.pack(fire_at_ms), _SMALLINT.pack(flags), _INT.pack(length)
+    yield shape, key, columns, template, extra, offset, length
 
 
 def _shapes(columns: Columns) -> list[Shape]:

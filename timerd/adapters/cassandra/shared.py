@@ -20,18 +20,17 @@ class SharedReads(Generic[K, V]):
 
     def __init__(self, read: Callable[[Sequence[K]], Awaitable[Mapping[K, V]]]) -> None:
         self._read = read
-        self._asked: dict[K, asyncio.Future[V | None]] = {}
+        # A future for each who asks, so that one who gives up takes nothing from the others.
+        self._asked: dict[K, list[asyncio.Future[V | None]]] = {}
         self._running: set[asyncio.Task[None]] = set()
 
     async def get(self, key: K) -> V | None:
         loop = asyncio.get_running_loop()
         if not self._asked:
             loop.call_soon(self._begin)
-        future = self._asked.get(key)
-        if future is None:
-            future = self._asked[key] = loop.create_future()
-        # A waiter that gives up does not take the answer from the others.
-        return await asyncio.shield(future)
+        future: asyncio.Future[V | None] = loop.create_future()
+        self._asked.setdefault(key, []).append(future)
+        return await future
 
     def _begin(self) -> None:
         asked, self._asked = self._asked, {}
@@ -42,16 +41,15 @@ class SharedReads(Generic[K, V]):
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def _serve(self, asked: Mapping[K, asyncio.Future[V | None]]) -> None:
+    async def _serve(self, asked: Mapping[K, Sequence[asyncio.Future[V | None]]]) -> None:
+        waiting = [(key, future) for key, futures in asked.items() for future in futures]
         try:
             found = await self._read(list(asked))
         except Exception as error:  # noqa: BLE001 - told to everybody who waits
-            for future in asked.values():
-                if not future.cancelled():
+            for _, future in waiting:
+                if not future.done():
                     future.set_exception(error)
-                    # Where all waiters have gone, nobody needs to hear of it.
-                    future.exception()
             return
-        for key, future in asked.items():
-            if not future.cancelled():
+        for key, future in waiting:
+            if not future.done():
                 future.set_result(found.get(key))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from timerd.adapters.cassandra.failures import joined
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 
@@ -34,3 +35,27 @@ async def one_after_another(writes: Iterable[Coroutine[Any, Any, T]]) -> list[T]
 
 async def _end_of(task: asyncio.Task[T]) -> T:
     return await task
+
+
+async def some_at_a_time(write: Callable[[K], Coroutine[Any, Any, T]], items: Sequence[K], most: int) -> list[T]:
+    """As `every`, of so many items that beginning all of them would hold up the event loop. None is begun after a
+    failure: where the store is down, each would wait for its time limit."""
+    if len(items) <= 1:
+        return [await write(item) for item in items]
+    results: dict[int, T] = {}
+    failed: list[BaseException] = []
+    waiting = iter(enumerate(items))
+
+    async def work() -> None:
+        for at, item in waiting:
+            try:
+                results[at] = await write(item)
+            except Exception as error:  # noqa: BLE001 - told below, with those of the others
+                failed.append(error)
+            if failed:
+                return
+
+    await asyncio.gather(*(work() for _ in range(min(most, len(items)))))
+    if failed:
+        raise joined(failed, wrote_some=bool(results))
+    return [results[at] for at in range(len(items))]
