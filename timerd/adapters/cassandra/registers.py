@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from timerd.adapters.cassandra.driver import READS, REGISTERS, SERIAL, Driver
 from timerd.adapters.cassandra.expiries import Expiries
 from timerd.adapters.cassandra.shared import SharedReads
-from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.waiting import some_at_a_time
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, Table, control_key
@@ -21,6 +21,8 @@ from timerd.ports import Cas, CasResult, CasStatus
 
 # For those that do not expire: later than any time, so that one comparison decides.
 NEVER_MS = 1 << 62
+# Of one call.
+_MOST_AT_ONCE = 100
 _log = logging.getLogger(__name__)
 
 
@@ -41,11 +43,14 @@ class Registers:
 
     async def cas(self, changes: Sequence[Cas]) -> list[CasResult]:
         """Those of one register in their order."""
-        return list(await asyncio.gather(*(self._in_turn(change) for change in changes)))
+        return await some_at_a_time(self._in_turn, changes, _MOST_AT_ONCE)
 
     async def read(self, keys: Sequence[RegisterKey]) -> list[bytes | None]:
-        found = await every(self._driver.rows(self._select[key.table], (key.name,)) for key in keys)
-        return [rows[0][0] if rows else None for rows in found]
+        return await some_at_a_time(self._read, keys, _MOST_AT_ONCE)
+
+    async def _read(self, key: RegisterKey) -> bytes | None:
+        rows = await self._driver.rows(self._select[key.table], (key.name,))
+        return rows[0][0] if rows else None
 
     async def control(self, partition: Partition) -> bytes | None:
         """By a plain quorum read that begins now: it sees every change that was reported as applied."""

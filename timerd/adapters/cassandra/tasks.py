@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, Shape, TaskRow, Written, to_group, to_mark
 from timerd.adapters.cassandra.cursors import cursor_after, place_of
 from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, Row
-from timerd.adapters.cassandra.waiting import every
+from timerd.adapters.cassandra.waiting import every, some_at_a_time
 from timerd.model.partition import Partition
-from timerd.model.rows import RowGroup, empty_group
+from timerd.model.rows import RowGroup
 from timerd.ports import Found, Mark, Page
 
 _PLACE = "scope = ? AND bucket_ms = ? AND shard = ?"
@@ -28,6 +28,7 @@ _COLUMNS = {
 }
 # Of rows that are looked up by key, in one request.
 _FIND_KEYS = 50
+_FIND_PARTS = 8
 
 
 def insert_of(shape: Shape) -> str:
@@ -105,27 +106,33 @@ class TaskTable:
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
         """For each key in order."""
         wanted = list(dict.fromkeys(keys))
-        parts = (wanted[at : at + _FIND_KEYS] for at in range(0, len(wanted), _FIND_KEYS))
-        read = await every(self._driver.rows(self._find, (*partition, part)) for part in parts)
-        by_key: dict[tuple[int, bytes], list[TaskRow]] = {key: [] for key in wanted}
-        for found in read:
-            for row in _first_writings(found, (), keys_only=False):
-                by_key[row.position_ms, row.digest].append(row)
-        each = dict(zip(wanted, await every(self._found(partition, rows) for rows in by_key.values()), strict=True))
-        return [each[key] for key in keys]
+        parts = [wanted[at : at + _FIND_KEYS] for at in range(0, len(wanted), _FIND_KEYS)]
+        found: dict[tuple[int, bytes], Found] = {}
+        for part in await some_at_a_time(lambda part: self._find_part(partition, part), parts, _FIND_PARTS):
+            found |= part
+        return [found[key] for key in keys]
+
+    async def _find_part(
+        self, partition: Partition, keys: Sequence[tuple[int, bytes]]
+    ) -> dict[tuple[int, bytes], Found]:
+        by_key: dict[tuple[int, bytes], list[TaskRow]] = {key: [] for key in keys}
+        for row in _first_writings(await self._driver.rows(self._find, (*partition, keys)), (), keys_only=False):
+            by_key[row.position_ms, row.digest].append(row)
+        return dict(zip(by_key, await every(self._found(partition, rows) for rows in by_key.values()), strict=True))
 
     async def _found(self, partition: Partition, rows: Sequence[TaskRow]) -> Found:
         marks = [to_mark(partition, row) for row in rows if row.kind != TASK_KIND]
         tasks = [row for row in rows if row.kind == TASK_KIND]
-        return Found(await self._group(partition, tasks, False) if tasks else empty_group(), marks)
+        return Found(await self._group(partition, tasks, False), marks)
 
     async def _group(self, partition: Partition, rows: Sequence[TaskRow], keys_only: bool) -> RowGroup:
         if keys_only:
             return to_group(rows, None)
         large = {row: self._driver.rows(self._large, (*partition, *row[:5])) for row in rows if row.is_large}
-        fetched = dict(zip(large, await every(large.values()), strict=True))
-        bodies = [(fetched[row][0][0] if row in fetched else row.body) or b"" for row in rows]
-        return to_group(rows, bodies)
+        bodies = dict(zip(large, await every(large.values()), strict=True))
+        # Where the body is gone, the partition was dropped meanwhile.
+        there = [row for row in rows if bodies.get(row) != []]
+        return to_group(there, [(bodies[row][0][0] if row in bodies else row.body) or b"" for row in there])
 
 
 def batches(rows: Iterable[Written]) -> Iterator[list[Written]]:
