@@ -105,7 +105,10 @@ class CassandraStore:
             for at in range(0, len(part), BATCH_ROWS)
         )
 
-    async def settle(self, records: Sequence[SettleRecord]) -> None:
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        """The letters first: a record without its letters would end tasks that nobody can redrive."""
+        if letters:
+            await self._letters.bury(letters)
         await self._settled.add(records)
 
     async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
