@@ -165,20 +165,6 @@ async def cluster_secret(store: Store) -> bytes:
     return bytes.fromhex(settings["secret"])
 
 
-def apply_schema(nodes: str, keyspace: str, datacenter: str, replication: str, user: str, password: str) -> int:
-    """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
-    try:
-        from timerd.adapters.cassandra.schema import apply_schema as apply
-        from timerd.adapters.cassandra.settings import CassandraSettings, parse_nodes, parse_replication
-    except ModuleNotFoundError as error:
-        raise StartupError(
-            "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
-        ) from error
-    points, port = parse_nodes(nodes)
-    replicas = parse_replication(replication, datacenter)
-    return apply(CassandraSettings(points, port, keyspace, datacenter, replicas, user, password))
-
-
 async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
     give_back_large_buffers()
@@ -208,3 +194,17 @@ def _tune() -> None:
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(0.0005)
+
+
+def apply_schema(nodes: str, keyspace: str, datacenter: str, replication: str, user: str, password: str) -> int:
+    """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
+    try:
+        from timerd.adapters.cassandra.schema import apply_schema as apply
+        from timerd.adapters.cassandra.settings import CassandraSettings, parse_nodes, parse_replication
+    except ModuleNotFoundError as error:
+        raise StartupError(
+            "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
+        ) from error
+    points, port = parse_nodes(nodes)
+    replicas = parse_replication(replication, datacenter)
+    return apply(CassandraSettings(points, port, keyspace, datacenter, replicas, user, password))
