@@ -73,6 +73,14 @@ class FakeFiring:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         return min((int(t.rows.columns["position_ms"][0]) for t in self.waiting.get(queue, [])), default=None)
 
+    def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
+        columns = [taken.rows.columns["position_ms"] for taken in self.waiting.get(queue, [])]
+        return min(most, sum(int((positions <= until_ms).sum()) for positions in columns))
+
+    def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
+        due_ms = self.next_due_ms(queue)
+        return due_ms if due_ms is not None and due_ms <= now_ms else None
+
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wake = wake
 

@@ -92,6 +92,33 @@ class DeliveryMachine:
         self._present[key] = self._present.get(key, 0) + 1
         return key if self._present[key] == 1 else None
 
+    def free_credit(self, worker: int, queue: QueueKey) -> int:
+        """What the worker may be sent now."""
+        return 0 if self._draining else self._share.free(worker, queue)
+
+    def lend(self, worker: int, queue: QueueKey, tasks: int) -> None:
+        """Credit of the worker, `free_credit` at most, that counts elsewhere from here on."""
+        self._share.spend(worker, queue, tasks)
+
+    def give_back(self, worker: int, queue: QueueKey, tasks: int) -> None:
+        """Credit that was lent and not used. A worker that is gone has none."""
+        state = self._workers.get(worker)
+        if state is not None and state.gone_at_ms is None:
+            self._share.add(worker, queue, tasks)
+
+    def withdraw(self, worker: int, queue: QueueKey) -> int:
+        """The worker is sent nothing more of the queue until it gives new credit; how much it had."""
+        return self._share.withdraw(worker, queue)
+
+    def leave(self, worker: int, queue: QueueKey) -> bool:
+        """The worker serves the queue no more. Whether that was the queue's last worker."""
+        queues = self._workers[worker].queues
+        if queue not in queues:
+            return False
+        self._share.withdraw(worker, queue)
+        queues.remove(queue)
+        return self._absent(queue)
+
     def queues(self, worker: int) -> set[QueueKey]:
         return self._workers[worker].queues
 
@@ -171,11 +198,20 @@ class DeliveryMachine:
             self._bring(worker, tokens, strays, now_ms, out, known_only=True)
         return out
 
-    def resume(self, worker: int, tokens: bytes, now_ms: int) -> Held:
-        """The worker came back on this stream with these in hand: they are not sent again."""
+    def resume(self, worker: int, tokens: bytes, now_ms: int, *, known_only: bool = False) -> Held:
+        """The worker came back on this stream with these in hand: they are not sent again. `known_only`: what was not
+        known here before is lost."""
         out = Held()
-        self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=False)
+        self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=known_only)
         return out
+
+    def open_among(self, tokens: bytes) -> list[bool]:
+        """For each token, whether its delivery is open here."""
+        return [self._flights.find(delivery_id) is not None for delivery_id in _ids(tokens)]
+
+    def let_go(self, tokens: bytes) -> list[bytes]:
+        """Delivery ids of those that were held as from before a restart, and are not any more."""
+        return [delivery_id for delivery_id in _ids(tokens) if self._before.give_up(delivery_id)]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
         """What failed because nobody spoke for it, and the queues that have lost their last worker."""
@@ -303,13 +339,15 @@ class DeliveryMachine:
             failure = Failure(now_ms, "lease ended: the worker's stream broke and did not come back in time", lost=True)
             for batch in self._flights.of(worker):
                 self._fail_all(out, batch, self._flights.open_rows(batch), failure)
-        gone = []
-        for queue in state.queues:
-            self._present[queue] -= 1
-            if not self._present[queue]:
-                del self._present[queue]
-                gone.append(queue)
-        return gone
+        return [queue for queue in state.queues if self._absent(queue)]
+
+    def _absent(self, queue: QueueKey) -> bool:
+        """One worker less; whether it was the last."""
+        self._present[queue] -= 1
+        if self._present[queue]:
+            return False
+        del self._present[queue]
+        return True
 
     def _fail_all(self, out: Settlement, batch: Batch, rows: Iterable[int], failure: Failure) -> None:
         for row in rows:

@@ -113,6 +113,17 @@ class DueQueue:
         heads = [(p, _live_head(heap)) for p, heap in lane.heaps.items()] if lane else []
         return min((h - PRIORITY_MS * p for p, h in heads if h is not None and h <= now_ms), default=None)
 
+    def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
+        """How many rows have a position <= until; `most` or more is said as `most`."""
+        lane = self._lanes.get(queue)
+        found = 0
+        for head_ms, _, segment in (entry for heap in lane.heaps.values() for entry in heap) if lane else ():
+            if head_ms <= until_ms and segment.cursor < segment.end:
+                found += int(np.searchsorted(segment.positions(most), until_ms, side="right"))
+                if found >= most:
+                    return most
+        return found
+
     def oldest_ms(self) -> int | None:
         """Position of the earliest row of all."""
         return min((ms for q in self._lanes if (ms := self.next_ms(q)) is not None), default=None)

@@ -55,6 +55,20 @@ class FairShare:
         self._aside.pop(worker, None)
         self._queues.pop(worker, None)
 
+    def withdraw(self, worker: int, queue: QueueKey) -> int:
+        """Takes back what the worker may still be sent of the queue; how much that was."""
+        aside = self._aside.get(worker)
+        return aside.pop(queue, 0) if aside is not None else self._take_out(worker, queue)
+
+    def free(self, worker: int, queue: QueueKey) -> int:
+        """What the worker may be sent now; none while it is blocked."""
+        lane = self._lanes.get(queue)
+        return lane.credits.get(worker, 0) if lane else 0
+
+    def spend(self, worker: int, queue: QueueKey, tasks: int) -> None:
+        """Uses some of what is `free` up."""
+        self._spend(queue, self._lanes[queue], worker, tasks)
+
     def turn(self) -> list[QueueKey]:
         """The queues that have credit, next in turn first."""
         return list(self._lanes)

@@ -15,12 +15,14 @@ from typing import Any, Protocol
 
 import grpc.aio
 
+from timerd.core.before_restart import Held
 from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine, OpenDelivery
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
 from timerd.services.deliver_wire import deliver_messages
+from timerd.services.desk import Abroad, Outlet
 from timerd.services.lateness import Lateness
 from timerd.services.settling import Settling
 from timerd.services.verbs import Firing
@@ -58,16 +60,20 @@ class Alarm(Protocol):
 
 
 class Delivery:
-    """`lateness` counts what was sent. `server` is the name that workers are shown."""
+    """`lateness` counts what was sent. `server` is the name that workers are shown. `abroad`: where there are other
+    instances."""
 
     def __init__(self, firing: Firing, alarm: Alarm, *, resume_grace_ms: int = 1_000, server: str = "timerd") -> None:
         self.server = server
         self.lateness = Lateness()
         self._firing = firing
         self._alarm = alarm
-        self._machine = DeliveryMachine(firing.secret, resume_grace_ms)
-        self._settling = Settling(firing, self._settled)
-        self._streams: dict[int, WorkStream] = {}
+        self.machine = DeliveryMachine(firing.secret, resume_grace_ms)
+        self.abroad: Abroad | None = None
+        # Workers of other instances.
+        self.relayed = 0
+        self._settling = Settling(firing, self.settled)
+        self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
         self._now_ms = 0
         # (ms, tasks sent in it); about how many bytes a task of the queue takes.
@@ -80,15 +86,15 @@ class Delivery:
 
     @property
     def in_flight(self) -> int:
-        return self._machine.in_flight
+        return self.machine.in_flight
 
     @property
     def in_grace(self) -> int:
-        return self._machine.in_grace
+        return self.machine.in_grace
 
     @property
     def workers(self) -> int:
-        return self._machine.workers
+        return self.machine.workers - self.relayed
 
     @property
     def is_idle(self) -> bool:
@@ -97,94 +103,113 @@ class Delivery:
 
     def open_deliveries(self) -> list[OpenDelivery]:
         """What is with workers now, and until when."""
-        return self._machine.open_deliveries()
+        return self.machine.open_deliveries()
 
     def lease_of(self, key: RowKey) -> int | None:
         """Until when a worker has a delivery of this row's task; None: none has."""
-        return self._machine.lease_of(key)
+        return self.machine.lease_of(key)
 
     async def drain(self, timeout_ms: float) -> None:
         """Sends nothing more and tells the workers; waits for what they have in hand. Their leases are kept."""
         self._draining = True
-        self._machine.drain()
+        self.machine.drain()
+        if self.abroad is not None:
+            self.abroad.drain()
         away = pb.GoAway(reason="The server is going away: finish what is in hand, then connect again.")
         for stream in self._streams.values():
             stream.push(pb.WorkResponse(go_away=away))
         try:
             await asyncio.wait_for(self._until_quiet(), timeout_ms / 1000)
         except TimeoutError:
-            _LOG.info("%d deliveries are still with workers: they keep their leases", self._machine.in_flight)
+            _LOG.info("%d deliveries are still with workers: they keep their leases", self.machine.in_flight)
 
     def close(self) -> None:
         self._alarm.close()
 
     # What the service asks, one call for each kind of request.
 
-    def join(self, stream: WorkStream, namespace: str, lease_ms: int) -> None:
+    def join(self, stream: Outlet, namespace: str, lease_ms: int) -> None:
         if self._draining:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
         self._streams[stream.number] = stream
-        self._machine.join(stream.number, namespace, lease_ms)
+        self.machine.join(stream.number, namespace, lease_ms)
 
     def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
         """A new one; it counts from `join` on."""
-        self._next_stream += 1
-        return WorkStream(context, self._next_stream, self._stream_bytes, self._room)
+        return WorkStream(context, self.next_number(), self.stream_bytes, self.room)
 
-    def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
-        key = self._machine.credit(stream.number, queue, tasks)
+    def next_number(self) -> int:
+        """Of a new worker."""
+        self._next_stream += 1
+        return self._next_stream
+
+    def credit(self, stream: Outlet, queue: str, tasks: int) -> None:
+        key = self.machine.credit(stream.number, queue, tasks)
         if key is not None:
             self._firing.worked(key, present=True)
         self.wake()
 
+    def leave(self, stream: Outlet, queue: QueueKey) -> None:
+        """It serves this queue no more."""
+        if self.machine.leave(stream.number, queue):
+            self._queue_left(queue)
+
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         """Whether the worker's queues stay within `most` with this one."""
-        queues = self._machine.queues(stream.number)
+        queues = self.machine.queues(stream.number)
         return len(queues) < most or any(q.queue == queue for q in queues)
 
     def settle(
-        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+        self, stream: Outlet, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
     ) -> None:
         """Counts at once, is confirmed when durable."""
-        now_ms = self._clock_ms()
+        now_ms = self.clock_ms()
         if action is Action.RELEASE:
-            self._machine.retire(stream.number)
-        settlement = self._machine.settle(action, tokens, now_ms, delay_ms, error)
+            self.machine.retire(stream.number)
+        settlement = self.machine.settle(action, tokens, now_ms, delay_ms, error)
         if settlement.released:
             self._settling.release(settlement.released, now_ms)
         self._firing.settling(settlement, now_ms)
         self._settling.confirm(stream, sequence, len(tokens) // ACK_TOKEN_BYTES, settlement)
 
-    def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
-        held = self._machine.extend(stream.number, tokens, self._clock_ms())
+    def extend(self, stream: Outlet, tokens: bytes) -> list[bytes]:
+        held = self.machine.extend(stream.number, tokens, self.clock_ms())
         self._firing.leased(held.until)
         return held.lost
 
-    def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
-        held = self._machine.resume(stream.number, tokens, self._clock_ms())
+    def resume(self, stream: Outlet, tokens: bytes) -> list[bytes]:
+        return self.resumed(stream, tokens, known_only=False).lost
+
+    def resumed(self, stream: Outlet, tokens: bytes, *, known_only: bool) -> Held:
+        held = self.machine.resume(stream.number, tokens, self.clock_ms(), known_only=known_only)
         self._firing.leased(held.until)
-        return held.lost
+        return held
+
+    def release(self, tokens: bytes) -> None:
+        """What was held back because it was not known here need not be any longer."""
+        now_ms = self.clock_ms()
+        self._firing.leased(dict.fromkeys(self.machine.let_go(tokens), now_ms))
 
     def closing(self, stream: WorkStream) -> None:
         """The worker has ended its side: it gets what it is owed, and nothing new."""
-        self._machine.block(stream.number)
+        self.machine.block(stream.number)
         stream.close()
 
-    def left(self, stream: WorkStream) -> None:
+    def left(self, stream: Outlet) -> None:
         """The stream is over, well or not."""
         if self._streams.pop(stream.number, None) is not None:
-            self._machine.broken(stream.number, self._clock_ms())
+            self.machine.broken(stream.number, self.clock_ms())
             self.wake()
 
-    def _stream_bytes(self) -> int:
+    def stream_bytes(self) -> int:
         least, most = STREAM_BYTES
         return max(least, min(most, QUEUED_BYTES // max(1, len(self._streams))))
 
-    def _room(self, number: int) -> None:
+    def room(self, number: int) -> None:
         """A slow reader has caught up."""
         stream = self._streams.get(number)
         if stream is not None and not stream.closing:
-            self._machine.unblock(number)
+            self.machine.unblock(number)
             self.wake()
 
     def wake(self) -> None:
@@ -217,24 +242,31 @@ class Delivery:
         self._now_ms = now_ms
         try:
             self._expire(now_ms)
-            self._set_alarm(now_ms, self._send_due(now_ms))
+            if self.abroad is None:
+                self._set_alarm(now_ms, self._send_due(now_ms))
+            else:
+                self.abroad.before(now_ms)
+                self._set_alarm(now_ms, min(self._send_due(now_ms), self.abroad.after(now_ms)))
         except Exception:  # noqa: BLE001 - logged, and tried again
             _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
             asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
 
     def _expire(self, now_ms: int) -> None:
-        wake_ms = self._machine.next_wake_ms()
+        wake_ms = self.machine.next_wake_ms()
         if wake_ms is None or wake_ms > now_ms:
             return
-        settlement, gone = self._machine.tick(now_ms)
+        settlement, gone = self.machine.tick(now_ms)
         self._settling.add(settlement)
         for queue in gone:
-            self._firing.worked(queue, present=False)
-            self._task_bytes.pop(queue, None)
+            self._queue_left(queue)
+
+    def _queue_left(self, queue: QueueKey) -> None:
+        self._firing.worked(queue, present=False)
+        self._task_bytes.pop(queue, None)
 
     def _send_due(self, now_ms: int) -> float:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
-        queues = self._machine.turn()
+        queues = self.machine.turn()
         left = ROUND_TASKS
         slice_tasks = max(MIN_SLICE_TASKS, min(MAX_DELIVER_TASKS, ROUND_TASKS // max(1, len(queues))))
         next_ms = math.inf
@@ -252,20 +284,20 @@ class Delivery:
 
     def _due_ms(self, queue: QueueKey) -> float:
         """When the queue may next have something for a worker that wants it."""
-        due_ms = self._firing.next_due_ms(queue) if self._machine.wanted(queue) else None
+        due_ms = self._firing.next_due_ms(queue) if self.machine.wanted(queue) else None
         return math.inf if due_ms is None else due_ms
 
     def _send_slice(self, queue: QueueKey, slice_tasks: int, now_ms: int) -> int:
         """Returns what it cost, in tasks."""
         known_bytes = self._task_bytes.get(queue)
         fitting = FIRST_SLICE_TASKS if known_bytes is None else max(1, SLICE_BYTES // known_bytes)
-        limit = min(slice_tasks, fitting, self._machine.wanted(queue))
+        limit = min(slice_tasks, fitting, self.machine.wanted(queue))
         taken = self._firing.take(queue, limit, now_ms)
         tasks = sum(map(len, taken))
         if not tasks:
             return 0
         messages = sent_bytes = 0
-        for assignment in self._machine.assign(queue, taken, now_ms):
+        for assignment in self.machine.assign(queue, taken, now_ms):
             for size_bytes in self._send(assignment, now_ms):
                 messages += 1
                 sent_bytes += size_bytes
@@ -282,7 +314,7 @@ class Delivery:
             stream.push(message, size_bytes)
             sizes.append(size_bytes)
         if stream.block_if_full():
-            self._machine.block(stream.number)
+            self.machine.block(stream.number)
         self.lateness.sent(now_ms, assignment.taken.rows.columns["position_ms"])
         return sizes
 
@@ -290,22 +322,23 @@ class Delivery:
         if next_ms <= now_ms:
             self.wake()
             return
-        wake_ms = self._machine.next_wake_ms()
+        wake_ms = self.machine.next_wake_ms()
         at_ms = next_ms if wake_ms is None else min(next_ms, wake_ms)
         if at_ms < math.inf:
             self._alarm.set(at_ms)
 
-    def _clock_ms(self) -> int:
+    def clock_ms(self) -> int:
         """Leases go by the last known time while the clock is not trusted."""
         now_ms = self._firing.firing_ms()
         if now_ms is not None:
             self._now_ms = now_ms
         return self._now_ms
 
-    def _settled(self) -> None:
+    def settled(self) -> None:
+        """Something that a worker had has ended."""
         self._quiet.set()
 
     async def _until_quiet(self) -> None:
-        while self._machine.in_flight or self._settling.busy:
+        while self.machine.in_flight or self._settling.busy or (self.abroad is not None and self.abroad.is_busy):
             self._quiet.clear()
             await self._quiet.wait()

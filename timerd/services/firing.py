@@ -74,6 +74,22 @@ class Firing:
         found = (m.rows.waiting.next_ms(queue) for m in self._scheduler.machines.values())
         return min((ms for ms in found if ms is not None), default=None)
 
+    def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
+        if self._is_opening(queue):
+            return 0
+        found = 0
+        for machine in self._giving():
+            found += machine.rows.waiting.due_rows(queue, until_ms, most)
+            if found >= most:
+                return most
+        return found
+
+    def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
+        if self._is_opening(queue):
+            return None
+        keys = (machine.rows.waiting.head_key(queue, now_ms) for machine in self._giving())
+        return min((key for key in keys if key is not None), default=None)
+
     def on_due(self, wake: Callable[[], None]) -> None:
         self._scheduler.on_due(wake)
 
@@ -203,10 +219,12 @@ class Firing:
         opening = self._scheduler.opening
         return bool(opening) and scope_of(*queue) in opening
 
+    def _giving(self) -> list[PartitionMachine]:
+        """A partition that still loads has rows and keeps them."""
+        return [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
+
     def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        """Of the partitions that give: one that still loads has rows and keeps them."""
-        machines = [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
-        found = [(key, m) for m in machines if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
+        found = [(key, m) for m in self._giving() if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
         return sorted(found, key=lambda pair: pair[0])
 
     def _sift(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:

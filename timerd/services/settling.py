@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import NamedTuple
 
 from timerd.core.settlement import LateFailure, Settlement
+from timerd.services.desk import Outlet
 from timerd.services.status import caught
 from timerd.services.verbs import Firing
-from timerd.services.work_stream import WorkStream
 from timerd.v1.task_pb2 import Problem
 from timerd.v1.work_service_pb2 import SettleConfirmed
 
@@ -24,7 +24,7 @@ _FAILED_PRECONDITION = 9
 
 
 class _Owed(NamedTuple):
-    stream: WorkStream
+    stream: Outlet
     sequence: int
     tokens: int
     refused: dict[int, str]
@@ -45,7 +45,7 @@ class Settling:
     def busy(self) -> bool:
         return bool(self._running)
 
-    def confirm(self, stream: WorkStream, sequence: int, tokens: int, settlement: Settlement) -> None:
+    def confirm(self, stream: Outlet, sequence: int, tokens: int, settlement: Settlement) -> None:
         """Of one message; the worker is answered when it is durable."""
         stream.owe()
         self._owed.append(_Owed(stream, sequence, tokens, settlement.refused))

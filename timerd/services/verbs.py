@@ -206,6 +206,14 @@ class Firing(Protocol):
         """When take may next give something; None: nothing is loaded for the queue."""
         ...
 
+    def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
+        """How many loaded rows of the queue are due by then; `most` or more is said as `most`."""
+        ...
+
+    def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
+        """Place of the first due row in the order of the queue, the least first; None: nothing is due."""
+        ...
+
     def on_due(self, wake: Callable[[], None]) -> None:
         """`wake` is called when new work may be due earlier than next_due_ms said, or the clock is trusted again."""
         ...

@@ -13,10 +13,10 @@ from timerd.core.settlement import Action
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.decoding import Received, decoder
-from timerd.services.delivery import Delivery
+from timerd.services.desk import Desk
 from timerd.services.fields import namespace_of, plain_text, queue_of
 from timerd.services.status import abort, problem_of
-from timerd.services.work_stream import WorkStream
+from timerd.services.work_stream import WorkStream, encoded
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
@@ -35,7 +35,7 @@ def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
     """For `add_generic_rpc_handlers`. As the generated code does it, but what is no message is answered by the service:
     gRPC would break off with INTERNAL, or never end the call."""
     handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-        servicer.Work, decoder(pb.WorkRequest), pb.WorkResponse.SerializeToString
+        servicer.Work, decoder(pb.WorkRequest), encoded
     )
     return grpc.method_handlers_generic_handler(_SERVICE, {"Work": handler})
 
@@ -43,21 +43,21 @@ def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
 class WorkService(WorkServiceServicer):
     """Its requests are `Received` messages (see `work_handler`)."""
 
-    def __init__(self, delivery: Delivery) -> None:
-        self._delivery = delivery
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
 
     async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return
-        stream = self._delivery.stream(context)
+        stream = self._desk.stream(context)
         try:
             self._open(stream, first.message)
             await self._serve(stream, context)
         except NotStored as error:
             await abort(context, problem_of(error))
         finally:
-            self._delivery.left(stream)
+            self._desk.left(stream)
 
     async def _serve(self, stream: WorkStream, context: Context) -> None:
         """Until the worker ends its side and has what it is owed, or the connection is gone."""
@@ -66,7 +66,7 @@ class WorkService(WorkServiceServicer):
             while (received := await context.read()) is not grpc.aio.EOF:
                 self._take(stream, received.message)
                 await stream.room()
-            self._delivery.closing(stream)
+            self._desk.closing(stream)
             await writer
         except NotStored:
             # A write that is cut off half-way would take the refusal with it.
@@ -88,12 +88,12 @@ class WorkService(WorkServiceServicer):
         if asked.merges_confirmed:
             stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
-        self._delivery.join(stream, namespace_of(asked.namespace), lease_ms)
+        self._desk.join(stream, namespace_of(asked.namespace), lease_ms)
         for queue, _ in credits:
             self._credit(stream, queue, 0)
-        lost = self._delivery.resume(stream, asked.resume) if asked.resume else []
+        lost = self._desk.resume(stream, asked.resume) if asked.resume else []
         opened = pb.Opened(
-            server=self._delivery.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
+            server=self._desk.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
         )
         stream.push(pb.WorkResponse(opened=opened))
         for queue, tasks in credits:
@@ -109,16 +109,16 @@ class WorkService(WorkServiceServicer):
             self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
         elif kind == "extend":
             _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
-            lost = self._delivery.extend(stream, request.extend.ack_tokens)
+            lost = self._desk.extend(stream, request.extend.ack_tokens)
             if lost:
                 stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)
         else:
             raise Invalid("After `open` a Work stream takes credit, settle and extend: send one of these.", "request")
 
     def _credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
-        if not self._delivery.may_serve(stream, queue, MAX_QUEUES):
+        if not self._desk.may_serve(stream, queue, MAX_QUEUES):
             raise Invalid(f"A worker serves at most {MAX_QUEUES} queues: open another stream for more.", "credit.queue")
-        self._delivery.credit(stream, queue, tasks)
+        self._desk.credit(stream, queue, tasks)
 
     def _settle(self, stream: WorkStream, asked: pb.Settle) -> None:
         """What is wrong with one message is said in its confirmation; the stream goes on."""
@@ -131,7 +131,7 @@ class WorkService(WorkServiceServicer):
             stream.confirm(pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error)))
             return
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
-        self._delivery.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
+        self._desk.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
 
 
 def _action(action: int) -> Action:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc.aio
 
@@ -17,6 +17,17 @@ from timerd.v1 import work_service_pb2 as pb
 # A confirmation that is owed counts as so much, so that a worker cannot settle without reading the answers.
 _OWED_BYTES = 256
 _MERGE_S = 0.004
+
+
+class Forwarded(NamedTuple):
+    """A WorkResponse of another instance, as it came; `written` is called when it has left."""
+
+    response: bytes
+    written: Callable[[int], None]
+
+
+def encoded(response: pb.WorkResponse | Forwarded) -> bytes:
+    return response.response if isinstance(response, Forwarded) else response.SerializeToString()
 
 
 class WorkStream:
@@ -33,7 +44,7 @@ class WorkStream:
         self._context = context
         self._limit_bytes = limit_bytes
         self._on_room = on_room
-        self._waiting: deque[tuple[pb.WorkResponse, int]] = deque()
+        self._waiting: deque[tuple[pb.WorkResponse | Forwarded, int]] = deque()
         self._queued_bytes = 0
         self._owed = 0
         # Sequences settled as a whole that are told together; None: the worker wants each on its own.
@@ -44,7 +55,7 @@ class WorkStream:
         self.closing = False
         self._is_broken_off = False
 
-    def push(self, response: pb.WorkResponse, size_bytes: int = _OWED_BYTES) -> None:
+    def push(self, response: pb.WorkResponse | Forwarded, size_bytes: int = _OWED_BYTES) -> None:
         self._waiting.append((response, size_bytes))
         self._queued_bytes += size_bytes
         self._changed.set()
@@ -59,6 +70,10 @@ class WorkStream:
     def owe(self) -> None:
         """A settle was read: its confirmation will come."""
         self._owed += 1
+
+    def disown(self) -> None:
+        """Not yet: the settle is taken up again."""
+        self._owed -= 1
 
     def merge_confirmed(self) -> None:
         """From here on, what was settled within a few milliseconds is confirmed in one message."""
@@ -106,6 +121,8 @@ class WorkStream:
             await self._context.write(response)
             self._queued_bytes -= size_bytes
             self._room.set()
+            if isinstance(response, Forwarded):
+                response.written(size_bytes)
             if self._blocked and self._queued_bytes < self._limit_bytes() // 2:
                 self._blocked = False
                 self._on_room(self.number)

@@ -1,0 +1,147 @@
+"""Several instances in one process, each with an engine in memory, real Work and relay streams on loopback between
+them, and a clock that the test turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+
+import grpc.aio
+
+from tests.services.fake_firing import FakeAlarm, FakeFiring
+from tests.services.test_delivery import RawWorker
+from timerd.services.asking import Asking
+from timerd.services.delivery import Delivery
+from timerd.services.home import Home
+from timerd.services.lending import Lending
+from timerd.services.link import Links
+from timerd.services.peer_wire import TOKEN_HEADER
+from timerd.services.relay_service import RelayService
+from timerd.services.work_service import WorkService, work_handler
+from timerd.v1 import work_service_pb2 as pb
+from timerd.v1.work_service_pb2_grpc import WorkServiceStub
+
+GRACE_MS = 1_000
+TOKEN = "shown among friends"
+
+
+class Town:
+    """Who lives is what the test says."""
+
+    def __init__(self, name: str, addresses: dict[str, str]) -> None:
+        self.name = name
+        self.addresses = addresses
+        self._changed: list[Callable[[], None]] = []
+
+    def live(self) -> tuple[str, ...]:
+        return tuple(sorted(self.addresses))
+
+    def address_of(self, name: str) -> str:
+        return self.addresses.get(name, "")
+
+    def on_change(self, changed: Callable[[], None]) -> None:
+        self._changed.append(changed)
+
+    def tell(self) -> None:
+        for changed in self._changed:
+            changed()
+
+
+class Instance:
+    def __init__(self, name: str, addresses: dict[str, str]) -> None:
+        self.name = name
+        self.firing, self.alarm = FakeFiring(), FakeAlarm()
+        self.delivery = Delivery(self.firing, self.alarm, resume_grace_ms=GRACE_MS, server=name)
+        self.asking = Asking(self.delivery.machine, self.firing)
+        self.lending = Lending(self.delivery, self.firing, self.asking)
+        self.delivery.abroad = self.lending
+        self.home = Home(self.delivery, self.lending)
+        self.town = Town(name, addresses)
+        self.channels: dict[str, grpc.aio.Channel] = {}
+        self.links = Links(self.home, self.town, self._channel, ((TOKEN_HEADER, TOKEN),))
+        self.server = grpc.aio.server()
+        self.server.add_generic_rpc_handlers((work_handler(WorkService(self.home)),))
+        self.server.add_generic_rpc_handlers((RelayService(self.delivery, self.asking, TOKEN).handler(),))
+        self.port = self.server.add_insecure_port("127.0.0.1:0")
+
+    async def kill(self) -> None:
+        """As if the process had ended: every stream breaks at once."""
+        await self.links.close()
+        for channel in self.channels.values():
+            await channel.close()
+        self.channels.clear()
+        await self.server.stop(0)
+
+    async def cut(self) -> None:
+        """Its streams to the others break; `tell` lets it open new ones."""
+        addresses = dict(self.town.addresses)
+        self.town.addresses = {self.name: addresses[self.name]}
+        self.links.look()
+        self.town.addresses = addresses
+        await asyncio.sleep(0.01)
+
+    def _channel(self, address: str) -> grpc.aio.Channel:
+        if address not in self.channels:
+            self.channels[address] = grpc.aio.insecure_channel(address)
+        return self.channels[address]
+
+
+class Cluster:
+    """`async with Cluster("A", "B") as cluster:`; `cluster["A"]` is an instance."""
+
+    def __init__(self, *names: str) -> None:
+        self._addresses: dict[str, str] = {}
+        self._instances = {name: Instance(name, self._addresses) for name in names}
+        self._exits = AsyncExitStack()
+
+    def __getitem__(self, name: str) -> Instance:
+        return self._instances[name]
+
+    async def __aenter__(self) -> Cluster:
+        for instance in self._instances.values():
+            await instance.server.start()
+            self._addresses[instance.name] = f"127.0.0.1:{instance.port}"
+        self.tell()
+        async with asyncio.timeout(10):
+            while not self._is_linked():
+                await self.settle_down()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._exits.aclose()
+        for instance in self._instances.values():
+            await instance.kill()
+
+    def _is_linked(self) -> bool:
+        return all(len(each.lending.links) == len(self._instances) - 1 for each in self._instances.values())
+
+    def tell(self) -> None:
+        for instance in self._instances.values():
+            instance.town.tell()
+
+    async def kill(self, name: str) -> None:
+        """The others notice the broken streams; that it is dead they have not found out."""
+        await self._instances[name].kill()
+        await self.settle_down()
+
+    async def settle_down(self) -> None:
+        """Until everything that is under way in this process has been seen to."""
+        for _ in range(20):
+            await asyncio.sleep(0.003)
+
+    async def advance(self, by_ms: int) -> None:
+        for instance in self._instances.values():
+            instance.firing.turn_clock(by_ms)
+        await self.settle_down()
+
+    async def worker(self, name: str, *credits: tuple[str, int], resume: bytes = b"", lease_ms: int = 0) -> RawWorker:
+        channel = grpc.aio.insecure_channel(self._addresses[name])
+        self._exits.push_async_callback(channel.close)
+        worker = RawWorker(WorkServiceStub(channel).Work())
+        asked = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in credits]
+        await worker.open(pb.Open(credits=asked, resume=resume, lease_ms=lease_ms, worker="test"))
+        return worker
+
+    def in_flight(self, names: Sequence[str]) -> list[int]:
+        return [self._instances[name].delivery.in_flight for name in names]

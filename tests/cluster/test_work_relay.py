@@ -1,0 +1,363 @@
+"""Work across instances over real streams: whose tasks a worker gets, where its acks go, where its credit is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import grpc.aio
+import pytest
+
+from tests.cluster.relays import GRACE_MS, Cluster
+from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
+from tests.unit.deliveries import NOW_MS, taken_of
+from timerd.core.grants import LOAN_MS
+from timerd.core.taken import QueueKey
+from timerd.model.identity import DELIVERY_ID_BYTES
+from timerd.peer.v1 import relay_pb2 as peer_pb
+from timerd.services.link import METHOD
+from timerd.v1 import work_service_pb2 as pb
+
+MAIL = QueueKey("default", "mail")
+
+
+def ids_in(sent: pb.Deliver) -> list[bytes]:
+    return [
+        sent.delivery_ids[at : at + DELIVERY_ID_BYTES] for at in range(0, len(sent.delivery_ids), DELIVERY_ID_BYTES)
+    ]
+
+
+async def test_a_worker_gets_the_tasks_of_all_instances() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 30))
+        for at, name in enumerate("ABC"):
+            cluster[name].firing.put(taken_of(range(10 * at, 10 * at + 10)))
+        sent = [await worker.deliver() for _ in range(3)]
+        assert sum(len(each.fire_at_ms) for each in sent) == 30
+        assert len({d for each in sent for d in ids_in(each)}) == 30
+        assert cluster.in_flight("ABC") == [10, 10, 10]
+        assert await worker.has_nothing()
+
+
+async def test_an_ack_goes_to_the_instance_that_sent_the_task_and_is_confirmed_when_it_is_durable_there() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 4))
+        cluster["A"].firing.put(taken_of(range(2)))
+        cluster["B"].firing.put(taken_of(range(2, 4)))
+        sent = [await worker.deliver() for _ in range(2)]
+        cluster["B"].firing.durable.clear()
+        await worker.settle(ACK, b"".join(each.ack_tokens for each in sent), sequence=8)
+        await cluster.settle_down()
+        assert [len(cluster[name].firing.ended) for name in "AB"] == [2, 2]
+        cluster["B"].firing.durable.set()
+        confirmed = await worker.confirmed()
+        assert (confirmed.sequence, list(confirmed.refused)) == (8, [])
+        assert cluster.in_flight("AB") == [0, 0]
+        assert cluster["A"].firing.late == [], "nothing was looked for"
+
+
+async def test_a_nack_and_a_reject_go_there_too() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 2))
+        cluster["B"].firing.put(taken_of(range(2)))
+        sent = await worker.deliver()
+        await worker.settle(NACK, sent.ack_tokens[:64], delay_ms=7_000, error="later")
+        assert not (await worker.confirmed()).HasField("problem")
+        await worker.settle(REJECT, sent.ack_tokens[64:], error="never")
+        assert not (await worker.confirmed()).HasField("problem")
+        assert [(f.position_ms - NOW_MS, f.last_error) for f in cluster["B"].firing.failed] == [(7_000, "later")]
+        assert [letter.last_error for letter in cluster["B"].firing.letters] == ["never"]
+
+
+async def test_what_is_refused_there_is_refused_at_its_place_in_the_message() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["A"].firing.put(taken_of([0]))
+        own = (await worker.deliver()).ack_tokens
+        cluster["B"].firing.put(taken_of([1]))
+        other = (await worker.deliver()).ack_tokens
+        forged = own[:-8] + bytes(8)
+        forged = forged[:20] + bytes(16) + forged[36:]
+        await worker.settle(ACK, own + forged + other)
+        confirmed = await worker.confirmed()
+        assert list(confirmed.refused) == [1]
+        assert "not made by this service" in confirmed.problem.message
+
+
+async def test_a_worker_with_a_credit_of_one_never_has_two_tasks() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        for at, name in enumerate("ABC"):
+            cluster[name].firing.put(taken_of(range(20 * at, 20 * at + 20)))
+        seen: list[bytes] = []
+        for _ in range(60):
+            sent = await worker.deliver()
+            seen += ids_in(sent)
+            assert len(sent.fire_at_ms) == 1
+            assert sum(cluster.in_flight("ABC")) == 1
+            await worker.settle(ACK, sent.ack_tokens)
+            await worker.confirmed()
+            await worker.credit("mail", 1)
+        assert len(set(seen)) == len(seen) == 60
+
+
+async def test_unused_credit_comes_back_and_is_used_elsewhere() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        # B asks, but somebody else is quicker.
+        cluster["B"].firing.put(taken_of([1], position_ms=NOW_MS + 8))
+        await cluster.settle_down()
+        assert cluster["B"].delivery.machine.wanted(MAIL) == 1
+        assert cluster["A"].delivery.machine.wanted(MAIL) == 0
+        cluster["B"].firing.waiting.clear()
+        await cluster.advance(1)
+        assert cluster["A"].delivery.machine.wanted(MAIL) == 1
+        cluster["A"].firing.put(taken_of([2]))
+        assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+async def test_credit_that_is_kept_for_too_long_is_called_in() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        cluster["B"].firing.put(taken_of([1], position_ms=NOW_MS + 8))
+        await cluster.settle_down()
+        # B does not trust its clock.
+        cluster["B"].firing.now_ms = None
+        cluster["A"].firing.turn_clock(LOAN_MS)
+        await cluster.settle_down()
+        assert cluster["A"].delivery.machine.wanted(MAIL) == 1
+        assert await worker.has_nothing()
+
+
+async def test_credit_is_there_when_a_task_becomes_due() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 5))
+        cluster["B"].firing.put(taken_of([1], position_ms=NOW_MS + 60))
+        await cluster.settle_down()
+        assert cluster["B"].delivery.machine.wanted(MAIL) == 0
+        assert cluster["B"].alarm.at_ms == NOW_MS + 50
+        await cluster.advance(50)
+        assert cluster["B"].delivery.machine.wanted(MAIL) == 1
+        assert await worker.has_nothing(), "nothing comes early"
+        await cluster.advance(10)
+        assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+async def test_a_queue_has_workers_everywhere_as_soon_as_it_has_one_anywhere() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        await cluster.settle_down()
+        assert [cluster[name].firing.presence for name in "ABC"] == [[("mail", True)]] * 3
+        worker.call.cancel()
+        await cluster.settle_down()
+        await cluster.advance(GRACE_MS)
+        assert [cluster[name].firing.presence[1:] for name in "ABC"] == [[("mail", False)]] * 3
+
+
+async def test_a_link_that_comes_late_hears_of_the_queues() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        await cluster["A"].cut()
+        await cluster.settle_down()
+        await cluster.advance(GRACE_MS)
+        assert cluster["B"].firing.presence == [("mail", True), ("mail", False)]
+        cluster.tell()
+        await cluster.settle_down()
+        assert cluster["B"].firing.presence[2:] == [("mail", True)]
+        assert await worker.has_nothing()
+
+
+async def test_workers_of_other_instances_are_not_counted_as_own() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        cluster["B"].firing.put(taken_of([1]))
+        await worker.deliver()
+        assert [cluster[name].delivery.workers for name in "AB"] == [1, 0]
+
+
+async def test_a_worker_that_dies_leaves_its_deliveries_to_another_after_the_grace() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1))
+        cluster["B"].firing.put(taken_of([1]))
+        first = await worker.deliver()
+        worker.call.cancel()
+        await cluster.settle_down()
+        assert cluster["B"].delivery.in_grace == 1
+        other = await cluster.worker("A", ("mail", 1))
+        assert await other.has_nothing()
+        await cluster.advance(GRACE_MS)
+        second = await other.deliver()
+        assert ids_in(second) == ids_in(first)
+        assert list(second.attempts) == [2]
+
+
+async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 1), lease_ms=2_000)
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        for _ in range(4):
+            await cluster.advance(1_500)
+            await worker.extend(sent.ack_tokens)
+            await cluster.settle_down()
+        assert cluster.in_flight("AB") == [0, 1]
+        await cluster.advance(2_200)
+        assert cluster.in_flight("AB") == [0, 0], "it was not extended in time"
+        await worker.extend(sent.ack_tokens)
+        assert (await worker.next()).extended.lost == sent.ack_tokens
+
+
+async def test_a_worker_that_stops_gets_nothing_after_its_release_is_confirmed() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 5))
+        cluster["B"].firing.put(taken_of(range(2)))
+        sent = await worker.deliver()
+        await worker.settle(RELEASE, sent.ack_tokens[64:], sequence=7)
+        assert (await worker.confirmed()).sequence == 7
+        cluster["B"].firing.put(taken_of(range(5, 8)))
+        cluster["A"].firing.put(taken_of(range(8, 9)))
+        await cluster.settle_down()
+        assert await worker.has_nothing()
+        assert len(cluster["B"].firing.back) == 1
+
+
+async def test_the_tasks_of_an_instance_that_dies_stay_with_the_worker_and_its_credit_comes_back() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        cluster["B"].firing.put(taken_of([2], position_ms=NOW_MS + 8))
+        await cluster.settle_down()
+        await cluster.kill("B")
+        assert cluster["A"].delivery.machine.wanted(MAIL) == 2, "what was lent is the worker's again"
+        held = [cluster[name].firing.leases.keys() for name in "AC"]
+        assert held == [set(ids_in(sent))] * 2, "whoever takes over holds the row back"
+        await worker.extend(sent.ack_tokens)
+        assert await worker.has_nothing(), "it is not lost"
+        await worker.settle(ACK, sent.ack_tokens)
+        assert not (await worker.confirmed()).HasField("problem")
+        assert len(cluster["A"].firing.late) == 1, "it is looked for where it is now"
+
+
+async def test_an_ack_that_was_on_its_way_to_an_instance_that_dies_is_taken_up_again() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        cluster["B"].firing.durable.clear()
+        await worker.settle(ACK, sent.ack_tokens)
+        await cluster.settle_down()
+        await cluster.kill("B")
+        assert not (await worker.confirmed()).HasField("problem")
+        assert len(cluster["A"].firing.late) == 1
+
+
+async def test_a_stream_that_broke_is_taken_up_within_the_grace() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        await cluster["A"].cut()
+        await cluster.settle_down()
+        assert cluster["B"].delivery.in_grace == 1
+        cluster.tell()
+        await cluster.settle_down()
+        assert cluster["B"].delivery.in_grace == 0
+        await cluster.advance(2 * GRACE_MS)
+        assert cluster.in_flight("AB") == [0, 1]
+        await worker.settle(ACK, sent.ack_tokens)
+        assert not (await worker.confirmed()).HasField("problem")
+        assert len(cluster["B"].firing.ended) == 1
+
+
+async def test_a_worker_whose_home_dies_goes_on_at_another_one() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["A"].firing.put(taken_of([0]))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = [await worker.deliver() for _ in range(2)]
+        tokens = b"".join(each.ack_tokens for each in sent)
+        await cluster.kill("A")
+        assert cluster["B"].delivery.in_grace == 1
+        again = await cluster.worker("C", ("mail", 3), resume=tokens)
+        assert again.opened.lost == b""
+        await cluster.settle_down()
+        assert cluster["B"].delivery.in_grace == 0
+        await cluster.advance(2 * GRACE_MS)
+        assert cluster.in_flight("BC") == [1, 0]
+        of_a, of_b = (set(ids_in(each)) for each in sent)
+        if of_b == set(ids_in(sent[0])):
+            of_a, of_b = of_b, of_a
+        assert not cluster["C"].firing.leases.keys() & of_b
+        await again.settle(ACK, tokens)
+        assert not (await again.confirmed()).HasField("problem")
+        assert len(cluster["B"].firing.ended) == 1
+        assert len(cluster["C"].firing.late) == 1, "that of A is looked for"
+
+
+async def test_an_ack_that_comes_with_the_resume_waits_until_it_is_known_whose_it_is() -> None:
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        await cluster.kill("A")
+        again = await cluster.worker("C", ("mail", 3), resume=sent.ack_tokens)
+        await again.settle(ACK, sent.ack_tokens)
+        assert not (await again.confirmed()).HasField("problem")
+        assert (len(cluster["B"].firing.ended), cluster["C"].firing.late) == (1, [])
+
+
+async def test_an_instance_that_goes_away_gives_all_credit_back_and_waits_for_what_is_in_hand() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        cluster["B"].firing.put(taken_of([2], position_ms=NOW_MS + 8))
+        await cluster.settle_down()
+        leaving = asyncio.create_task(cluster["B"].delivery.drain(10_000))
+        await cluster.settle_down()
+        assert cluster["A"].delivery.machine.wanted(MAIL) == 2
+        assert not leaving.done()
+        await worker.settle(ACK, sent.ack_tokens)
+        await worker.confirmed()
+        await leaving
+
+
+async def test_a_home_that_goes_away_waits_for_the_tasks_of_others_too() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3))
+        cluster["B"].firing.put(taken_of([1]))
+        sent = await worker.deliver()
+        leaving = asyncio.create_task(cluster["A"].delivery.drain(10_000))
+        assert (await worker.next()).HasField("go_away")
+        cluster["B"].firing.put(taken_of([2]))
+        await cluster.settle_down()
+        assert not leaving.done()
+        await worker.settle(ACK, sent.ack_tokens)
+        assert (await worker.confirmed()).sequence == 5
+        await leaving
+
+
+async def test_a_worker_that_does_not_read_stops_only_itself() -> None:
+    async with Cluster("A", "B") as cluster:
+        slow = await cluster.worker("A", ("mail", 100_000))
+        for first in range(0, 200, 10):
+            cluster["B"].firing.put(taken_of(range(first, first + 10), payload=bytes(60_000)))
+        await cluster.settle_down()
+        await cluster.settle_down()
+        assert cluster["B"].delivery.in_flight < 200
+        quick = await cluster.worker("A", ("mail", 100_000))
+        got = 0
+        while cluster["B"].delivery.in_flight < 200 or got == 0:
+            got += len((await quick.deliver()).fire_at_ms)
+        sent = [await slow.deliver()]
+        assert sent[0].fire_at_ms
+
+
+async def test_only_instances_of_the_cluster_may_open_a_relay() -> None:
+    async with Cluster("A") as cluster, grpc.aio.insecure_channel(f"127.0.0.1:{cluster['A'].port}") as channel:
+        method = channel.stream_stream(METHOD, peer_pb.RelayRequest.SerializeToString, peer_pb.RelayResponse.FromString)
+        call = method()
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call.read()
+        assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from timerd.core.demand import MAX_ASKED, Ask, Demand
+from timerd.core.taken import QueueKey
+
+Q = QueueKey("default", "mail")
+A, C = 1, 2
+
+
+def serving(*homes: int) -> Demand:
+    demand = Demand()
+    for home in homes:
+        demand.serve(home, Q)
+    return demand
+
+
+def test_a_home_is_asked_for_what_is_due_beyond_the_credit() -> None:
+    demand = serving(A)
+    assert demand.asks(Q, near=1, far=9, credit=4, key=5) == [], "enough for the next moment"
+    assert demand.asks(Q, near=5, far=9, credit=4, key=5) == [Ask(A, Q, 5, 5)]
+
+
+def test_a_question_is_repeated_only_when_it_has_doubled() -> None:
+    demand = serving(A)
+    assert demand.asks(Q, 2, 2, 0, key=5) == [Ask(A, Q, 2, 5)]
+    assert demand.asks(Q, 3, 3, 0, key=5) == []
+    assert demand.asks(Q, 4, 4, 0, key=5) == [Ask(A, Q, 4, 5)]
+    demand.granted(A, Q, 4)
+    assert demand.asks(Q, 1, 1, 0, key=6) == [Ask(A, Q, 1, 6)]
+
+
+def test_a_question_is_taken_back_when_nothing_is_due_any_more() -> None:
+    demand = serving(A)
+    demand.asks(Q, 2, 2, 0, key=5)
+    assert demand.asks(Q, 0, 0, 0, key=5) == [Ask(A, Q, 0, 5)]
+    assert demand.asks(Q, 0, 0, 0, key=5) == []
+
+
+def test_each_home_is_asked_for_its_share() -> None:
+    demand = serving(A, C)
+    assert demand.asks(Q, 5, 5, 0, key=1) == [Ask(A, Q, 3, 1), Ask(C, Q, 3, 1)]
+    demand.granted(A, Q, 3)
+    assert demand.asks(Q, 2, 2, 0, key=1) == [Ask(A, Q, 1, 1)], "the other one has not answered"
+
+
+def test_at_most_so_much_is_asked_at_a_time() -> None:
+    assert serving(A).asks(Q, 1, 1_000_000, 0, key=1) == [Ask(A, Q, MAX_ASKED, 1)]
+
+
+def test_a_home_that_is_gone_is_not_asked() -> None:
+    demand = serving(A, C)
+    demand.home_gone(A)
+    demand.granted(A, Q, 1)
+    assert demand.asks(Q, 1, 1, 0, key=1) == [Ask(C, Q, 1, 1)]
+    demand.leave(C, Q)
+    assert demand.queues() == []
+    assert demand.asks(Q, 1, 1, 0, key=1) == []
+    demand.check()

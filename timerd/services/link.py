@@ -1,0 +1,206 @@
+"""The side of the relay that has the workers: one stream to each other instance, opened again when it breaks."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any, Protocol, TypeAlias
+
+import grpc
+import grpc.aio
+
+from timerd.core.settlement import Action
+from timerd.peer.v1 import relay_pb2 as pb
+from timerd.v1 import work_service_pb2 as work_pb
+
+METHOD = "/timerd.peer.v1.RelayService/Relay"
+AGAIN_S = (0.05, 1.0)
+# So much is collected before it is said.
+WRITTEN_BYTES = 32 << 10
+log = logging.getLogger(__name__)
+Call: TypeAlias = "grpc.aio.StreamStreamCall[pb.RelayRequest, pb.RelayResponse]"
+Answered = Callable[[pb.RelayResponse | None], None]
+
+
+class Neighbours(Protocol):
+    """What is asked of the membership."""
+
+    @property
+    def name(self) -> str: ...
+
+    def live(self) -> tuple[str, ...]: ...
+
+    def address_of(self, name: str) -> str: ...
+
+    def on_change(self, changed: Callable[[], None]) -> None: ...
+
+
+class Listener(Protocol):
+    """The home."""
+
+    def up(self, link: Link) -> None: ...
+
+    def heard(self, link: Link, response: pb.RelayResponse) -> None: ...
+
+    def down(self, link: Link) -> None: ...
+
+
+class Link:
+    """One stream. What is asked on it has one answer: the peer's, or None when it breaks before."""
+
+    def __init__(self, number: int, name: str) -> None:
+        self.number = number
+        self.name = name
+        self._opened: set[int] = set()
+        self._asked: dict[int, Answered] = {}
+        self._sequence = count(1)
+        self._written: dict[int, int] = {}
+        self._waiting: deque[pb.RelayRequest] = deque()
+        self._changed = asyncio.Event()
+
+    def knows(self, worker: int) -> bool:
+        return worker in self._opened
+
+    def open(self, worker: int, namespace: str, lease_ms: int) -> None:
+        """Before anything else about the worker."""
+        if worker not in self._opened:
+            self._opened.add(worker)
+            opened = pb.WorkerOpened(worker=worker, namespace=namespace, lease_ms=lease_ms)
+            self.send(pb.RelayRequest(opened=opened))
+
+    def left(self, worker: int) -> None:
+        if worker in self._opened:
+            self._opened.remove(worker)
+            self._written.pop(worker, None)
+            self.send(pb.RelayRequest(left=pb.WorkerLeft(worker=worker)))
+
+    def settle(
+        self, worker: int, action: Action, tokens: bytes, delay_ms: int | None, error: str, answered: Answered
+    ) -> None:
+        name = work_pb.SettleAction.Name(action)
+        said = pb.RelaySettle(worker=worker, action=name, ack_tokens=tokens, delay_ms=delay_ms, error=error)
+        said.sequence = self._expect(answered)
+        self.send(pb.RelayRequest(settle=said))
+
+    def extend(self, worker: int, tokens: bytes, answered: Answered) -> None:
+        said = pb.RelayExtend(worker=worker, sequence=self._expect(answered), ack_tokens=tokens)
+        self.send(pb.RelayRequest(extend=said))
+
+    def resume(self, worker: int, tokens: bytes, answered: Answered, *, holds_unknown: bool) -> None:
+        said = pb.RelayResume(worker=worker, ack_tokens=tokens, holds_unknown=holds_unknown)
+        said.sequence = self._expect(answered)
+        self.send(pb.RelayRequest(resume=said))
+
+    def written(self, worker: int, size_bytes: int) -> None:
+        """So much of what came for the worker has left."""
+        written = self._written.get(worker, 0) + size_bytes
+        if written >= WRITTEN_BYTES and worker in self._opened:
+            self.send(pb.RelayRequest(written=pb.BytesWritten(worker=worker, size_bytes=written)))
+            written = 0
+        self._written[worker] = written
+
+    def send(self, request: pb.RelayRequest) -> None:
+        self._waiting.append(request)
+        self._changed.set()
+
+    def answered(self, sequence: int, response: pb.RelayResponse) -> None:
+        answered = self._asked.pop(sequence, None)
+        if answered is not None:
+            answered(response)
+
+    def broken(self) -> None:
+        """What was asked has no answer."""
+        asked, self._asked = self._asked, {}
+        for answered in asked.values():
+            answered(None)
+
+    async def write_all(self, call: Call) -> None:
+        while True:
+            while self._waiting:
+                await call.write(self._waiting.popleft())
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _expect(self, answered: Answered) -> int:
+        sequence = next(self._sequence)
+        self._asked[sequence] = answered
+        return sequence
+
+
+class Links:
+    """To all other instances that live. `channel_of` an address; `metadata` shows that one is of the cluster."""
+
+    def __init__(
+        self,
+        home: Listener,
+        membership: Neighbours,
+        channel_of: Callable[[str], grpc.aio.Channel],
+        metadata: Sequence[tuple[str, str]],
+    ) -> None:
+        self._home = home
+        self._membership = membership
+        self._channel_of = channel_of
+        self._metadata = tuple(metadata)
+        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._number = count(1)
+        self._closed = False
+        membership.on_change(self.look)
+
+    def look(self) -> None:
+        """Whoever is new gets a link; whoever is gone loses it."""
+        if self._closed:
+            return
+        live = set(self._membership.live()) - {self._membership.name}
+        for name in live - self._kept.keys():
+            self._kept[name] = asyncio.get_running_loop().create_task(self._keep(name))
+        for name in self._kept.keys() - live:
+            self._kept.pop(name).cancel()
+
+    async def close(self) -> None:
+        self._closed = True
+        kept, self._kept = list(self._kept.values()), {}
+        for task in kept:
+            task.cancel()
+        await asyncio.gather(*kept, return_exceptions=True)
+
+    async def _keep(self, name: str) -> None:
+        pause_s = AGAIN_S[0]
+        while True:
+            link = Link(next(self._number), name)
+            try:
+                await self._run(link, name)
+                pause_s = AGAIN_S[0]
+            except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
+                log.info("no relay to %s: %s", name, error.details() if isinstance(error, grpc.RpcError) else error)
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, AGAIN_S[1])
+
+    async def _run(self, link: Link, name: str) -> None:
+        """Until it breaks. It counts as up when the peer has answered at all."""
+        method: Any = self._channel_of(self._membership.address_of(name)).stream_stream(
+            METHOD, pb.RelayRequest.SerializeToString, pb.RelayResponse.FromString
+        )
+        call: Call = method(metadata=self._metadata)
+        try:
+            await call.write(pb.RelayRequest(open=pb.RelayOpen(home=self._membership.name)))
+            response = await call.read()
+            if response is grpc.aio.EOF:
+                return
+            await self._converse(link, call)
+        finally:
+            call.cancel()
+
+    async def _converse(self, link: Link, call: Call) -> None:
+        writer = asyncio.get_running_loop().create_task(link.write_all(call))
+        self._home.up(link)
+        try:
+            while isinstance(response := await call.read(), pb.RelayResponse):
+                self._home.heard(link, response)
+        finally:
+            self._home.down(link)
+            writer.cancel()
+            # Where the connection is gone, its last write failed: that is known already.
+            await asyncio.gather(writer, return_exceptions=True)
