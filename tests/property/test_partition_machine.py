@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from tests.property.world import QUEUES, Task, World
+from tests.property.rereading import RereadingStore
+from tests.property.world import QUEUES, OneCommitStore, Task, World
 
 picks = st.integers(0, 1 << 16)
 delays = st.one_of(
@@ -22,7 +23,10 @@ delays = st.one_of(
 class ServiceModel(RuleBasedStateMachine):
     @initialize(budget_bytes=st.sampled_from([1 << 30, 300]), lag_ms=st.sampled_from([600_000, 8_000]))
     def begin(self, budget_bytes: int, lag_ms: int) -> None:
-        self.world = World(budget_bytes, lag_ms)
+        self.world = World(budget_bytes, lag_ms, store=self.store())
+
+    def store(self) -> OneCommitStore:
+        return OneCommitStore()
 
     def stored(self) -> list[Task]:
         return [task for task in self.world.tasks.values() if task.stored]
@@ -83,5 +87,14 @@ class ServiceModel(RuleBasedStateMachine):
             self.world.drain()
 
 
+class WithoutCursors(ServiceModel):
+    """On a store that brings its rows again at each scan."""
+
+    def store(self) -> RereadingStore:
+        return RereadingStore()
+
+
+TestWithoutCursors = WithoutCursors.TestCase
+TestWithoutCursors.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
 TestService = ServiceModel.TestCase
 TestService.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -47,6 +47,7 @@ from timerd.model.settle import CarryReason, Outcome
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
+from timerd.services.paging import read_page
 from timerd.services.performing import Performer
 
 START_MS = 1_800_000_000_000
@@ -480,8 +481,8 @@ class World:
             case ReadSettled(partition):
                 records = done(store.settled(partition))
                 return lambda: machine.settled_read(records, self.now_ms)
-            case ReadPage(partition, lo_ms, hi_ms, cursor):
-                page = done(store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES))
+            case ReadPage():
+                page = done(read_page(store, effect, machine.rows.lacking, PAGE_BYTES))
                 return lambda: machine.page_read(page, self.now_ms)
             case WriteSettled(record):
                 done(store.settle([record]))

@@ -136,7 +136,7 @@ def fires_before_its_first_page() -> AbstractContextManager[object]:
             return []
         self.log.recover(records, self.control.verified_ms, self.control.counts)
         self.phase = Phase.HOT
-        return self._read_page()
+        return self._read_page(now_ms)
 
     return patch.object(PartitionMachine, "settled_read", read)
 

@@ -41,12 +41,13 @@ class ReadSettled:
 
 @dataclass(frozen=True, slots=True)
 class ReadPage:
-    """-> PartitionMachine.page_read"""
+    """-> PartitionMachine.page_read. `keys_first`: bodies only of what memory lacks, most of it being there."""
 
     partition: Partition
     lo_ms: int
     hi_ms: int
     cursor: int
+    keys_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,14 +90,14 @@ class PartitionMachine:
             self.rows.drop_all()
             return []
         self.log.forget_below(change.value.verified_ms)
-        return self._read_page()
+        return self._read_page(now_ms)
 
     def settled_read(self, records: Sequence[SettleRecord], now_ms: int) -> Effects:
         if self.phase is not Phase.RECOVER or self.control is None:
             return []
         self.log.recover(records, self.control.verified_ms, self.control.counts)
         self.phase = Phase.LOAD
-        return self._read_page()
+        return self._read_page(now_ms)
 
     def page_read(self, page: Page, now_ms: int) -> Effects:
         """`page.groups` may bring rows again; marks come before the rows of the same page."""
@@ -111,7 +111,7 @@ class PartitionMachine:
         if self.rows.reloading is None:
             self.rows.forget_hints(page.cursor)
         next_page = self._sweep.turned(page)
-        return next_page or self._swept()
+        return next_page or self._swept(now_ms)
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
@@ -318,12 +318,12 @@ class PartitionMachine:
     def _ticket(self) -> int:
         return self.log.ticket if self.log.has_news else self.log.done_through
 
-    def _read_page(self) -> Effects:
+    def _read_page(self, now_ms: int) -> Effects:
         """One read at a time."""
         closing_ms = self.control.closing_ms if self.control is not None else self.floor_ms
-        return self._sweep.start(self.floor_ms, closing_ms, self.rows.cursor)
+        return self._sweep.start(self.floor_ms, closing_ms, self.rows.cursor, now_ms)
 
-    def _swept(self) -> Effects:
+    def _swept(self, now_ms: int) -> Effects:
         """All pages are here. What was closed while they were read is scanned at once."""
         effects: Effects = []
         if self.rows.reloading is not None:
@@ -332,7 +332,7 @@ class PartitionMachine:
             self.phase = Phase.HOT
             effects += self.log.recarry()
         if self.control is not None and self.control.closing_ms > self._sweep.scanned_ms:
-            effects += self._read_page()
+            effects += self._read_page(now_ms)
         return [*effects, *self._ask_moves()]
 
     def _reload(self) -> Effects:
@@ -377,17 +377,17 @@ class PartitionMachine:
         if verified == end_ms and self.log.is_idle and not self._sweep.is_reading:
             self.phase = Phase.COUNT
             return [CountRows(self.partition)]
-        idle = verified == control.verified_ms and not self._closes(control, closing)
-        if idle:
-            return self._read_page()
+        if verified == control.verified_ms and not self._closes(control, closing):
+            return self._read_page(now_ms)
         self.floor_ms = max(self.floor_ms, verified)
         verified = max(verified, control.verified_ms)
         return self._change(control.with_mark(closing, verified, self.log.counts_below(verified)))
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
-        return closing_ms > control.closing_ms and (
-            closing_ms == self.partition.end_ms or bool(self.rows.open) or len(self.log.settled) > 0
+        is_met_again = self._sweep.is_wide(control.closing_ms, closing_ms) and self.rows.waiting.rows
+        return closing_ms > control.closing_ms and bool(
+            is_met_again or closing_ms == self.partition.end_ms or self.rows.open or len(self.log.settled)
         )
 
     def _flag(self) -> Effects:

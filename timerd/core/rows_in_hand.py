@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.core.due_queue import DueQueue, before, split
+from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import QueueKey
@@ -70,7 +71,7 @@ class RowsInHand:
         self.cursor = 0
         # By the name of their commit; its other rows come with a page.
         self._hinted: dict[int, list[RowGroup]] = {}
-        self._known: set[RowKey] | None = None
+        self._known = KnownKeys()
         self._batches: list[OpenBatch] = []
         self._memory = memory
         self._settled = settled
@@ -97,6 +98,10 @@ class RowsInHand:
             return
         for queue, _, part in split(self._unseen(rows)):
             self._admit(queue, part)
+
+    def lacking(self, rows: RowGroup) -> RowGroup:
+        """Of a page of keys, in a store without cursors, what has not been met."""
+        return self._known.new(rows)
 
     def hint(self, rows: RowGroup, source: int) -> None:
         """Rows that were just written. They may be on a page as well. Not while a queue is reloaded."""
@@ -263,8 +268,7 @@ class RowsInHand:
     def _seen(self, rows: RowGroup) -> RowGroup:
         """Only what came before, on a page or as a hint."""
         if rows.source == 0:
-            known = self._known or set()
-            return rows.select(np.array([n for n, key in enumerate(rows.keys()) if key in known], dtype=np.intp))
+            return self._known.among(rows)
         if rows.source <= self.cursor:
             return rows
         hinted = self._hinted.get(rows.source, [])
@@ -272,11 +276,9 @@ class RowsInHand:
 
     def _unknown(self, rows: RowGroup) -> RowGroup:
         """Of a store without cursors: by key."""
-        known = self._known = self._known if self._known is not None else set()
-        keys = rows.keys()
-        fresh = [n for n, key in enumerate(keys) if key not in known]
-        known.update(keys)
-        return rows.select(np.array(fresh, dtype=np.intp))
+        fresh = self._known.new(rows)
+        self._known.add(fresh)
+        return fresh
 
     def _not_open(self, rows: RowGroup) -> RowGroup:
         """Rows of high priority are sent before the older ones of their queue, so they may lie behind the cut."""

@@ -2,9 +2,14 @@
 
 A sweep covers only what was closed before it began: a row may be written below a `closing` that is raised while pages
 are on their way, and only a scan that begins after the raise is sure to meet it (tests/models/closing.pml).
+
+A store with cursors brings only what is new, so a sweep asks for everything. Without them each sweep would bring the
+whole partition again: it reads from where the last one was sure up to what is due in a moment, and keys first.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,6 +17,11 @@ from timerd.core.effects import Effects, ReadPage
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Page
+
+# What is due so soon is met by a sweep a second before, also where every hint was lost.
+AHEAD_MS = 2_000
+# Keys are read again and again until `closing` has passed them: where nothing else raises it, it is raised this often.
+WIDE_MS = 10_000
 
 
 class Sweep:
@@ -21,35 +31,47 @@ class Sweep:
         self.scanned_ms = scanned_ms
         self._partition = partition
         self._covers_ms = scanned_ms
-        self._lo_ms: int | None = None
+        self._reading: ReadPage | None = None
+        # Known from the first page on: all of the partition has been read then.
+        self._rereads = False
 
     @property
     def is_reading(self) -> bool:
-        return self._lo_ms is not None
+        return self._reading is not None
 
-    def start(self, floor_ms: int, closing_ms: int, cursor: int) -> Effects:
+    def start(self, floor_ms: int, closing_ms: int, cursor: int, now_ms: int) -> Effects:
         """Reads what became readable since `cursor`; `closing_ms` is in force. One read at a time."""
         if self.is_reading:
             return []
         self._covers_ms = closing_ms
-        return self._read(floor_ms, cursor)
+        if not self._rereads:
+            return self._read(ReadPage(self._partition, floor_ms, self._partition.end_ms, cursor))
+        hi_ms = min(self._partition.end_ms, max(closing_ms, now_ms + AHEAD_MS))
+        if self.scanned_ms >= hi_ms:
+            return []
+        return self._read(ReadPage(self._partition, self.scanned_ms, hi_ms, 0, keys_first=True))
 
     def reload(self, lo_ms: int) -> Effects:
         """Reads everything at or after `lo_ms` once more, which covers nothing new."""
         self._covers_ms = self.scanned_ms
-        return self._read(lo_ms, 0)
+        return self._read(ReadPage(self._partition, lo_ms, self._partition.end_ms, 0))
 
     def turned(self, page: Page) -> Effects:
         """The page has been merged: the next one, if there is one."""
-        lo_ms, self._lo_ms = self._lo_ms, None
-        if not page.done and lo_ms is not None:
-            return self._read(lo_ms, page.cursor)
+        read, self._reading = self._reading, None
+        self._rereads |= page.rereads
+        if not page.done and read is not None:
+            return self._read(replace(read, cursor=page.cursor))
         self.scanned_ms = max(self.scanned_ms, self._covers_ms)
         return []
 
-    def _read(self, lo_ms: int, cursor: int) -> Effects:
-        self._lo_ms = lo_ms
-        return [ReadPage(self._partition, lo_ms, self._partition.end_ms, cursor)]
+    def is_wide(self, closing_ms: int, now_ms: int) -> bool:
+        """Whether what is read at each sweep should be made less."""
+        return self._rereads and now_ms - closing_ms >= WIDE_MS
+
+    def _read(self, read: ReadPage) -> Effects:
+        self._reading = read
+        return [read]
 
 
 def from_floor(rows: RowGroup, floor_ms: int) -> RowGroup:

@@ -63,13 +63,15 @@ class Mark(NamedTuple):
 class Page:
     """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on
     rows of the range that became readable since the cursor (also on rows that do not exist). Go on with `cursor`
-    while not `done`. An engine without cursors answers 0 at the end, and less before it. `RowGroup.source` is the name
-    that `Appended.sources` gave to what was written together."""
+    while not `done`. An engine without cursors answers 0 at the end, and less before it, and `rereads`: the next scan
+    brings the same rows again. `RowGroup.source` is the name that `Appended.sources` gave to what was written
+    together."""
 
     groups: Sequence[RowGroup]
     marks: Sequence[Mark]
     cursor: int
     done: bool
+    rereads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

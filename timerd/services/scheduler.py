@@ -42,6 +42,7 @@ from timerd.model.storage import Append, Cas, CasStatus, MarkKind
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.opening import Opening
+from timerd.services.paging import PAGE_BYTES, read_page
 from timerd.services.performing import Performer, drive
 
 log = logging.getLogger(__name__)
@@ -51,7 +52,6 @@ RETRY_S = 0.25
 SETTLE_EVERY_S = 0.005
 # A stop does not wait longer for a store that does not answer: the next start completes what is missing.
 LEAVE_S = 5.0
-PAGE_BYTES = 8 << 20
 Leases = Callable[[RowKey], int | None]
 
 
@@ -264,7 +264,7 @@ class Scheduler:
         self.perform(machine, machine.settled_read(records, int(self._time.exact_ms())))
 
     async def _read_page(self, machine: PartitionMachine, effect: ReadPage) -> None:
-        page = await self._store.scan(effect.partition, effect.lo_ms, effect.hi_ms, effect.cursor, PAGE_BYTES)
+        page = await read_page(self._store, effect, machine.rows.lacking)
         if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
             await self.throttle(sum(map(len, page.groups)))
         self.perform(machine, machine.page_read(page, int(self._time.exact_ms())))

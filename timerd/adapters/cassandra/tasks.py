@@ -101,7 +101,7 @@ class TaskTable:
                     marks.append(to_mark(partition, row))
             if taken:
                 groups.append(await self._group(partition, taken, keys_only))
-        return Page(groups, marks, 0 if is_last else cursor_after(place), done=is_last)
+        return Page(groups, marks, 0 if is_last else cursor_after(place), done=is_last, rereads=True)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
         """For each key in order."""

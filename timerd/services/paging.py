@@ -1,0 +1,40 @@
+"""A page of a partition for its holder. Where most of it is known already: keys first, bodies of what memory lacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from timerd.core.effects import ReadPage
+from timerd.core.settled_index import keys_in
+from timerd.model.rows import RowGroup
+from timerd.model.storage import Page
+from timerd.ports import Rows
+
+PAGE_BYTES = 8 << 20
+# Of more than that the page is read once more, with all its bodies: that takes one request.
+FEW_ROWS = 200
+
+
+async def read_page(
+    store: Rows, read: ReadPage, lacking: Callable[[RowGroup], RowGroup], page_bytes: int = PAGE_BYTES
+) -> Page:
+    """`lacking`: of rows by their keys, those that memory does not have."""
+    stretch = (read.partition, read.lo_ms, read.hi_ms, read.cursor, page_bytes)
+    if not read.keys_first:
+        return await store.scan(*stretch)
+    page = await store.scan(*stretch, keys_only=True)
+    lacked = [rows for group in page.groups if len(rows := lacking(group))]
+    if sum(map(len, lacked)) > FEW_ROWS or sum(int(rows.columns["length"].sum()) for rows in lacked) > page_bytes:
+        return await store.scan(*stretch)
+    return replace(page, groups=await _with_bodies(store, read, lacked) if lacked else [])
+
+
+async def _with_bodies(store: Rows, read: ReadPage, lacked: Sequence[RowGroup]) -> list[RowGroup]:
+    """What is found under these keys may be more: other versions, that are not lacked or on another page."""
+    keys = [(key.position_ms, key.digest) for rows in lacked for key in rows.keys()]
+    groups = [found.rows for found in await store.find(read.partition, list(dict.fromkeys(keys))) if len(found.rows)]
+    wanted = [rows.select(np.flatnonzero(keys_in(rows, lacked))) for rows in groups]
+    return [rows for rows in wanted if len(rows)]
