@@ -37,6 +37,9 @@ class Town:
     def live(self) -> tuple[str, ...]:
         return tuple(sorted(self.addresses))
 
+    def present(self) -> tuple[str, ...]:
+        return tuple(name for name in self.live() if name != self.name)
+
     def address_of(self, name: str) -> str:
         return self.addresses.get(name, "")
 

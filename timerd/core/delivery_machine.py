@@ -205,6 +205,15 @@ class DeliveryMachine:
         self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=known_only)
         return out
 
+    def move_away(self, partition: Partition) -> list[tuple[int, Taken]]:
+        """(worker, what it has of the partition): from here on another instance has it."""
+        out: list[tuple[int, Taken]] = []
+        for batch in [batch for batch in self._flights.all() if batch.taken.partition == partition]:
+            rows = self._flights.open_rows(batch)
+            out.append((batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))))
+            self._flights.remove([batch.ids[row] for row in rows])
+        return out
+
     def open_among(self, tokens: bytes) -> list[bool]:
         """For each token, whether its delivery is open here."""
         return [self._flights.find(delivery_id) is not None for delivery_id in _ids(tokens)]

@@ -71,7 +71,7 @@ def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) 
     used = _templates(out, taken)
     out.task_ids = _task_ids(taken, secret)
     out.delivery_ids = delivery_ids(taken)
-    out.ack_tokens = _ack_tokens(taken, secret)
+    out.ack_tokens = ack_tokens(taken, secret)
     out.fire_at_ms.extend(columns["fire_at_ms"].tolist())
     attempts = (columns["version"] & ATTEMPT_MASK) + 1
     if (attempts != 1).any():
@@ -162,7 +162,8 @@ def _put_macs(out: Columns, prefix_numbers: Columns, template: Template, secret:
     out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[np.cumsum(~same) - 1]
 
 
-def _ack_tokens(taken: Taken, secret: bytes) -> bytes:
+def ack_tokens(taken: Taken, secret: bytes) -> bytes:
+    """64 bytes for each row, joined."""
     rows, columns = taken.rows, taken.rows.columns
     out = np.empty(len(rows), TOKEN)
     out["scope"], out["bucket_ms"], out["shard"] = taken.partition

@@ -66,6 +66,7 @@ class Delivery:
     def __init__(self, firing: Firing, alarm: Alarm, *, resume_grace_ms: int = 1_000, server: str = "timerd") -> None:
         self.server = server
         self.lateness = Lateness()
+        self.secret = firing.secret
         self._firing = firing
         self._alarm = alarm
         self.machine = DeliveryMachine(firing.secret, resume_grace_ms)
@@ -153,6 +154,10 @@ class Delivery:
         """It serves this queue no more."""
         if self.machine.leave(stream.number, queue):
             self._queue_left(queue)
+
+    def outlet(self, worker: int) -> Outlet | None:
+        """None: its stream is gone."""
+        return self._streams.get(worker)
 
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         """Whether the worker's queues stay within `most` with this one."""

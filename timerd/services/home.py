@@ -8,6 +8,7 @@ own again; and an ack of one looks for the row wherever it is now.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -26,6 +27,8 @@ from timerd.services.link import Link
 from timerd.services.work_stream import Forwarded, WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
+# No worker has this number.
+NOBODY = 0
 # What a worker says of deliveries: action, delay, error.
 Said = tuple[Action, int | None, str]
 
@@ -121,6 +124,14 @@ class Home:
             for link in self._knowing(worker):
                 link.left(worker.number)
             self._delivery.settled()
+
+    async def sync(self) -> None:
+        """Until the peers have heard what was said until now, and this home what they had said by then."""
+        loop = asyncio.get_running_loop()
+        answered = [loop.create_future() for _ in self._links]
+        for link, future in zip(self._links.values(), answered, strict=True):
+            link.extend(NOBODY, b"", partial(_resolve, future))
+        await asyncio.gather(*answered)
 
     # -- what the peers say ---------------------------------------------------------------------------------------
 
@@ -307,3 +318,8 @@ class Home:
 
     def _knowing(self, worker: HomeWorker) -> list[Link]:
         return [link for link in self._links.values() if link.knows(worker.number)]
+
+
+def _resolve(future: asyncio.Future[None], _: peer_pb.RelayResponse | None) -> None:
+    if not future.done():
+        future.set_result(None)

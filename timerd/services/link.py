@@ -33,6 +33,8 @@ class Neighbours(Protocol):
 
     def live(self) -> tuple[str, ...]: ...
 
+    def present(self) -> tuple[str, ...]: ...
+
     def address_of(self, name: str) -> str: ...
 
     def on_change(self, changed: Callable[[], None]) -> None: ...
@@ -150,13 +152,13 @@ class Links:
         membership.on_change(self.look)
 
     def look(self) -> None:
-        """Whoever is new gets a link; whoever is gone loses it."""
+        """Whoever is new gets a link. Whoever is gone loses it; who is only leaving keeps it for what is in hand."""
         if self._closed:
             return
         live = set(self._membership.live()) - {self._membership.name}
         for name in live - self._kept.keys():
             self._kept[name] = asyncio.get_running_loop().create_task(self._keep(name))
-        for name in self._kept.keys() - live:
+        for name in self._kept.keys() - live - set(self._membership.present()):
             self._kept.pop(name).cancel()
 
     async def close(self) -> None:

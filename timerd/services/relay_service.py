@@ -77,6 +77,10 @@ class RelayedWorker:
             self._blocked = False
             self._delivery.room(self.number)
 
+    def moved(self, tokens: bytes) -> None:
+        """Another instance has these from now on."""
+        self._home.send(pb.RelayResponse(moved=pb.DeliveriesMoved(worker=self._worker, ack_tokens=tokens)))
+
     def owe(self) -> None:
         """The home counts what it owes."""
 
@@ -147,12 +151,6 @@ class HomeStream:
                 worker.granted.discard(queue)
                 if tasks := self._delivery.machine.withdraw(worker.number, queue):
                     self._return(number, queue, tasks)
-
-    def moved(self, worker: RelayedWorker, tokens: bytes) -> None:
-        """Another instance has these from now on."""
-        number = next((n for n, each in self._workers.items() if each is worker), None)
-        if number is not None:
-            self.send(pb.RelayResponse(moved=pb.DeliveriesMoved(worker=number, ack_tokens=tokens)))
 
     # -- requests -------------------------------------------------------------------------------------------------
 
