@@ -24,7 +24,7 @@ from timerd.adapters.sqlite.store import SqliteStore
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.lease_trust import LeaseTrust
+from timerd.core.membership import Timing
 from timerd.core.memory import Memory
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.partition import BUCKET_MS
@@ -37,6 +37,7 @@ from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
+from timerd.services.membership import Alone, Member, Membership
 from timerd.services.reads import DeliveryFacts
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
@@ -73,6 +74,7 @@ class Node:
         """Listening and serving; returns HOST:PORT. Raises StartupError."""
         await self.listen()
         work = (
+            self.membership.run(),
             self.scheduler.run(),
             self._every(DROP_EVERY_S, self._drop_expired),
             self._every(FLUSH_EVERY_S, self._flush),
@@ -83,11 +85,21 @@ class Node:
     async def listen(self) -> str:
         """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
         self.address = str(await self.server.start())
+        try:
+            await self.membership.join(self.address)
+        except BaseException:
+            await self.server.kill()
+            raise
         await self.server.set_serving(serving=True)
         return self.address
 
+    @property
+    def membership(self) -> Membership:
+        return self.scheduler.membership
+
     async def step(self) -> None:
         """What the loops do, once and to its end."""
+        await self.membership.step()
         await self.scheduler.step(int(self.time.exact_ms()))
 
     async def keep_house(self) -> None:
@@ -95,14 +107,19 @@ class Node:
         await self._flush()
 
     async def stop(self, drain_ms: int) -> None:
-        """Takes nothing new, lets workers finish, carries what they still have, settles, closes."""
+        """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
+        over they do so first, for what is due meanwhile is not to wait for the workers of this instance."""
         await self.server.set_serving(serving=False)
         self.engine.drain()
+        await self.membership.leaving()
+        if self.membership.incarnation:
+            await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(drain_ms)
         await self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
         await self.scheduler.leave(int(self.time.exact_ms()))
+        await self.membership.left()
         await self.engine.flush_estimates()
         self.delivery.close()
         await self.store.close()
@@ -125,11 +142,17 @@ class Node:
 
 
 async def assemble(
-    config: ServerConfig, store: Store, clock: Clock, make: Callable[[Callable[[], float]], Alarm], name: str
+    config: ServerConfig,
+    store: Store,
+    clock: Clock,
+    make: Callable[[Callable[[], float]], Alarm],
+    name: str,
+    timing: Timing | None = None,
 ) -> Node:
-    """A node on the given engine and clock."""
+    """A node on the given engine and clock; with `timing` it is one of several on the same store."""
     secret = await cluster_secret(store)
-    time = EngineTime(clock, LeaseTrust.always(), config.clock_stable_ms)
+    membership = Member(name, store, clock, timing) if timing is not None else Alone(name)
+    time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
     scheduler = Scheduler(
         store,
@@ -138,6 +161,7 @@ async def assemble(
         InstanceMachine(config.look_ahead_ms),
         Memory(config.memory_budget_bytes),
         config.history_retention_ms,
+        membership,
     )
     scheduler.throttle = Throttle(config.catch_up_rows_per_s).wait
     engine = Engine(store, scheduler, time, secret, config)

@@ -38,9 +38,9 @@ MUTANTS = (
     Mutant(
         name="retried-although-cancelled",
         guarantee="G7",
-        file="timerd/core/partition_machine.py",
-        old="        verdict = self.rows.verdict(carry.source)\n",
-        new="        verdict = self.rows.row_verdicts.get(carry.source)\n",
+        file="timerd/core/carrying.py",
+        old="    verdict = rows.verdict(carry.source)\n",
+        new="    verdict = rows.row_verdicts.get(carry.source)\n",
         breaks="a task that was cancelled while a worker had it is tried again",
         tests=("tests/unit/test_partition_machine.py::test_a_task_that_was_cancelled_in_flight_is_not_carried_on",),
     ),

@@ -56,9 +56,9 @@ MUTANTS = (
     Mutant(
         name="ack-confirmed-before-durable",
         guarantee="G5",
-        file="timerd/services/scheduler.py",
-        old="        if ticket <= machine.log.done_through:\n            future.set_result(None)\n        else:",
-        new="        if ticket <= machine.log.ticket:\n            future.set_result(None)\n        else:",
+        file="timerd/services/tickets.py",
+        old="        if ticket <= machine.log.done_through:\n            future.set_result(None)\n",
+        new="        if ticket <= machine.log.ticket:\n            future.set_result(None)\n",
         breaks="a worker is told that its ack counts, and after a crash the task comes again",
         tests=("tests/fundamentals/test_store_down.py::test_an_ack_is_confirmed_when_its_record_is_durable",),
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -14,9 +15,38 @@ class Phase(Enum):
     RECOVER = "recover"
     LOAD = "load"
     HOT = "hot"
+    # Nothing is sent any more; what is open is carried, what ended is settled.
+    HAND_OVER = "hand over"
+    # The compare-and-set that names nobody as the holder is on its way.
+    RELEASE = "release"
     COUNT = "count"
     DONE = "done"
     LOST = "lost"
+    # Not acquired: somebody who lives holds it.
+    REFUSED = "refused"
+    HANDED_OVER = "handed over"
+
+    @property
+    def is_over(self) -> bool:
+        return self in (Phase.DONE, Phase.LOST, Phase.REFUSED, Phase.HANDED_OVER)
+
+    @property
+    def takes_in(self) -> bool:
+        """Rows that were just written."""
+        return self in (Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE)
+
+    @property
+    def answers(self) -> bool:
+        """All rows are known, and what ends now is still settled."""
+        return self in (Phase.HOT, Phase.HAND_OVER)
+
+
+MayTake = Callable[[Control], bool]
+
+
+def anybodys(_: Control) -> bool:
+    """On one machine whoever runs is the holder."""
+    return True
 
 
 class Offered(Enum):
@@ -42,10 +72,11 @@ class Asked(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`holder` and `address` go into the control row."""
+    """`holder`, `address` and `incarnation` go into the control row."""
 
     holder: str
     address: str = ""
+    incarnation: int = 0
     max_mark_lag_ms: int = 600_000
     # How often `closing` and `verified` may move.
     mark_every_ms: int = 1_000
@@ -63,4 +94,5 @@ def taken_over(partition: Partition, current: Control | None, settings: Settings
     restart below a token that workers have seen."""
     token = max((current.token if current else 0) + 1, now_ms // 1000)
     base = current or Control(0, "", "", partition.bucket_ms, partition.bucket_ms)
-    return replace(base, token=token, holder=settings.holder, address=settings.address)
+    mine = replace(base, token=token, holder=settings.holder, address=settings.address, successor="")
+    return replace(mine, incarnation=settings.incarnation)

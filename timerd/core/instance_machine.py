@@ -4,8 +4,9 @@ bounded rate, and the backlogs of queues that have workers (protocol section 4 "
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.storage import BucketEntry
@@ -16,6 +17,12 @@ MISSED_AT_ONCE = 2
 RECENT_MS = 2 * BUCKET_MS
 # So many backlog buckets of a queue are open at a time: a finished one makes room only seconds after its last task.
 BACKLOG_AT_ONCE = 16
+Mine = Callable[[Partition], bool]
+
+
+def everything(_: Partition) -> bool:
+    """Who is alone holds all there is."""
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +32,19 @@ class InstanceMachine:
     look_ahead_ms: int
 
     def wanted(
-        self, now_ms: int, catalogue: Sequence[BucketEntry], scopes: Mapping[int, Sequence[BucketEntry]]
+        self,
+        now_ms: int,
+        catalogue: Sequence[BucketEntry],
+        scopes: Mapping[int, Sequence[BucketEntry]],
+        mine: Mine = everything,
     ) -> list[Partition]:
-        """`catalogue`: time buckets, oldest first; `scopes`: backlog buckets of each queue that has workers."""
+        """`catalogue`: time buckets, oldest first; `scopes`: backlog buckets of each queue that has workers; `mine`:
+        what is placed here, and not done yet."""
         open_now = [e for e in catalogue if not e.finished and e.bucket_ms <= now_ms + self.look_ahead_ms]
         recent_ms = bucket_of(now_ms) - RECENT_MS
-        missed = [e for e in open_now if e.bucket_ms < recent_ms][:MISSED_AT_ONCE]
-        recent = [e for e in open_now if e.bucket_ms >= recent_ms]
-        return [*_shards(missed), *_shards(recent), *self.backlog(scopes)]
+        missed = [e for e in open_now if e.bucket_ms < recent_ms]
+        recent = [p for e in open_now if e.bucket_ms >= recent_ms for p in _own(e, mine)]
+        return [*_oldest(missed, MISSED_AT_ONCE, mine), *recent, *self.backlog(scopes, mine)]
 
     def is_near(self, partition: Partition, now_ms: int) -> bool:
         """Whether rows just written there must be held at once."""
@@ -48,13 +60,23 @@ class InstanceMachine:
         known = list(catalogue)
         open_ms = min((e.bucket_ms for e in known if e.scope == TIME_SCOPE and not e.finished), default=now_ms)
         last_ms = min(open_ms, now_ms - history_ms - BUCKET_MS + 1)
-        return _shards(e for e in known if e.finished and e.bucket_ms < last_ms)
+        return [p for e in known if e.finished and e.bucket_ms < last_ms for p in shards_of(e)]
 
-    def backlog(self, scopes: Mapping[int, Sequence[BucketEntry]]) -> list[Partition]:
+    def backlog(self, scopes: Mapping[int, Sequence[BucketEntry]], mine: Mine = everything) -> list[Partition]:
         """The oldest buckets of each queue."""
-        oldest = [[e for e in entries if not e.finished][:BACKLOG_AT_ONCE] for entries in scopes.values()]
-        return [p for entries in oldest for p in _shards(entries)]
+        unfinished = [[e for e in entries if not e.finished] for entries in scopes.values()]
+        return [p for entries in unfinished for p in _oldest(entries, BACKLOG_AT_ONCE, mine)]
 
 
-def _shards(entries: Iterable[BucketEntry]) -> list[Partition]:
-    return [Partition(e.scope, e.bucket_ms, shard) for e in entries for shard in range(e.shard_count)]
+def _oldest(entries: Iterable[BucketEntry], buckets: int, mine: Mine) -> list[Partition]:
+    """Of so many buckets that have something of this instance."""
+    own = (found for e in entries if (found := _own(e, mine)))
+    return [p for found in islice(own, buckets) for p in found]
+
+
+def _own(entry: BucketEntry, mine: Mine) -> list[Partition]:
+    return [p for p in shards_of(entry) if mine(p)]
+
+
+def shards_of(entry: BucketEntry) -> list[Partition]:
+    return [Partition(entry.scope, entry.bucket_ms, shard) for shard in range(entry.shard_count)]

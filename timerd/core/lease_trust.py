@@ -35,7 +35,7 @@ class LeaseTrust:
 @dataclass(slots=True)
 class Observation:
     """One observer's view of another instance: dead after its counter stood still over >= 3 own good reads that span
-    the TTL."""
+    the TTL. It may have moved last when the first of them ended, and was still there when the last one began."""
 
     ttl_ms: float
     _counter: int = -1
@@ -43,13 +43,23 @@ class Observation:
     _reads: int = 0
     _last_read_ms: float = 0.0
 
-    def read(self, counter: int, boot_ms: float) -> None:
+    def read(self, counter: int, started_ms: float, ended_ms: float | None = None) -> None:
         """A successful serial read. After a gap without reads the time-out starts again."""
-        if counter != self._counter or boot_ms - self._last_read_ms > self.ttl_ms / 2:
-            self._counter, self._since_ms, self._reads = counter, boot_ms, 0
+        if counter != self._counter or started_ms - self._last_read_ms > self.ttl_ms / 2:
+            self._counter, self._reads = counter, 0
+            self._since_ms = started_ms if ended_ms is None else ended_ms
         self._reads += 1
-        self._last_read_ms = boot_ms
+        self._last_read_ms = started_ms
+
+    @property
+    def stood_still_ms(self) -> float:
+        return self._last_read_ms - self._since_ms
+
+    @property
+    def dead_at_ms(self) -> float:
+        """When a read can say so, if the counter does not move."""
+        return self._since_ms + self.ttl_ms
 
     @property
     def is_dead(self) -> bool:
-        return self._reads >= 3 and self._last_read_ms - self._since_ms >= self.ttl_ms
+        return self._reads >= 3 and self.stood_still_ms >= self.ttl_ms

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from timerd.core.effects import AskMoves, Effects, FailMove
+from timerd.model.identity import generation_of
 from timerd.model.partition import Partition
-from timerd.model.registers import Move
+from timerd.model.registers import Move, MoveState
 
 # A mover that has not decided after so many looks, one every tick, is taken for dead.
 MOVER_PATIENCE = 10
@@ -32,6 +33,23 @@ class MoveWatch:
 
     def answered(self, digests: Iterable[bytes]) -> None:
         self._on_its_way.difference_update(digests)
+
+    def decided(
+        self, moves: Mapping[bytes, Move | None], stale: Collection[bytes]
+    ) -> tuple[Effects, dict[bytes, tuple[int, int] | None]]:
+        """(what to ask or to change, digest -> the generations that live of what was decided). `stale`: asked for again
+        since this read began."""
+        effects: Effects = []
+        alive: dict[bytes, tuple[int, int] | None] = {}
+        for digest, move in moves.items():
+            if digest in stale:
+                effects += self.ask([digest])
+            elif move is not None and move.state is MoveState.MOVING:
+                effects += self.undecided(digest, move)
+            else:
+                self.forget(digest)
+                alive[digest] = None if move is None else (generation_of(move.place.key.version), move.generation)
+        return effects, alive
 
     def undecided(self, digest: bytes, move: Move) -> Effects:
         """Its mover needs milliseconds; one that left is not waited for."""

@@ -1,7 +1,8 @@
 """The life of one held partition (protocol section 4): acquire, load, fire, settle, close, verify, finish.
 
     ACQUIRE --cas token--> RECOVER --settle records--> LOAD --all pages--> HOT --end, all settled--> COUNT --cas--> DONE
-       any --refused--> LOST
+       |                                                   HOT --settled, carried--> RELEASE --cas--> HANDED_OVER
+       '--a living holder--> REFUSED                        any --refused--> LOST
 
 Two marks in the control row, both fenced by the token. `closing`: rows below it are no longer taken in without asking
 the holder; raised first, then the partition is scanned once more, so nothing written below it can be missed.
@@ -15,7 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from timerd.core.carry import backlog_of, carried_row, guard_carry, retry_carry
+from timerd.core.carry import guard_carry, retry_carry
+from timerd.core.carrying import carry_on, park
 from timerd.core.effects import (
     ChangeControl,
     CountRows,
@@ -24,25 +26,26 @@ from timerd.core.effects import (
     ReadControl,
     ReadSettled,
 )
-from timerd.core.holding import Asked, Offered, Phase, Settings, taken_over
+from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor
 from timerd.core.taken import Again, Ended, QueueKey, Taken
-from timerd.model.identity import RowKey, generation_of
+from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
-from timerd.model.registers import Control, Move, MoveState
+from timerd.model.registers import Control, Move
 from timerd.model.rows import RowGroup
-from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord
+from timerd.model.settle import CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, Page
 
 
 class PartitionMachine:
-    """One holder's view of one partition. Methods named after a fact take its result; all return effects to perform."""
+    """One holder's view of one partition. Methods named after a fact take its result; all return effects to perform.
+    `may_take`: whether the holder that a control row names may be succeeded."""
 
-    def __init__(self, partition: Partition, settings: Settings, memory: Memory) -> None:
+    def __init__(self, partition: Partition, settings: Settings, memory: Memory, may_take: MayTake = anybodys) -> None:
         self.partition = partition
         self.phase = Phase.ACQUIRE
         self.control: Control | None = None
@@ -52,6 +55,8 @@ class PartitionMachine:
         self.inserted = 0
         self._settings = settings
         self._memory = memory
+        self._may_take = may_take
+        self.successor = ""
         self._changing: ChangeControl | None = None
         self._sweep = Sweep(partition, partition.bucket_ms)
         self._moves = MoveWatch(partition)
@@ -74,19 +79,19 @@ class PartitionMachine:
             return self.control_changed(CasStatus.APPLIED, now_ms)
         if current == self._changing.expected:
             return [self._changing]
-        return self._lose()
+        return self.lose()
 
     def control_changed(self, status: CasStatus, now_ms: int) -> Effects:
         if status is CasStatus.UNKNOWN:
             return [ReadControl(self.partition)]
         change, self._changing = self._changing, None
         if status is CasStatus.REFUSED or change is None:
-            return self._lose()
+            return self.lose()
         self.control = change.value
         if self.phase is Phase.ACQUIRE:
             return self._recover(change.value)
-        if self.phase is Phase.COUNT:
-            self.phase = Phase.DONE
+        if self.phase in (Phase.COUNT, Phase.RELEASE):
+            self.phase = Phase.DONE if self.phase is Phase.COUNT else Phase.HANDED_OVER
             self.rows.drop_all()
             return []
         self.log.forget_below(change.value.verified_ms)
@@ -101,7 +106,7 @@ class PartitionMachine:
 
     def page_read(self, page: Page, now_ms: int) -> Effects:
         """`page.groups` may bring rows again; marks come before the rows of the same page."""
-        if self.phase in (Phase.LOST, Phase.DONE):
+        if self.phase.is_over:
             return []
         self.rows.mark(page.marks)
         for group in page.groups:
@@ -112,6 +117,12 @@ class PartitionMachine:
             self.rows.forget_hints(page.cursor)
         next_page = self._sweep.turned(page)
         return next_page or self._swept(now_ms)
+
+    def lose(self) -> Effects:
+        """Somebody else holds the partition, or may."""
+        self.phase = Phase.LOST
+        self.rows.drop_all()
+        return []
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
@@ -126,7 +137,7 @@ class PartitionMachine:
         if is_repeat and (self.phase in (Phase.ACQUIRE, Phase.RECOVER) or self.rows.reloading is not None):
             return Offered.NOT_NOW
         keys = rows.keys()
-        refused = self.phase not in (Phase.LOAD, Phase.HOT) or any(
+        refused = not self.phase.takes_in or any(
             key.position_ms < self.floor_ms or key in self.rows.row_verdicts for key in keys
         )
         if not refused and source and source <= self.rows.cursor:
@@ -140,7 +151,7 @@ class PartitionMachine:
 
     def ask(self, key: RowKey) -> tuple[Asked, Outcome | None]:
         """What this holder knows of a row; the version of `key` is that of the row found in the store."""
-        if self.phase is not Phase.HOT:
+        if not self.phase.answers:
             return Asked.UNKNOWN, None
         if self.rows.is_open(key):
             return Asked.OPEN, None
@@ -173,16 +184,10 @@ class PartitionMachine:
         self._moves.answered(moves)
         if self.rows.reloading is not None:
             return []
-        effects: Effects = []
-        for digest, move in moves.items():
-            if asked.get(digest, 0) != self.asking(digest):
-                effects += self._moves.ask([digest])
-            elif move is not None and move.state is MoveState.MOVING:
-                effects += self._moves.undecided(digest, move)
-            else:
-                self._moves.forget(digest)
-                alive = None if move is None else (generation_of(move.place.key.version), move.generation)
-                self.log.end_met(self.rows.settle_aside(digest, alive))
+        stale = {digest for digest in moves if self.asking(digest) != asked.get(digest, 0)}
+        effects, alive = self._moves.decided(moves, stale)
+        for digest, generations in alive.items():
+            self.log.end_met(self.rows.settle_aside(digest, generations))
         return [*effects, *self.log.flush()]
 
     def asking(self, digest: bytes) -> int:
@@ -217,15 +222,16 @@ class PartitionMachine:
         """Carries each as its next attempt, unless it was cancelled meanwhile. Returns the ticket."""
         for item in failed:
             if self.rows.is_open(item.key):
-                self._carry_on(retry_carry(self.partition, item))
-        return self._ticket
+                carry_on(self.rows, self.log, retry_carry(self.partition, item))
+        return self.log.newest_ticket
 
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool = True) -> int:
         """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
         for key, until_ms in leases.items():
             if self.rows.is_open(key):
-                self._carry_on(guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent))
-        return self._ticket
+                carry = guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent)
+                carry_on(self.rows, self.log, carry)
+        return self.log.newest_ticket
 
     def flush(self) -> Effects:
         """The record of what ended since the last one, unless one is on its way."""
@@ -241,6 +247,8 @@ class PartitionMachine:
 
     def tick(self, now_ms: int) -> Effects:
         """Called every 100 ms or so: settles, sweeps, moves the marks, carries what is too old."""
+        if self.phase is Phase.HAND_OVER:
+            return self._release()
         if self.phase is not Phase.HOT or self.control is None:
             return []
         self.log.forget_below(self.control.verified_ms)
@@ -250,6 +258,12 @@ class PartitionMachine:
             self._marked_ms = now_ms
             effects += self._mark(self.control, now_ms)
         return effects
+
+    def hand_over(self, successor: str) -> Effects:
+        """Sends nothing more; what is open is to be carried. Once all is settled, nobody holds the partition."""
+        if self.phase is Phase.HOT:
+            self.phase, self.successor = Phase.HAND_OVER, successor
+        return self.log.flush()
 
     def laggards(self, now_ms: int) -> list[RowKey]:
         """Open rows that hold the mark back too long: the shell answers with `guard`."""
@@ -284,8 +298,8 @@ class PartitionMachine:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _acquire(self, current: Control | None, now_ms: int) -> Effects:
-        if current is not None and current.finished:
-            self.phase = Phase.DONE
+        if current is not None and (current.finished or not self._may_take(current)):
+            self.phase = Phase.DONE if current.finished else Phase.REFUSED
             self.control = current
             return []
         return self._change(taken_over(self.partition, current, self._settings, now_ms), current)
@@ -300,11 +314,6 @@ class PartitionMachine:
         self.rows.row_verdicts = refused
         return [ReadSettled(self.partition)]
 
-    def _lose(self) -> Effects:
-        self.phase = Phase.LOST
-        self.rows.drop_all()
-        return []
-
     def _change(self, value: Control, expected: Control | None = None) -> Effects:
         self._changing = ChangeControl(self.partition, expected or self.control, value)
         return [self._changing]
@@ -312,11 +321,7 @@ class PartitionMachine:
     @property
     def _takes_in(self) -> bool:
         """While a queue is reloaded it could not be said whether a row comes with it or not."""
-        return self.phase in (Phase.LOAD, Phase.HOT) and self.rows.reloading is None
-
-    @property
-    def _ticket(self) -> int:
-        return self.log.ticket if self.log.has_news else self.log.done_through
+        return self.phase.takes_in and self.rows.reloading is None
 
     def _read_page(self, now_ms: int) -> Effects:
         """One read at a time."""
@@ -337,35 +342,16 @@ class PartitionMachine:
 
     def _reload(self) -> Effects:
         """Brings in more of a queue that was cut, once most of what it had is gone."""
-        if self._sweep.is_reading:
-            return []
-        for queue in self.rows.withheld:
-            own = self.rows.waiting.lane_bytes(queue)
-            if own <= self._memory.share_bytes(queue, own) // 4:
-                return self._sweep.reload(self.rows.begin_reload(queue))
-        return []
-
-    def _carry_on(self, carry: Carry) -> None:
-        """An open row goes on elsewhere, unless its task was ended meanwhile."""
-        found = self.rows.close(carry.source)
-        verdict = self.rows.verdict(carry.source)
-        if verdict is not None:
-            self.log.end([(carry.source, verdict)])
-        elif found is not None:
-            self.log.carry(carry, (carry.target, carried_row(found.rows, found.row, self.partition, carry)))
+        queue = None if self._sweep.is_reading else self.rows.thin_queue()
+        return [] if queue is None else self._sweep.reload(self.rows.begin_reload(queue))
 
     def _park(self, now_ms: int) -> None:
         """What nobody took by the lag limit goes to its queue's backlog."""
         if self.partition.scope != TIME_SCOPE or self.log.oldest_ms() is not None:
             return
         limit_ms = now_ms - self._settings.max_mark_lag_ms
-        if (self.rows.waiting.oldest_ms() or now_ms) > limit_ms:
-            return
-        for queue in list(self.rows.waiting.queues()):
-            rows, digests, ended = self.rows.take(queue, self._settings.carry_batch, limit_ms)
-            self.log.end_met(ended)
-            if rows is not None and digests:
-                self.log.park(rows.keys(), (backlog_of(rows, self.partition), rows.compact()))
+        if (self.rows.waiting.oldest_ms() or now_ms) <= limit_ms:
+            park(self.rows, self.log, limit_ms, self._settings.carry_batch)
 
     def _mark(self, control: Control, now_ms: int) -> Effects:
         """One compare-and-set a second moves both marks; an idle partition is only swept."""
@@ -382,6 +368,15 @@ class PartitionMachine:
         self.floor_ms = max(self.floor_ms, verified)
         verified = max(verified, control.verified_ms)
         return self._change(control.with_mark(closing, verified, self.log.counts_below(verified)))
+
+    def _release(self) -> Effects:
+        """What is taken in from here on is at or above the floor, where the successor's scan meets it."""
+        if self.control is None or self._changing is not None or self.rows.open or not self.log.is_idle:
+            return self.log.flush()
+        self.phase = Phase.RELEASE
+        self.floor_ms = verified_ms = self.verifiable_ms()
+        counts = self.log.counts_below(verified_ms)
+        return self._change(self.control.released(self.successor, self.control.closing_ms, verified_ms, counts))
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""

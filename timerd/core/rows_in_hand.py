@@ -121,6 +121,14 @@ class RowsInHand:
         if len(fresh):
             self.hint(fresh, source)
 
+    def thin_queue(self) -> QueueKey | None:
+        """A queue that was cut, and most of what it had in memory is gone."""
+        for queue in self.withheld:
+            own_bytes = self.waiting.lane_bytes(queue)
+            if own_bytes <= self._memory.share_bytes(queue, own_bytes) // 4:
+                return queue
+        return None
+
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
         place = self.withheld.pop(queue)

@@ -68,6 +68,11 @@ class SettleLog:
         return self._sequence if self._next.ended else self._sequence - 1
 
     @property
+    def newest_ticket(self) -> int:
+        """That of what ended a moment ago; one that is done, where that was nothing."""
+        return self.ticket if self.has_news else self.done_through
+
+    @property
     def is_idle(self) -> bool:
         return not self._next.ended and self._writing is None and not self._carrying
 

@@ -56,13 +56,22 @@ class Control:
     inserted: int = 0
     # Outcome -> how many, of all rows below `verified_ms`; the ledger's part of the mark.
     counts: tuple[tuple[int, int], ...] = ()
+    # Of the holder; 0 where it is alone.
+    incarnation: int = 0
+    # Without a holder: who was to be the next one.
+    successor: str = ""
 
     @property
     def finished(self) -> bool:
         return self.finished_at_ms > 0
 
     def to_bytes(self) -> bytes:
-        return dump_json(asdict(self))
+        """Without what is not used, so that rows of before are written as they were."""
+        stored = asdict(self)
+        for name in ("incarnation", "successor"):
+            if not stored[name]:
+                del stored[name]
+        return dump_json(stored)
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Control:
@@ -72,6 +81,13 @@ class Control:
 
     def with_mark(self, closing_ms: int, verified_ms: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, closing_ms=closing_ms, verified_ms=verified_ms, counts=counts)
+
+    def released(
+        self, successor: str, closing_ms: int, verified_ms: int, counts: tuple[tuple[int, int], ...]
+    ) -> Control:
+        """Nobody holds it now; the token stays, for the next one is higher."""
+        marked = self.with_mark(closing_ms, verified_ms, counts)
+        return replace(marked, holder="", address="", incarnation=0, successor=successor)
 
     def with_end(self, end_ms: int, now_ms: int, inserted: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, verified_ms=end_ms, finished_at_ms=now_ms, inserted=inserted, counts=counts)

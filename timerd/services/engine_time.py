@@ -25,12 +25,12 @@ class EngineTime:
     def firing_ms(self) -> int | None:
         """Whole ms, rounded down: nothing is early. None: nothing fires (clock or lease not trusted)."""
         now_ms = self.exact_ms()
-        return int(now_ms) if self._engine.trusted and self._trust.is_trusted(self._clock.boot_ms()) else None
+        return int(now_ms) if self._engine.trusted and self.is_sure else None
 
     def accepting_ms(self) -> int:
-        """As `firing_ms`; raises Unavailable where that is None."""
-        now_ms = self.firing_ms()
-        if now_ms is None:
+        """Whole ms. Raises Unavailable where the clock is not trusted; to take something in needs no lease."""
+        now_ms = int(self.exact_ms())
+        if not self._engine.trusted:
             raise Unavailable(
                 f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing "
                 f"until the clock has been stable for {self.stable_s:g} s. Try again then.",
@@ -38,6 +38,11 @@ class EngineTime:
                 retry_after_ms=5_000,
             )
         return now_ms
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether what this instance holds is surely its own."""
+        return self._trust.is_trusted(self._clock.boot_ms())
 
     @property
     def difference_ms(self) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import TypeVar
 
@@ -28,6 +28,7 @@ from timerd.services.held_back import HeldBack
 from timerd.services.performing import drive
 from timerd.services.scheduler import RETRY_S, Scheduler
 from timerd.services.sifting import sift
+from timerd.services.tickets import NoLongerHeld
 from timerd.services.verbs import LOOKED_FOR_MS
 
 log = logging.getLogger(__name__)
@@ -109,7 +110,7 @@ class Firing:
                 waits += [self._end_elsewhere(item) for item in items]
                 continue
             ticket, missing = machine.end(items)
-            waits.append(self._scheduler.durable(machine, ticket))
+            waits.append(self._or_elsewhere(self._scheduler.durable(machine, ticket), items, self._end_elsewhere))
             waits += [self._end_elsewhere(item) for item in missing]
             self._scheduler.settle_soon(machine)
         return _all(waits)
@@ -119,7 +120,8 @@ class Firing:
         for machine, items in self._by_machine(failed):
             held = [item for item in items if machine is not None and machine.rows.is_open(item.key)]
             if machine is not None and held:
-                waits.append(self._scheduler.durable(machine, machine.again(held)))
+                durable = self._scheduler.durable(machine, machine.again(held))
+                waits.append(self._or_elsewhere(durable, held, self._again_elsewhere))
                 self._scheduler.settle_soon(machine)
             if len(held) < len(items):
                 opened = {item.key for item in held}
@@ -145,8 +147,10 @@ class Firing:
             missing = items
             if machine is not None:
                 ticket, missing = machine.end(items)
-                machine.log.bury(letter_of[item] for item in set(items).difference(missing))
-                waits.append(self._scheduler.durable(machine, ticket))
+                gone = set(items).difference(missing)
+                machine.log.bury(letter_of[item] for item in gone)
+                durable = self._scheduler.durable(machine, ticket)
+                waits.append(self._or_elsewhere(durable, gone, lambda item: self._bury_one(letter_of[item], item)))
                 self._scheduler.settle_soon(machine)
             if missing:
                 waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
@@ -251,6 +255,19 @@ class Firing:
         for item in items:
             parts[item.partition].append(item)
         return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
+
+    async def _or_elsewhere(
+        self, durable: Awaitable[None], items: Collection[Item], elsewhere: Callable[[Item], Awaitable[None]]
+    ) -> None:
+        """Of what another instance took over before it was written."""
+        try:
+            await durable
+        except NoLongerHeld:
+            for item in items:
+                await elsewhere(item)
+
+    async def _bury_one(self, letter: DeadLetter, item: Ended) -> None:
+        await self._bury([letter], [item])
 
     async def _bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
         await self._bury(letters, ended)

@@ -7,10 +7,11 @@ to hold, in core/instance_machine.py; this module only moves bytes between them 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from timerd.core.effects import (
@@ -28,7 +29,7 @@ from timerd.core.effects import (
 )
 from timerd.core.holding import Phase, Settings
 from timerd.core.insert import ClosedForGood, insert
-from timerd.core.instance_machine import InstanceMachine
+from timerd.core.instance_machine import InstanceMachine, shards_of
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rehome import rehome, wanderers
@@ -41,17 +42,19 @@ from timerd.model.settle import CarryReason
 from timerd.model.storage import Append, Cas, CasStatus, MarkKind
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
+from timerd.services.finishing import Finishing
+from timerd.services.hand_over import HandOver
+from timerd.services.membership import Alone, Membership
 from timerd.services.opening import Opening
 from timerd.services.paging import PAGE_BYTES, read_page
 from timerd.services.performing import Performer, drive
+from timerd.services.tickets import Tickets
 
 log = logging.getLogger(__name__)
 TICK_S = 0.1
 RECONCILE_MS = 1_000
 RETRY_S = 0.25
 SETTLE_EVERY_S = 0.005
-# A stop does not wait longer for a store that does not answer: the next start completes what is missing.
-LEAVE_S = 5.0
 Leases = Callable[[RowKey], int | None]
 
 
@@ -66,6 +69,7 @@ class Scheduler:
         instance: InstanceMachine,
         memory: Memory,
         history_ms: int,
+        membership: Membership | None = None,
     ) -> None:
         self.machines: dict[Partition, PartitionMachine] = {}
         self.scopes: dict[int, int] = {}
@@ -76,13 +80,22 @@ class Scheduler:
         self._instance = instance
         self._history_ms = history_ms
         self.procedures = Performer(store, self)
+        self.membership = membership or Alone(settings.holder)
+        self.membership.on_lapse(self.drop_all)
+        self.membership.on_change(self.look_soon)
+        self.hand_over = HandOver(self, self.membership, store)
+        self.finishing = Finishing(store, instance, history_ms)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._tickets: dict[PartitionMachine, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
+        self._tickets = Tickets()
+        # Shards that are done while others of their bucket are not.
+        self._done: set[Partition] = set()
+        self._reconciled_ms = 0
         self._settling: set[Partition] = set()
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
         self.opening = Opening(self.wake)
-        self._stopping = False
+        # Then nothing more is acquired.
+        self.is_stopping = False
         self._handlers: dict[type[Effect], Callable[[PartitionMachine, Any], Awaitable[None]]] = {
             ReadControl: self._read_control,
             ChangeControl: self._change_control,
@@ -96,6 +109,8 @@ class Scheduler:
             CountRows: self._count_rows,
         }
         self.lease_of: Leases = lambda _key: None
+        # Hears of partitions that another instance has from now on.
+        self.gone: Callable[[Partition], None] = lambda _partition: None
         # Hears of rows that were carried on while a worker has them, and knows which wait for that.
         self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
         self.waits: Callable[[RowKey], bool] = lambda _key: False
@@ -106,11 +121,10 @@ class Scheduler:
 
     async def run(self) -> None:
         """Until cancelled."""
-        reconciled_ms = 0
         while True:
             now_ms = self._time.firing_ms()
-            if now_ms is not None and now_ms - reconciled_ms >= RECONCILE_MS:
-                reconciled_ms = now_ms
+            if now_ms is not None and now_ms - self._reconciled_ms >= RECONCILE_MS:
+                self._reconciled_ms = now_ms
                 await self._surely(self.reconcile(now_ms))
             if now_ms is not None:
                 self.tick(now_ms)
@@ -118,14 +132,20 @@ class Scheduler:
 
     async def step(self, now_ms: int) -> None:
         """What `run` does, once and to its end: for whoever turns the clock by hand."""
-        await self._surely(self.reconcile(now_ms))
-        self.tick(now_ms)
-        await self._until_idle()
+        if self._time.is_sure:
+            await self._surely(self.reconcile(now_ms))
+            self.tick(now_ms)
+        await self.until_idle()
+
+    def look_soon(self) -> None:
+        self._reconciled_ms = 0
 
     def tick(self, now_ms: int) -> None:
         for machine in list(self.machines.values()):
             if machine.phase is Phase.HOT:
                 self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
+            elif machine.phase is Phase.HAND_OVER:
+                self.carry_open(machine, now_ms)
             self.perform(machine, machine.tick(now_ms))
 
     async def reconcile(self, now_ms: int) -> None:
@@ -133,32 +153,26 @@ class Scheduler:
         near_ms = now_ms + self._instance.look_ahead_ms
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
         scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
-        wanted = self._instance.wanted(now_ms, catalogue, scopes)
+        wanted = self._instance.wanted(now_ms, catalogue, scopes, self._is_mine)
+        self._done &= {p for e in (*catalogue, *chain(*scopes.values())) if not e.finished for p in shards_of(e)}
         for partition in wanted:
             self.hold(partition)
-        self._let_go(set(wanted), now_ms)
-        await self._open_backlogs()
+        self.hand_over.begin_due(now_ms)
+        self.hand_over.let_go(set(wanted), now_ms)
+        await self.finishing.open_backlogs(self.machines.values())
 
     async def drop_expired(self, now_ms: int) -> None:
-        """Forgets partitions whose history is no longer kept."""
-        everything = await self._store.catalogue(None, -(1 << 62), now_ms)
-        old = self._instance.expired(now_ms, self._history_ms, everything)
-        stored = await self._store.read([control_key(partition) for partition in old])
-        for partition, control in zip(old, stored, strict=True):
-            # What was caught up late is kept as long as what was on time.
-            if control is None or Control.from_bytes(control).finished_at_ms + self._history_ms <= now_ms:
-                await self._store.drop(partition)
+        await self.finishing.drop_expired(now_ms)
 
     async def leave(self, now_ms: int) -> None:
         """A graceful stop: what is open is carried to the end of its lease, everything settled, the marks moved."""
-        self._stopping = True
+        await self.hand_over.leave(now_ms)
+
+    def drop_all(self) -> None:
+        """Others may hold it by now: nothing of it is sent or said any more."""
         for machine in list(self.machines.values()):
-            keys = list(machine.rows.open_before(1 << 62))
-            self._guard(machine, keys, now_ms, CarryReason.HAND_OVER)
-            self.perform(machine, machine.flush())
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_S):
-                await self._until_idle()
+            machine.lose()
+            self._after(machine)
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)
@@ -166,9 +180,11 @@ class Scheduler:
     # -- what the engine asks -------------------------------------------------------------------------------------
 
     def hold(self, partition: Partition) -> None:
-        if partition in self.machines or self._stopping:
+        if partition in self.machines or self.is_stopping or not self._time.is_sure:
             return
-        machine = PartitionMachine(partition, self._settings, self.memory)
+        me = self.membership
+        settings = replace(self._settings, address=me.address_of(me.name), incarnation=me.incarnation)
+        machine = PartitionMachine(partition, settings, self.memory, me.may_take)
         self.machines[partition] = machine
         self.perform(machine, machine.start())
 
@@ -184,7 +200,9 @@ class Scheduler:
         if machine is not None:
             machine.hint(rows, source)
             self.wake()
-        elif self._instance.is_near(partition, int(self._time.exact_ms())) or partition.scope in self.scopes:
+        elif self._is_mine(partition) and (
+            partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))
+        ):
             self.hold(partition)
 
     def wake(self) -> None:
@@ -223,13 +241,8 @@ class Scheduler:
         self.perform(machine, machine.flush())
 
     def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
-        """Done when the ticket is."""
-        future = asyncio.get_running_loop().create_future()
-        if ticket <= machine.log.done_through:
-            future.set_result(None)
-        else:
-            self._tickets[machine].append((ticket, future))
-        return future
+        """Done when the ticket is. Raises NoLongerHeld."""
+        return self._tickets.durable(machine, ticket)
 
     # -- effects --------------------------------------------------------------------------------------------------
 
@@ -246,6 +259,8 @@ class Scheduler:
     async def _read_control(self, machine: PartitionMachine, effect: ReadControl) -> None:
         stored = (await self._store.read([control_key(effect.partition)]))[0]
         control = Control.from_bytes(stored) if stored is not None else None
+        if control is not None and machine.phase is Phase.ACQUIRE:
+            await self.membership.confirm(control)
         self.perform(machine, machine.control_read(control, int(self._time.exact_ms())))
         self._after(machine)
 
@@ -276,7 +291,7 @@ class Scheduler:
     async def _write_settled(self, machine: PartitionMachine, effect: WriteSettled) -> None:
         await self._store.settle([effect.record], effect.letters)
         self.perform(machine, machine.settled_written(effect.record))
-        self._resolve(machine)
+        self._settled(machine)
 
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
         groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
@@ -285,7 +300,7 @@ class Scheduler:
         if found:
             await drive(rehome(found, now_ms, self._history_ms), self.procedures)
         machine.carried_written(effect.sequence)
-        self._resolve(machine)
+        self._settled(machine)
 
     async def _ask_moves(self, machine: PartitionMachine, effect: AskMoves) -> None:
         asked = {digest: machine.asking(digest) for digest in effect.digests}
@@ -319,7 +334,7 @@ class Scheduler:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    async def _until_idle(self) -> None:
+    async def until_idle(self) -> None:
         """What one effect leads to is performed as well."""
         while self._tasks:
             await asyncio.wait(list(self._tasks))
@@ -333,18 +348,32 @@ class Scheduler:
         self.opening.expect(scope, loading)
 
     def _after(self, machine: PartitionMachine) -> None:
-        if machine.phase in (Phase.DONE, Phase.LOST):
-            self.opening.ready(machine.partition)
+        """Lets go of a machine that is over."""
+        if not machine.phase.is_over:
+            return
+        self.opening.ready(machine.partition)
+        self.machines.pop(machine.partition, None)
+        self._settled_s.pop(machine.partition, None)
+        self._tickets.lose(machine)
         if machine.phase is Phase.DONE:
-            self.machines.pop(machine.partition, None)
-            self._settled_s.pop(machine.partition, None)
-            self.spawn(self._finished(machine.partition))
-        elif machine.phase is Phase.LOST:
-            log.error("%s was taken over by another holder", machine.partition)
-            self.machines.pop(machine.partition, None)
+            self.spawn(self._surely(self._finished(machine.partition)))
+        elif machine.phase is Phase.HANDED_OVER:
+            self.hand_over.ended(machine)
+            self.gone(machine.partition)
+        elif machine.phase is Phase.LOST and machine.control is not None:
+            log.warning("%s is held by another instance now, or will be", machine.partition)
+            self.gone(machine.partition)
 
     async def _finished(self, partition: Partition) -> None:
-        await self._surely(self._store.finish_bucket(partition.scope, partition.bucket_ms, finished=True))
+        if not await self.finishing.finish(partition):
+            self._done.add(partition)
+
+    def _is_mine(self, partition: Partition) -> bool:
+        return partition not in self._done and self.hand_over.place_of(partition) == self.membership.name
+
+    def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
+        """What workers have in hand stays with them: the next holder treats it as in flight."""
+        self._guard(machine, list(machine.rows.open_before(1 << 62)), now_ms, CarryReason.HAND_OVER)
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
         """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the
@@ -354,28 +383,10 @@ class Scheduler:
             machine.guard(leases, now_ms, reason)
             self.carried(machine, leases)
 
-    def _let_go(self, wanted: set[Partition], now_ms: int) -> None:
-        """Of backlogs whose workers left."""
-        for partition, machine in list(self.machines.items()):
-            idle = machine.phase is Phase.HOT and not machine.rows.open and machine.log.is_idle
-            if partition.scope != TIME_SCOPE and partition not in wanted and idle:
-                machine.rows.drop_all()
-                del self.machines[partition]
-
-    async def _open_backlogs(self) -> None:
-        """A backlog closes only after its home has been verified to the end."""
-        held = [m for p, m in self.machines.items() if p.scope != TIME_SCOPE and not m.may_close]
-        stored = await self._store.read([control_key(m.partition._replace(scope=TIME_SCOPE)) for m in held])
-        for machine, control in zip(held, stored, strict=True):
-            machine.may_close = control is None or Control.from_bytes(control).finished
-
-    def _resolve(self, machine: PartitionMachine) -> None:
-        waiting = self._tickets.pop(machine, [])
-        for ticket, future in waiting:
-            if ticket > machine.log.done_through:
-                self._tickets[machine].append((ticket, future))
-            elif not future.done():
-                future.set_result(None)
+    def _settled(self, machine: PartitionMachine) -> None:
+        self._tickets.resolve(machine)
+        if machine.phase is Phase.HAND_OVER:
+            self.perform(machine, machine.tick(int(self._time.exact_ms())))
 
     async def _surely(self, work: Awaitable[None]) -> None:
         """Housekeeping that the next round repeats."""

@@ -30,7 +30,7 @@ from timerd.config import ServerConfig
 from timerd.ports import Store
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
-from timerd.testing.turning import Turning
+from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -99,7 +99,8 @@ class Server:
         address = await node.listen()
         self._config = replace(self._config, listen=address)
         self._node = node
-        self._turning = Turning(node, self._clock, alarm, self._sleepers, self._workers, self._patience_s)
+        instances = [Instance(node, self._clock, alarm)]
+        self._turning = Turning(instances, self._clock.now_ms, self._sleepers, self._workers, self._patience_s)
         await self.settle()
 
     async def stop(self) -> None:

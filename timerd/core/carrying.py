@@ -1,0 +1,27 @@
+"""What leaves a partition alive: rows that go on at another place, in the memory and in the log of their holder."""
+
+from __future__ import annotations
+
+from timerd.core.carry import backlog_of, carried_row
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settle_log import SettleLog
+from timerd.model.settle import Carry
+
+
+def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
+    """An open row goes on elsewhere, unless its task was ended meanwhile."""
+    found = rows.close(carry.source)
+    verdict = rows.verdict(carry.source)
+    if verdict is not None:
+        log.end([(carry.source, verdict)])
+    elif found is not None:
+        log.carry(carry, (carry.target, carried_row(found.rows, found.row, log.partition, carry)))
+
+
+def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> None:
+    """What waits since before `limit_ms` goes to its queue's backlog."""
+    for queue in list(rows.waiting.queues()):
+        taken, digests, ended = rows.take(queue, batch_rows, limit_ms)
+        log.end_met(ended)
+        if taken is not None and digests:
+            log.park(taken.keys(), (backlog_of(taken, log.partition), taken.compact()))

@@ -1,0 +1,58 @@
+"""Who belongs to the cluster: one register for each instance, and one, the roster, that lists their names.
+
+An incarnation is one uninterrupted belief of an instance in what it holds. A restart begins another one, and so does
+the return of an instance that could not be sure of its lease for a while: what an earlier incarnation held is free.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from timerd.model.registers import RegisterKey, Table
+from timerd.model.task import dump_json
+
+ROSTER = RegisterKey(Table.INSTANCES, b"")
+
+
+class InstanceState(StrEnum):
+    SERVING = "serving"
+    # It hands over what it holds and gets nothing new.
+    LEAVING = "leaving"
+    # It holds nothing.
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceEntry:
+    """`counter` grows with every heartbeat; `beat_at_ms` is the instance's engine time at the last one."""
+
+    name: str
+    address: str
+    incarnation: int
+    counter: int
+    state: InstanceState = InstanceState.SERVING
+    beat_at_ms: int = 0
+
+    def to_bytes(self) -> bytes:
+        return dump_json(asdict(self))
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> InstanceEntry:
+        values = json.loads(stored)
+        values["state"] = InstanceState(values["state"])
+        return cls(**values)
+
+
+def instance_key(name: str) -> RegisterKey:
+    return RegisterKey(Table.INSTANCES, name.encode())
+
+
+def roster_bytes(names: Iterable[str]) -> bytes:
+    return dump_json(sorted(set(names)))
+
+
+def roster_of(stored: bytes | None) -> tuple[str, ...]:
+    return tuple(json.loads(stored)) if stored is not None else ()

@@ -1,0 +1,46 @@
+"""The end of buckets: finished with the last of their shards, forgotten when their history is no longer kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from timerd.core.instance_machine import InstanceMachine, shards_of
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.registers import Control, control_key
+from timerd.ports import Store
+
+
+class Finishing:
+    def __init__(self, store: Store, instance: InstanceMachine, history_ms: int) -> None:
+        self._store = store
+        self._instance = instance
+        self._history_ms = history_ms
+
+    async def finish(self, partition: Partition) -> bool:
+        """The shard is done. Whether its bucket is: of shards that end at the same time the later one sees both."""
+        scope, bucket_ms, _ = partition
+        entries = await self._store.catalogue(scope, bucket_ms, bucket_ms + 1)
+        shards = [p for entry in entries for p in shards_of(entry)]
+        stored = await self._store.read([control_key(p) for p in shards])
+        is_finished = all(raw is not None and Control.from_bytes(raw).finished for raw in stored)
+        if is_finished:
+            await self._store.finish_bucket(scope, bucket_ms, finished=True)
+        return is_finished
+
+    async def drop_expired(self, now_ms: int) -> None:
+        """Forgets partitions whose history is no longer kept."""
+        everything = await self._store.catalogue(None, -(1 << 62), now_ms)
+        old = self._instance.expired(now_ms, self._history_ms, everything)
+        stored = await self._store.read([control_key(partition) for partition in old])
+        for partition, control in zip(old, stored, strict=True):
+            # What was caught up late is kept as long as what was on time.
+            if control is None or Control.from_bytes(control).finished_at_ms + self._history_ms <= now_ms:
+                await self._store.drop(partition)
+
+    async def open_backlogs(self, machines: Iterable[PartitionMachine]) -> None:
+        """A backlog closes only after its home has been verified to the end."""
+        held = [m for m in machines if m.partition.scope != TIME_SCOPE and not m.may_close]
+        stored = await self._store.read([control_key(m.partition._replace(scope=TIME_SCOPE)) for m in held])
+        for machine, control in zip(held, stored, strict=True):
+            machine.may_close = control is None or Control.from_bytes(control).finished

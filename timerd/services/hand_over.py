@@ -1,0 +1,123 @@
+"""Who should hold which partition, and the way of those that should be with somebody else (protocol section 4).
+
+A holder sees by its own placement that a partition is not its own any more. It sends nothing more from it, carries what
+workers have in hand, settles, and names the successor in one compare-and-set; a call tells the successor, which would
+find it within a second anyway. Nothing is asked for: an instance that misses a partition looks at its control row.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from timerd.core.holding import Phase
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.placement import holder_of
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.registers import Control, control_key
+from timerd.ports import Store
+from timerd.services.membership import Membership
+
+if TYPE_CHECKING:
+    from timerd.services.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+# A stop does not wait longer for a store that does not answer: the next holder completes what is missing.
+LEAVE_S = 5.0
+# Nor longer than this for successors to have begun.
+SUCCEEDED_S = 2.0
+LOOK_S = 0.05
+
+
+class Notices(Protocol):
+    """Nobody waits for these, and they may be lost."""
+
+    def hand_over(self, address: str, partitions: Sequence[Partition]) -> None: ...
+
+
+class Silence:
+    """Where there is nobody to tell."""
+
+    def hand_over(self, address: str, partitions: Sequence[Partition]) -> None:
+        """It is found without."""
+
+
+class HandOver:
+    """Of one scheduler."""
+
+    def __init__(self, scheduler: Scheduler, membership: Membership, store: Store) -> None:
+        self.notices: Notices = Silence()
+        self._scheduler = scheduler
+        self._membership = membership
+        self._store = store
+        # Handed over at this stop.
+        self._given: list[Partition] = []
+
+    def place_of(self, partition: Partition) -> str:
+        """The instance that should hold it; empty where all are leaving."""
+        live = self._membership.live()
+        return holder_of(partition, live) if len(live) > 1 else "".join(live)
+
+    def begin_due(self, now_ms: int) -> None:
+        """What is placed elsewhere by now."""
+        for machine in list(self._scheduler.machines.values()):
+            successor = self.place_of(machine.partition)
+            if machine.phase is Phase.HOT and successor != self._membership.name:
+                self.begin(machine, successor, now_ms)
+
+    def begin(self, machine: PartitionMachine, successor: str, now_ms: int) -> None:
+        log.info("%s is handed over to %s", machine.partition, successor or "whoever needs it")
+        effects = machine.hand_over(successor)
+        self._scheduler.carry_open(machine, now_ms)
+        self._scheduler.perform(machine, [*effects, *machine.tick(now_ms)])
+
+    def let_go(self, wanted: set[Partition], now_ms: int) -> None:
+        """Of backlogs whose workers left. Alone, nobody needs to know."""
+        for partition, machine in list(self._scheduler.machines.items()):
+            idle = machine.phase is Phase.HOT and not machine.rows.open and machine.log.is_idle
+            if partition.scope == TIME_SCOPE or partition in wanted or not idle:
+                continue
+            if self._membership.incarnation:
+                self.begin(machine, "", now_ms)
+            else:
+                machine.rows.drop_all()
+                del self._scheduler.machines[partition]
+
+    def ended(self, machine: PartitionMachine) -> None:
+        """Nobody holds it now."""
+        self._given.append(machine.partition)
+        if machine.successor:
+            self.notices.hand_over(self._membership.address_of(machine.successor), [machine.partition])
+
+    async def leave(self, now_ms: int) -> None:
+        """A graceful stop. What nobody takes over is carried and settled, and the next start goes on from there."""
+        self._given.clear()
+        self._scheduler.is_stopping = True
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LEAVE_S):
+                while self._membership.incarnation and self._scheduler.machines:
+                    self.begin_due(now_ms)
+                    self._scheduler.tick(now_ms)
+                    await asyncio.sleep(LOOK_S)
+                self._settle_all(now_ms)
+                await self._scheduler.until_idle()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SUCCEEDED_S):
+                await self._until_succeeded()
+
+    def _settle_all(self, now_ms: int) -> None:
+        for machine in list(self._scheduler.machines.values()):
+            self._scheduler.carry_open(machine, now_ms)
+            self._scheduler.perform(machine, machine.flush())
+
+    async def _until_succeeded(self) -> None:
+        """Those who were named hold what they were given."""
+        left = [p for p in self._given if self.place_of(p)]
+        while left:
+            stored = await self._store.read([control_key(p) for p in left])
+            left = [p for p, raw in zip(left, stored, strict=True) if raw and not Control.from_bytes(raw).holder]
+            if left:
+                await asyncio.sleep(LOOK_S)

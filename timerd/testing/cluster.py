@@ -1,0 +1,197 @@
+"""Several instances on one store inside a test, by one clock that the test turns.
+
+    async with timerd.testing.Cluster("a", "b", "c") as cluster:
+        worker, client = cluster.worker("a"), cluster.client("b")
+        ...
+        await client.schedule("mails", b"hello", delay=60)
+        await cluster.kill("c")
+        await cluster.advance(minutes=2)
+
+Each instance is whole: its own port on loopback, its own view of who lives, its own way to the store, which can be
+frozen (`freeze`, as a process that is stopped and goes on later) or cut (`cut`). Time passes in steps of a heartbeat
+at most, so that minutes take seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Self, cast
+
+from timerd.adapters.memory import MemoryStore
+from timerd.bootstrap import Node, assemble
+from timerd.client import Client
+from timerd.config import ServerConfig
+from timerd.core.membership import Timing
+from timerd.model.partition import Partition
+from timerd.model.registers import Control, control_key
+from timerd.ports import Store
+from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.services.membership import Member
+from timerd.testing.clock import SimAlarm, SimClock, Sleepers
+from timerd.testing.gate import Gate
+from timerd.testing.server import CONFIG, START
+from timerd.testing.turning import Instance, Turning
+from timerd.testing.workers import Worker
+
+TIMING = Timing()
+
+
+@dataclass(slots=True)
+class Running:
+    """One instance of the cluster; `gate` is its way to the store."""
+
+    turned: Instance
+    gate: Gate
+
+    @property
+    def node(self) -> Node:
+        return self.turned.node
+
+    @property
+    def member(self) -> Member:
+        return cast(Member, self.node.membership)
+
+    def holds(self) -> list[Partition]:
+        return sorted(self.node.scheduler.machines)
+
+
+class Cluster:
+    """`patience_s`: how long handlers may take in real time."""
+
+    def __init__(
+        self,
+        *names: str,
+        store: Store | None = None,
+        start: datetime = START,
+        config: ServerConfig = CONFIG,
+        timing: Timing = TIMING,
+        patience_s: float = 20.0,
+    ) -> None:
+        self.store = store or MemoryStore()
+        self.instances: dict[str, Running] = {}
+        self._names = names
+        self._config = config
+        self._timing = timing
+        self._sleepers = Sleepers()
+        self._workers: list[Worker] = []
+        self._clients: list[Client] = []
+        self._turned: list[Instance] = []
+        now_ms = instant_ms(start, "start")
+        self._turning = Turning(
+            self._turned, now_ms, self._sleepers, self._workers, patience_s, longest_ms=timing.heartbeat_ms // 2
+        )
+
+    async def __aenter__(self) -> Self:
+        for name in self._names:
+            await self.add(name)
+        await self.advance(milliseconds=self._timing.heartbeat_ms)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for worker in self._workers:
+            await worker.kill()
+        for client in self._clients:
+            await client.close()
+        for name in list(self.instances):
+            await self.kill(name)
+
+    # -- instances ------------------------------------------------------------------------------------------------
+
+    async def add(self, name: str) -> Running:
+        """It serves when this returns. Where an earlier one of the name was killed, its lease is waited for. Raises
+        StartupError."""
+        clock = SimClock(self._turning.now_ms)
+        alarm, gate = SimAlarm(clock), Gate(self.store)
+        node = await assemble(self._config, cast(Store, gate), clock, lambda _: alarm, name, self._timing)
+        running = Running(Instance(node, clock, alarm), gate)
+
+        async def sleep(seconds: float) -> None:
+            await self.sleep(seconds=seconds)
+            clock.now_ms = self._turning.now_ms
+
+        running.member.sleep = sleep
+        listening = asyncio.create_task(node.listen())
+        while not (await asyncio.wait({listening}, timeout=0.02))[0]:
+            await self.advance(milliseconds=self._timing.heartbeat_ms)
+        await listening
+        self.instances[name] = running
+        self._turned.append(running.turned)
+        await self.settle()
+        return running
+
+    async def stop(self, name: str, drain_ms: int = 10_000) -> None:
+        """Gracefully, as by SIGTERM; the others go on meanwhile."""
+        running = self.instances.pop(name)
+        self._turned.remove(running.turned)
+        stopping = asyncio.create_task(running.node.stop(drain_ms))
+        while not (await asyncio.wait({stopping}, timeout=0.01))[0]:
+            for each in self._turned:
+                each.alarm.look()
+                await each.node.step()
+        await stopping
+        await self.settle()
+
+    async def kill(self, name: str) -> None:
+        """As by SIGKILL: nothing of it is heard any more."""
+        running = self.instances.pop(name)
+        if running.turned in self._turned:
+            self._turned.remove(running.turned)
+        running.gate.kill()
+        running.node.scheduler.machines.clear()
+        running.node.delivery.close()
+        if running.node.relaying is not None:
+            await running.node.relaying.links.close()
+        await running.node.server.kill()
+
+    def freeze(self, name: str) -> None:
+        """It stands still, with its clocks, as by SIGSTOP; but who asks it may get an answer."""
+        running = self.instances[name]
+        running.gate.freeze()
+        self._turned.remove(running.turned)
+
+    def thaw(self, name: str) -> None:
+        """Goes on; its clocks show what they show everywhere."""
+        running = self.instances[name]
+        running.turned.clock.now_ms = self._turning.now_ms
+        self._turned.append(running.turned)
+        running.gate.thaw()
+
+    async def holders(self, *partitions: Partition) -> list[str]:
+        """Whom the control rows name."""
+        stored = await self.store.read([control_key(p) for p in partitions])
+        return [Control.from_bytes(raw).holder if raw is not None else "" for raw in stored]
+
+    # -- time -----------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> datetime:
+        return datetime_of_ms(self._turning.now_ms)
+
+    async def advance(self, span: timedelta | None = None, **parts: float) -> None:
+        whole = (span or timedelta()) + timedelta(**parts)
+        await self._turning.turn_to(self._turning.now_ms + span_ms(whole, "span"))
+
+    async def settle(self) -> None:
+        """Everything that is due now is delivered and settled; no time passes."""
+        await self._turning.settle()
+
+    async def sleep(self, span: timedelta | None = None, **parts: float) -> None:
+        """For handlers: takes virtual time."""
+        whole = (span or timedelta()) + timedelta(**parts)
+        await self._sleepers.sleep(self._turning.now_ms + span_ms(whole, "span"))
+
+    # -- who uses it ----------------------------------------------------------------------------------------------
+
+    def client(self, name: str, *, namespace: str = "default") -> Client:
+        """Of one instance."""
+        client = Client(self.instances[name].node.address, clock=lambda: self.now, namespace=namespace)
+        self._clients.append(client)
+        return client
+
+    def worker(self, name: str, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
+        """With that instance as its home."""
+        worker = Worker(self.instances[name].node.address, lambda: self.now, namespace, lease, silent=silent)
+        self._workers.append(worker)
+        return worker
