@@ -15,6 +15,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.allocator import give_back_large_buffers
@@ -26,6 +27,7 @@ from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.membership import Timing
 from timerd.core.memory import Memory
+from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import RegisterKey, Table
@@ -43,6 +45,9 @@ from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
 from timerd.services.throttle import Throttle
 from timerd.services.work_service import WorkService
+
+if TYPE_CHECKING:
+    from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
 CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
@@ -168,7 +173,7 @@ async def assemble(
     firing = Firing(scheduler, time, store, secret)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
     scheduler.lease_of = delivery.lease_of
-    engine.shows(delivery.lateness.bounds_ms, delivery.lateness.counts)
+    engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
     server = ApiServer(config, api, WorkService(delivery))
     return Node(config, store, time, scheduler, engine, delivery, server)
@@ -189,16 +194,22 @@ async def cluster_secret(store: Store) -> bytes:
     return bytes.fromhex(settings["secret"])
 
 
-async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
-    """Runs until SIGTERM or SIGINT, then drains. Raises StartupError with a sentence."""
+async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None:
+    """Runs until SIGTERM or SIGINT, then drains. `ready` hears where it listens, and where for HTTP. Raises
+    StartupError with a sentence."""
     give_back_large_buffers()
     allow_open_files()
     clock = SystemClock()
     store = SqliteStore(config.data, lambda: int(clock.wall_ms()), config.synchronous)
+    watching = None
     try:
-        node = await assemble(config, store, clock, make_alarm, f"timerd-{os.getpid()}")
+        node, watching = await _assemble_watched(config, store, clock)
+        # First, so that a start that takes long can be seen to go on.
+        http_address = await watching.start(config) if watching is not None else ""
         address = await node.start()
     except BaseException:
+        if watching is not None:
+            await watching.stop()
         await store.close()
         raise
     _tune()
@@ -206,10 +217,27 @@ async def serve(config: ServerConfig, ready: Callable[[str], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    ready(address)
+    ready(address, http_address)
     await stopped.wait()
     with contextlib.suppress(asyncio.CancelledError):
         await node.stop(config.drain_ms)
+    if watching is not None:
+        await watching.stop()
+
+
+async def _assemble_watched(config: ServerConfig, store: Store, clock: Clock) -> tuple[Node, Watch | None]:
+    """Nobody pays for a watch that nobody asked for."""
+    name = f"timerd-{os.getpid()}"
+    if not config.http.listen:
+        return await assemble(config, store, clock, make_alarm, name), None
+    from timerd.observability.figures import Observed
+    from timerd.observability.store_timing import StoreTimes
+    from timerd.observability.watch import Watch
+
+    times = StoreTimes()
+    node = await assemble(config, times.watch(store), clock, make_alarm, name)
+    observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times)
+    return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))
 
 
 def _tune() -> None:

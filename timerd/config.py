@@ -1,44 +1,88 @@
-"""What a server can be told. Every limit stands here with its unit and its reason; nothing else reads the
-environment."""
+"""What a server can be told: one typed model, with a unit and a reason for every limit.
+
+Nothing else reads the environment. A setting is known to its users by its path without the unit: `memory_budget_bytes`
+is `memory_budget = "1GiB"` in a file, `TIMERD_MEMORY_BUDGET=1GiB` in the environment; what is in a section of the file
+has the section's name before it (`[tls] key_file`, `TIMERD_TLS_KEY_FILE`). Names end in `_ms` or `_bytes` for that
+reason, and a secret is a `SecretStr`, which is never shown. How the layers come together: commands/settings.py.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field
+from pydantic.dataclasses import dataclass
 
 DEFAULT_LISTEN = "127.0.0.1:7400"
+KIB = 1 << 10
 MIB = 1 << 20
+HOUR_MS = 3_600_000
+
+# An error must not repeat what was given: it may be a secret.
+STRICT = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+Ms = Annotated[int, Field(ge=0)]
+# Beyond it a machine has no such memory, and a typed error in the unit is more likely.
+Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
+Count = Annotated[int, Field(ge=1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class TlsConfig:
+    """Files in PEM. The environment's names end in _FILE, so that those of a client (TIMERD_TLS_KEY) are others."""
+
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class HttpConfig:
+    """The port for those who watch (/metrics, /healthz, /readyz, /version). Without `listen` there is none."""
+
+    listen: str = ""
+    # It shows names of queues and no task: where the network is trusted, plain HTTP may do although callers use TLS.
+    insecure: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class LogConfig:
+    """Lines on stderr. `auto`: for people on a terminal, JSON elsewhere."""
+
+    format: Literal["auto", "console", "json"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ServerConfig:
     """Settings of one serving process."""
 
     data: Path = Path("timerd-data")
     listen: str = DEFAULT_LISTEN
-    # Off loopback either both of these or `insecure` is needed.
-    tls_certificate: Path | None = None
-    tls_key: Path | None = None
+    # Off loopback either TLS or this is needed.
     insecure: bool = False
+    tls: TlsConfig = TlsConfig()
+    http: HttpConfig = HttpConfig()
+    log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.
-    synchronous: str = "full"
+    synchronous: Literal["full", "normal"] = "full"
     # How far ahead of its start a bucket is loaded: long enough to load it, short enough to keep it off the memory.
-    look_ahead_ms: int = 90_000
+    look_ahead_ms: Ms = 90_000
     # What loaded tasks may take; beyond it the rest of a bucket waits in the store (G13).
-    memory_budget_bytes: int = 1024 * MIB
+    memory_budget_bytes: Bytes = 1024 * MIB
     # Requests that are being taken in, all streams together; beyond it RESOURCE_EXHAUSTED before any write (G13).
-    ingest_budget_bytes: int = 256 * MIB
-    payload_limit_bytes: int = 64 * 1024
+    ingest_budget_bytes: Bytes = 256 * MIB
+    payload_limit_bytes: Bytes = 64 * KIB
     # How long ended tasks keep their outcome.
-    history_retention_ms: int = 24 * 3_600_000
+    history_retention_ms: Ms = 24 * HOUR_MS
     # How far `verified` may fall behind before what is still open is carried.
-    max_mark_lag_ms: int = 600_000
+    max_mark_lag_ms: Ms = 600_000
     # Rows a second that missed buckets may load beside on-time work (G14).
-    catch_up_rows_per_s: int = 50_000
+    catch_up_rows_per_s: Count = 50_000
     # How long a broken worker stream may take to come back with what it holds.
-    resume_grace_ms: int = 1_000
+    resume_grace_ms: Ms = 1_000
     # How long SIGTERM waits for deliveries in hand.
-    drain_ms: int = 10_000
+    drain_ms: Ms = 10_000
     # How long the wall clock must keep its course after a jump before tasks fire by it again (G4).
-    clock_stable_ms: int = 30_000
-    max_streams: int = 1_000
+    clock_stable_ms: Ms = 30_000
+    max_streams: Count = 1_000

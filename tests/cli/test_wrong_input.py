@@ -64,7 +64,7 @@ WRONG = [
     (("serve", "--listen", "example.org:7400"), "give --tls-cert and --tls-key, or --insecure"),
     (("serve", "--tls-cert", "a.pem"), "both --tls-cert and --tls-key"),
     (("serve", "--tls-cert", "a.pem", "--tls-key", "b.pem"), "There is no file a.pem"),
-    (("serve", "--synchronous", "off"), "full (the default) and normal"),
+    (("serve", "--synchronous", "off"), "--synchronous is 'off': allowed are 'full' or 'normal'"),
     (("serve", "--drain", "soon"), "is not a span of time"),
     (("demo", "--tasks", "1"), "--tasks"),
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from timerd.config import ServerConfig
+from timerd.config import ServerConfig, TlsConfig
 from timerd.model.errors import StartupError
 from timerd.services.listen import Address, check_listen, parse_listen, read_tls
 
@@ -44,18 +44,20 @@ def test_off_loopback_needs_tls_or_a_word(listen: str) -> None:
         check_listen(ServerConfig(listen=listen))
     assert "--insecure" in str(refused.value)
     assert check_listen(ServerConfig(listen=listen, insecure=True))
-    assert check_listen(ServerConfig(listen=listen, tls_certificate=Path("c.pem"), tls_key=Path("k.pem")))
+    assert check_listen(
+        ServerConfig(listen=listen, tls=TlsConfig(certificate_file=Path("c.pem"), key_file=Path("k.pem")))
+    )
 
 
-@pytest.mark.parametrize("config", [ServerConfig(tls_certificate=Path("c.pem")), ServerConfig(tls_key=Path("k.pem"))])
-def test_half_of_tls_is_refused(config: ServerConfig) -> None:
+@pytest.mark.parametrize("tls", [TlsConfig(certificate_file=Path("c.pem")), TlsConfig(key_file=Path("k.pem"))])
+def test_half_of_tls_is_refused(tls: TlsConfig) -> None:
     with pytest.raises(StartupError, match="give both"):
-        check_listen(config)
+        check_listen(ServerConfig(tls=tls))
 
 
 def test_tls_files_are_checked(tmp_path: Path) -> None:
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    config = ServerConfig(tls_certificate=certificate, tls_key=key)
+    config = ServerConfig(tls=TlsConfig(certificate_file=certificate, key_file=key))
     with pytest.raises(StartupError, match="Cannot read the TLS certificate"):
         read_tls(config)
     certificate.write_text("-----BEGIN CERTIFICATE-----")

@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha import reflection_pb2
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
 from tests.services.api_rig import NOW_MS, EchoWork, FakeVerbs, Rig, running, trailers
-from timerd.config import ServerConfig
+from timerd.config import ServerConfig, TlsConfig
 from timerd.model.errors import (
     Aborted,
     CorruptRow,
@@ -304,12 +304,12 @@ async def test_a_certificate_with_the_key_of_another_is_refused(tmp_path: Path) 
     certificate, _ = await self_signed(tmp_path, "one")
     _, key = await self_signed(tmp_path, "two")
     with pytest.raises(StartupError, match="belong together"):
-        await make(listen="127.0.0.1:0", tls_certificate=certificate, tls_key=key).start()
+        await make(listen="127.0.0.1:0", tls=TlsConfig(certificate_file=certificate, key_file=key)).start()
 
 
 async def test_tls_from_files(tmp_path: Path) -> None:
     certificate, key = await self_signed(tmp_path)
-    server = make(listen="127.0.0.1:0", tls_certificate=certificate, tls_key=key)
+    server = make(listen="127.0.0.1:0", tls=TlsConfig(certificate_file=certificate, key_file=key))
     address = await server.start()
     credentials = grpc.ssl_channel_credentials(certificate.read_bytes())
     async with grpc.aio.secure_channel(f"localhost:{address.port}", credentials) as channel:

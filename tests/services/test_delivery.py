@@ -151,7 +151,7 @@ async def test_a_deliver_names_everything(rig: Rig) -> None:
     [common] = deliver.templates
     assert (dict(common.labels), common.content_type, common.priority) == ({"a": "b"}, "text/plain", 3)
     assert (common.fencing_token, deliver.attempt_timeout_ms) == (7, 3_600_000)
-    assert rig.delivery.lateness.counts[0] == 2
+    assert rig.delivery.tallies.lateness_counts()[0] == 2
 
 
 async def test_nothing_is_sent_before_its_time(rig: Rig) -> None:

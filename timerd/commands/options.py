@@ -35,6 +35,14 @@ TlsKey = Annotated[
     Path | None, _connection("--tls-key", metavar="FILE", envvar="TIMERD_TLS_KEY", help="Its private key.")
 ]
 Timeout = Annotated[str, _connection("--timeout", metavar="SPAN", help="How long to wait for an answer.")]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Settings of the server in TOML; or name it in TIMERD_CONFIG."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="Any other setting (`timerd config show`); may be given again."),
+]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else.")]
 
 Delay = Annotated[str | None, typer.Option("--in", metavar="SPAN", help="So long from now: 10s, 5m, 2h30m, 1d.")]

@@ -18,10 +18,10 @@ from timerd.core.fair_share import FairShare
 from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import Again, QueueKey, Taken
+from timerd.core.tally import Tallies
 from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
 from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
-from timerd.model.settle import Outcome
 
 MAX_DELIVER_TASKS = 1_000
 RELEASED = "the worker stopped before it had begun"
@@ -58,6 +58,7 @@ class DeliveryMachine:
         self._grace_ms = resume_grace_ms
         self._share = FairShare()
         self._flights = Flights()
+        self.tallies = Tallies()
         self._workers: dict[int, Worker] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
@@ -151,18 +152,19 @@ class DeliveryMachine:
         """Shares out due rows, `wanted` at most; they are in flight from here on."""
         shares = self._share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
+        tally = self.tallies.of(queue)
         for worker, part in _cut(taken, shares):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part_of(part, np.array(rows, dtype=np.intp))
-                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms)
+                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, tally)
                 out.append(Assignment(worker, piece, timeout_ms))
         return out
 
     def settle(self, action: Action, tokens: bytes, now_ms: int, delay_ms: int | None, error: str) -> Settlement:
         """Of any worker: a token speaks for itself. `tokens` is a multiple of 64 bytes."""
         if action == Action.ACK:
-            return self._ack(tokens)
+            return self._ack(tokens, now_ms)
         if action == Action.RELEASE:
             return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
@@ -173,7 +175,8 @@ class DeliveryMachine:
                 self._settle_unknown(out, at, delivery_id, _token(tokens, at), failure)
             elif version >= found[0].versions[found[1]]:
                 self._flights.pop(delivery_id)
-                fail(out, *found, failure, self._secret)
+                found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
+                self._fail(out, *found, failure)
         return out
 
     def retire(self, worker: int) -> None:
@@ -270,9 +273,9 @@ class DeliveryMachine:
         assert present == self._present
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
-    def _ack(self, tokens: bytes) -> Settlement:
+    def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
         ids = _ids(tokens)
-        ended, unknown = self._flights.end(ids, Outcome.ACKED)
+        ended, unknown = self._flights.acked(ids, now_ms)
         self._before.end(ids)
         out = Settlement(ended)
         for at in unknown:
@@ -287,6 +290,7 @@ class DeliveryMachine:
             if found is not None and version == found[0].versions[found[1]]:
                 batch, row = found
                 self._flights.pop(delivery_id)
+                batch.settled("released", now_ms)
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
             elif found is None and not is_genuine_token(_token(tokens, at), self._secret):
                 out.refused[at] = FORGED
@@ -361,7 +365,13 @@ class DeliveryMachine:
     def _fail_all(self, out: Settlement, batch: Batch, rows: Iterable[int], failure: Failure) -> None:
         for row in rows:
             self._flights.pop(batch.ids[row])
-            fail(out, batch, row, failure, self._secret)
+            batch.settled("lost" if failure.lost else "timed_out", failure.at_ms)
+            self._fail(out, batch, row, failure)
+
+    def _fail(self, out: Settlement, batch: Batch, row: int, failure: Failure) -> None:
+        letters = len(out.letters)
+        fail(out, batch, row, failure, self._secret)
+        batch.tally.dead += len(out.letters) - letters
 
 
 def _cut(taken: Sequence[Taken], shares: list[tuple[int, int]]) -> Iterable[tuple[int, Taken]]:

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.taken import Ended, Taken
+from timerd.core.tally import QueueTally
 from timerd.model.identity import ATTEMPT_BITS, RowKey
 from timerd.model.rows import PREFIX
 from timerd.model.settle import Outcome
@@ -22,6 +23,7 @@ from timerd.model.settle import Outcome
 # A slot is number * MAX_BATCH_ROWS + row.
 MAX_BATCH_ROWS = 1024
 LEASE_GRID_MS = 100
+ACKED = "acked"
 # An arena that holds no more than so much for nothing is left as it is.
 SLACK_BYTES = 65_536
 _DELIVERY_ID = np.dtype([("prefix", PREFIX), ("item", ">u4"), ("generation", ">u4")])
@@ -40,6 +42,11 @@ class Batch:
     versions: list[int]
     lease_until_ms: list[int]
     open: int
+    sent_ms: int
+    tally: QueueTally
+
+    def settled(self, outcome: str, now_ms: int, times: int = 1) -> None:
+        self.tally.settled(outcome, now_ms - self.sent_ms, times)
 
     def key(self, row: int) -> RowKey:
         return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
@@ -78,7 +85,9 @@ class Flights:
     def __len__(self) -> int:
         return len(self._slots)
 
-    def register(self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int) -> Batch:
+    def register(
+        self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, tally: QueueTally
+    ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
         raw = delivery_ids(taken)
         ids = [raw[at : at + 20] for at in range(0, len(raw), 20)]
@@ -87,7 +96,8 @@ class Flights:
         count = len(ids)
         positions, versions = columns["position_ms"].tolist(), columns["version"].tolist()
         number = self._next
-        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, [until_ms] * count, count)
+        leases_ms = [until_ms] * count
+        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, leases_ms, count, sent_ms, tally)
         if not self._slots.keys().isdisjoint(ids):
             self.remove([i for i in ids if i in self._slots])
         self._next += 1
@@ -113,11 +123,13 @@ class Flights:
             self._forget(batch)
         return batch, slot % MAX_BATCH_ROWS
 
-    def end(self, ids: list[bytes], outcome: Outcome) -> tuple[list[Ended], list[int]]:
-        """`pop` for many, in one loop because every ack passes here; the second list names those that are not open."""
+    def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[int]]:
+        """`pop` for many, in one loop because every ack passes here; the second list names those that are not open.
+        What follows one another is mostly of one batch, and is counted together."""
         ended: list[Ended] = []
         unknown: list[int] = []
         pop, batches, append = self._slots.pop, self._batches, ended.append
+        last, counted = None, 0
         for at, delivery_id in enumerate(ids):
             slot = pop(delivery_id, None)
             if slot is None:
@@ -127,9 +139,15 @@ class Flights:
             batch.open -= 1
             if not batch.open:
                 self._forget(batch)
+            if batch is not last:
+                if last is not None:
+                    last.settled(ACKED, now_ms, len(ended) - counted)
+                last, counted = batch, len(ended)
             taken = batch.taken
             key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
-            append(Ended(taken.partition, key, outcome))
+            append(Ended(taken.partition, key, Outcome.ACKED))
+        if last is not None:
+            last.settled(ACKED, now_ms, len(ended) - counted)
         return ended, unknown
 
     def remove(self, ids: Iterable[bytes]) -> None:
@@ -140,7 +158,7 @@ class Flights:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
         self.remove([batch.ids[r] for r in rows])
         part = part_of(batch.taken, np.array(rows, dtype=np.intp))
-        return self.register(worker, part, lease_until_ms, batch.deadline_ms)
+        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.tally)
 
     def open_rows(self, batch: Batch) -> list[int]:
         first = batch.number * MAX_BATCH_ROWS

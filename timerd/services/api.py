@@ -7,7 +7,8 @@ finds a settled state.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from time import perf_counter
 from typing import Any
 
 import grpc
@@ -17,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid
+from timerd.services.call_times import CallTimes
 from timerd.services.decoding import Received, decoder
 from timerd.services.ingest import IngestBudget
 from timerd.services.mutations import Mutations
@@ -41,10 +43,19 @@ class TimerApi:
         delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
+        self.calls = CallTimes()
         self._change = Mutations(verbs, config)
         self._look = Reads(verbs, config, delivery)
         self._sessions: set[Session] = set()
         self._running: set[asyncio.Task[Any]] = set()
+
+    @property
+    def changed(self) -> Mapping[str, int]:
+        return self._change.changed
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
 
     def verbs(self) -> dict[str, Verb]:
         """Unary method of the service -> what answers it."""
@@ -69,7 +80,7 @@ class TimerApi:
         """For `grpc.aio.Server.add_generic_rpc_handlers`."""
         methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
             name: grpc.unary_unary_rpc_method_handler(
-                self._unary(verb), _deserializer(name), lambda reply: reply.SerializeToString()
+                self._unary(name, verb), _deserializer(name), lambda reply: reply.SerializeToString()
             )
             for name, verb in self.verbs().items()
         }
@@ -90,9 +101,11 @@ class TimerApi:
             for task in late:
                 task.cancel()
 
-    def _unary(self, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
+    def _unary(self, name: str, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
         async def handle(received: Received[Any], context: Context) -> Message:
+            began_s = perf_counter()
             outcome = await asyncio.shield(self._start(caught(self._gated(verb, received))))
+            self.calls.end(name, outcome, perf_counter() - began_s)
             if isinstance(outcome, Problem):
                 await abort(context, outcome)
             reply: Message = outcome
@@ -121,7 +134,9 @@ class TimerApi:
     async def answer(self, received: SessionMessage) -> wire.SessionResponse:
         """One message of a Session; its errors are part of the answer."""
         sequence = received.parsed.sequence if received.parsed else 0
+        began_s = perf_counter()
         reply = await caught(self._gated(self._answered, received))
+        self.calls.end(_name(received), reply, perf_counter() - began_s)
         if isinstance(reply, Problem):
             return wire.SessionResponse(sequence=sequence, problem=reply)
         assert isinstance(reply, wire.SessionResponse)
@@ -137,6 +152,11 @@ class TimerApi:
         if which == "reschedule":
             return wire.SessionResponse(reschedule=await self._change.reschedule(request.reschedule))
         raise Invalid("The message asks for nothing: fill schedule, cancel or reschedule.", "request")
+
+
+def _name(received: SessionMessage) -> str:
+    which = received.parsed.WhichOneof("request") if received.parsed else None
+    return f"Session.{which or 'nothing'}"
 
 
 def _deserializer(method: str) -> Callable[[bytes], Received[Message]]:

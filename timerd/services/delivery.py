@@ -23,7 +23,6 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
 from timerd.services.deliver_wire import deliver_messages
 from timerd.services.desk import Abroad, Outlet
-from timerd.services.lateness import Lateness
 from timerd.services.settling import Settling
 from timerd.services.verbs import Firing
 from timerd.services.work_stream import WorkStream
@@ -60,12 +59,11 @@ class Alarm(Protocol):
 
 
 class Delivery:
-    """`lateness` counts what was sent. `server` is the name that workers are shown. `abroad`: where there are other
+    """`tallies` counts what was sent. `server` is the name that workers are shown. `abroad`: where there are other
     instances."""
 
     def __init__(self, firing: Firing, alarm: Alarm, *, resume_grace_ms: int = 1_000, server: str = "timerd") -> None:
         self.server = server
-        self.lateness = Lateness()
         self.secret = firing.secret
         self._firing = firing
         self._alarm = alarm
@@ -320,7 +318,6 @@ class Delivery:
             sizes.append(size_bytes)
         if stream.block_if_full():
             self.machine.block(stream.number)
-        self.lateness.sent(now_ms, assignment.taken.rows.columns["position_ms"])
         return sizes
 
     def _set_alarm(self, now_ms: int, next_ms: float) -> None:

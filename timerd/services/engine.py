@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import pairwise
 
@@ -90,8 +90,9 @@ class Engine:
         self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
+        self.scheduled = self._estimating.scheduled
 
-    def shows(self, lateness_bounds_ms: Sequence[float], lateness_counts: Sequence[int]) -> None:
+    def shows(self, lateness_bounds_ms: Sequence[float], lateness_counts: Callable[[], Sequence[int]]) -> None:
         """The histogram that `facts` shows: delivery's, as it grows."""
         self._facts.lateness_bounds_ms = lateness_bounds_ms
         self._facts.lateness_counts = lateness_counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.ledger import Ledger
@@ -31,7 +31,7 @@ class Facts:
         self._config = config
         self._started_ms = int(time.exact_ms())
         self.lateness_bounds_ms: Sequence[float] = ()
-        self.lateness_counts: Sequence[int] = ()
+        self.lateness_counts: Callable[[], Sequence[int]] = tuple
 
     async def read(self) -> EngineFacts:
         store = await self._store.facts()
@@ -55,7 +55,7 @@ class Facts:
             oldest_due_ms=min(oldest, default=0),
             started_ms=self._started_ms,
             lateness_bounds_ms=self.lateness_bounds_ms,
-            lateness_counts=self.lateness_counts,
+            lateness_counts=self.lateness_counts(),
             advice=self._advice(store, ledger, min(oldest, default=0)),
         )
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+from timerd.core.taken import QueueKey
+from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
@@ -25,6 +27,8 @@ class Estimating:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # Since the start, by queue.
+        self.scheduled: Counter[QueueKey] = Counter()
         # Minutes of each queue.
         self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
         # What a task id says of its queue -> the queue.
@@ -35,6 +39,7 @@ class Estimating:
         for number, template in enumerate(rows.templates):
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
             self._new[template.namespace, template.queue].update(own.tolist())
+            self._count(QueueKey(template.namespace, template.queue), len(own))
             self._remember(template)
 
     def remove(self, tasks: Iterable[TaskId]) -> None:
@@ -56,6 +61,11 @@ class Estimating:
         if len(self._queues) >= MAX_QUEUES:
             self._queues.clear()
         self._queues[template.scope] = template.namespace, template.queue
+
+    def _count(self, queue: QueueKey, tasks: int) -> None:
+        # The last place is for all others.
+        known = queue in self.scheduled or len(self.scheduled) < MOST_QUEUES - 1
+        self.scheduled[queue if known else OTHERS] += tasks
 
     async def flush(self) -> None:
         new, self._new = self._new, defaultdict(Counter)

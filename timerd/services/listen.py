@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import ssl
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,9 +48,10 @@ def is_loopback(host: str) -> bool:
 def check_listen(config: ServerConfig) -> Address:
     """Raises StartupError where the address would be open to others without TLS."""
     address = parse_listen(config.listen)
-    if (config.tls_certificate is None) != (config.tls_key is None):
+    tls = config.tls
+    if (tls.certificate_file is None) != (tls.key_file is None):
         raise StartupError("TLS needs two files: give both a certificate and its key, or neither.")
-    if not (is_loopback(address.host) or config.tls_certificate or config.insecure):
+    if not (is_loopback(address.host) or tls.certificate_file or config.insecure):
         raise StartupError(
             f"Refusing to listen on {address} without TLS: everybody who reaches it could read and change all tasks. "
             "Give a TLS certificate and key, listen on 127.0.0.1, or say --insecure if the network itself is trusted."
@@ -57,10 +59,40 @@ def check_listen(config: ServerConfig) -> Address:
     return address
 
 
-def read_tls(config: ServerConfig) -> Tls | None:
-    if config.tls_certificate is None or config.tls_key is None:
+def check_http(config: ServerConfig) -> Address | None:
+    """Where the HTTP port is, if anywhere; raises StartupError as `check_listen` does."""
+    if not config.http.listen:
         return None
-    return Tls(_pem(config.tls_certificate, "certificate", b"CERTIFICATE"), _pem(config.tls_key, "key", b"PRIVATE KEY"))
+    address = parse_listen(config.http.listen)
+    is_open = config.insecure or config.http.insecure
+    if not (is_loopback(address.host) or config.tls.certificate_file or is_open):
+        raise StartupError(
+            f"Refusing to listen on {address} for HTTP without TLS: everybody who reaches it could read the metrics. "
+            "Give a TLS certificate and key, listen on 127.0.0.1, or set http.insecure if the network is trusted."
+        )
+    return address
+
+
+def http_tls(config: ServerConfig) -> ssl.SSLContext | None:
+    """As callers see it, unless HTTP was said to be plain."""
+    certificate, key = config.tls.certificate_file, config.tls.key_file
+    if certificate is None or key is None or config.http.insecure:
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        context.load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise StartupError(
+            f"The TLS certificate {certificate} and its key cannot be used for HTTP: {error}."
+        ) from error
+    return context
+
+
+def read_tls(config: ServerConfig) -> Tls | None:
+    certificate, key = config.tls.certificate_file, config.tls.key_file
+    if certificate is None or key is None:
+        return None
+    return Tls(_pem(certificate, "certificate", b"CERTIFICATE"), _pem(key, "key", b"PRIVATE KEY"))
 
 
 def _pem(path: Path, what: str, mark: bytes) -> bytes:

@@ -3,6 +3,7 @@ these: a unary call is a batch of one."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import cast
@@ -42,6 +43,8 @@ class Mutations:
     def __init__(self, verbs: Verbs, config: ServerConfig) -> None:
         self._verbs = verbs
         self._payload_limit_bytes = config.payload_limit_bytes
+        # What was changed -> how many tasks.
+        self.changed: Counter[str] = Counter()
 
     async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
         draft = await draft_of_one(request, self._verbs.now_ms(), self._payload_limit_bytes)
@@ -72,6 +75,7 @@ class Mutations:
         except NotFound:
             return wire.CancelResponse(outcome=task_wire.CANCEL_OUTCOME_NOT_FOUND)
         answers = await self._verbs.cancel(namespace, request_id, [task])
+        self._cancelled(answers)
         return wire.CancelResponse(outcome=_outcome(answers[0]))
 
     async def cancel_batch(self, request: wire.CancelBatchRequest) -> wire.CancelBatchResponse:
@@ -80,9 +84,14 @@ class Mutations:
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
         tasks = await self._genuine(namespace, request.task_ids)
         known = [task for task in tasks if task is not None]
-        answers = iter(await self._verbs.cancel(namespace, request_id, known) if known else ())
+        said = await self._verbs.cancel(namespace, request_id, known) if known else ()
+        self._cancelled(said)
+        answers = iter(said)
         outcomes = [_outcome(CancelAnswer.NOT_FOUND if task is None else next(answers)) for task in tasks]
         return wire.CancelBatchResponse(outcomes=outcomes)
+
+    def _cancelled(self, answers: Sequence[CancelAnswer]) -> None:
+        self.changed["cancelled"] += sum(answer is CancelAnswer.CANCELLED for answer in answers)
 
     async def _genuine(self, namespace: str, texts: Sequence[str]) -> list[TaskId | None]:
         return [genuine(self._verbs.secret, namespace, text) async for _, text in in_slices(texts)]
@@ -93,12 +102,14 @@ class Mutations:
         fire_at_ms = clock.fire_at_ms(request, request.WhichOneof("due"))
         task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
         moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, fire_at_ms)
+        self.changed["moved"] += 1
         return wire.RescheduleResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def fire_now(self, request: wire.FireNowRequest) -> wire.FireNowResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         task = task_of_id(self._verbs.secret, namespace, request.task_id)
         moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, self._verbs.now_ms())
+        self.changed["moved"] += 1
         return wire.FireNowResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def purge(self, request: wire.PurgeRequest) -> wire.PurgeResponse:
@@ -109,6 +120,7 @@ class Mutations:
         scanned = at_most(request.max_scanned, DEFAULT_SCANNED, MAX_SCANNED)
         run = self._verbs.purge if request.force else self._verbs.count
         purged, cursor, through_ms = await run(query, cursor_of(request), scanned)
+        self.changed["purged"] += purged if request.force else 0
         return wire.PurgeResponse(
             purged=purged,
             dry_run=not request.force,
@@ -131,6 +143,7 @@ class Mutations:
         answers = iter(await self._verbs.redrive(namespace, request_id, known) if known else ())
         said = [task is not None and next(answers) for task in tasks]
         redriven = sum(answer is True for answer in said)
+        self.changed["redriven"] += redriven
         return wire.RedriveResponse(redriven=redriven, results=redrive_results(request.task_ids, said))
 
     async def _redrive_range(
@@ -147,7 +160,9 @@ class Mutations:
             after = dead_after(letters[-1])
             tasks = [stored_id(letter.task_id) for letter in letters]
             said = await self._verbs.redrive(namespace, request_id, tasks)
-            reply.redriven += sum(answer is True for answer in said)
+            redriven = sum(answer is True for answer in said)
+            reply.redriven += redriven
+            self.changed["redriven"] += redriven
             reply.results.extend(refused_results(tasks, said))
             left -= len(letters)
         return reply

@@ -1,0 +1,130 @@
+"""A real server with its HTTP port, met as Prometheus and Kubernetes meet it."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_serve import Server, timerd
+from timerd.demo.processes import free_port
+
+pytestmark = pytest.mark.process
+
+
+class Watched:
+    """A server and its HTTP port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.http = f"127.0.0.1:{free_port()}"
+        self.server = Server(folder, "--http", self.http)
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=20) as answer:
+            return str(answer.read().decode())
+
+    def samples(self) -> dict[str, float]:
+        """`name{labels}` -> value."""
+        lines = [line.rpartition(" ") for line in self.get("/metrics").splitlines() if not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
+    running = Watched(tmp_path_factory.mktemp("watched"))
+    yield running
+    running.server.process.kill()
+    running.server.process.communicate()
+
+
+def test_the_ready_line_says_where(watched: Watched) -> None:
+    assert f"metrics: {watched.http})" in watched.server.ready
+
+
+def test_health_and_version(watched: Watched) -> None:
+    assert json.loads(watched.get("/healthz")) == {"alive": True}
+    assert json.loads(watched.get("/readyz")) == {"ready": True, "wrong": {}}
+    assert json.loads(watched.get("/version"))["version"] == timerd("version", "--json").json["version"]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        watched.get("/tasks")
+
+
+def test_what_happens_to_tasks_is_counted(watched: Watched) -> None:
+    server = ("--server", watched.server.address)
+    for number in range(3):
+        timerd("schedule", "mails", f"secret-{number}", "--in", "0s", *server)
+    later = timerd("schedule", "mails", "later", "--in", "1h", "--json", *server).json["task_id"]
+    timerd("cancel", later, *server)
+    timerd("work", "mails", "--count", "2", *server)
+    timerd("work", "mails", "--count", "1", "--exec", "exit 65", *server)
+    samples, queue = watched.samples(), 'namespace="default",queue="mails"'
+    assert samples[f"timerd_tasks_scheduled_total{{{queue}}}"] == 4
+    assert samples['timerd_tasks_changed_total{change="cancelled"}'] == 1
+    settled = 'timerd_deliveries_settled_total{{namespace="default",outcome="{}",queue="mails"}}'
+    assert (samples[settled.format("acked")], samples[settled.format("rejected")]) == (2, 1)
+    assert samples[f"timerd_dead_letters_total{{{queue}}}"] == 1
+    assert samples[f"timerd_delivery_lateness_seconds_count{{{queue}}}"] >= 3
+    assert samples[f"timerd_delivery_processing_seconds_count{{{queue}}}"] >= 3
+    assert samples[f'timerd_delivery_lateness_seconds_bucket{{le="+Inf",{queue}}}'] >= 3
+    assert samples["timerd_ledger_imbalance_rows"] == 0
+    assert samples["timerd_tasks_in_flight"] == 0
+    assert samples['timerd_store_changes_total{register="partition_control",result="applied"}'] >= 1
+    assert samples['timerd_store_duration_seconds_count{call="append"}'] >= 4
+    assert samples['timerd_requests_total{code="OK",method="Session.schedule"}'] >= 4
+    assert samples["timerd_clock_trusted"] == 1
+    assert samples["process_resident_memory_bytes"] > 0
+
+
+def test_no_payload_no_id_and_no_address_is_shown(watched: Watched) -> None:
+    task_id = timerd("schedule", "mails", "canary", "--in", "1h", "--json", "--server", watched.server.address).json
+    text = watched.get("/metrics")
+    assert "canary" not in text
+    assert task_id["task_id"] not in text
+    assert str(watched.server.data) not in text
+
+
+def test_prometheus_finds_nothing_to_say(watched: Watched) -> None:
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("promtool is not installed here (Debian: prometheus)")
+    told = subprocess.run(
+        [promtool, "check", "metrics"], input=watched.get("/metrics"), capture_output=True, text=True, check=False
+    )
+    assert (told.returncode, told.stdout + told.stderr) == (0, "")
+
+
+def test_names_follow_the_conventions(watched: Watched) -> None:
+    """What promtool would say, where it is not there."""
+    types = re.findall(r"^# TYPE (\S+) (\S+)$", watched.get("/metrics"), re.MULTILINE)
+    ours = {name: kind for name, kind in types if name.startswith("timerd_")}
+    assert len(ours) > 25
+    assert [name for name, kind in ours.items() if (kind == "counter") != name.endswith("_total")] == []
+    assert [name for name in ours if re.search("_(ms|milliseconds|mb|kb|minutes)(_|$)", name)] == []
+
+
+def test_http_beyond_loopback_needs_tls_or_a_word(tmp_path: Path) -> None:
+    refused = timerd("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--http", "0.0.0.0:0")
+    assert (refused.code, refused.out) == (1, "")
+    assert "http.insecure" in refused.err
+    assert timerd("config", "check", "--set", "http.listen=0.0.0.0:0", "--set", "http.insecure=true").code == 0
+
+
+def test_a_port_in_use_is_a_sentence(watched: Watched, tmp_path: Path) -> None:
+    refused = timerd("serve", "--data", str(tmp_path / "data"), "--listen", "127.0.0.1:0", "--http", watched.http)
+    assert (refused.code, refused.out) == (1, "")
+    assert watched.http in refused.err
+    assert refused.err.count("\n") == 1
+
+
+def test_the_page_names_every_metric(watched: Watched) -> None:
+    page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
+    ours = re.findall(r"^# TYPE (timerd_\S+)", watched.get("/metrics"), re.MULTILINE)
+    assert [name for name in ours if f"`{name}`" not in page] == []
+    assert [name for name in re.findall(r"`(timerd_\w+)`", page) if name not in ours] == []

@@ -1,0 +1,76 @@
+"""`timerd config`: the settings in force and where each comes from; whether a server could start with them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import Output
+
+if TYPE_CHECKING:
+    from timerd.config import ServerConfig
+
+_group = typer.Typer(no_args_is_help=True)
+
+
+@_group.callback()
+def config() -> None:
+    """What the server is told: by a file, by TIMERD_... variables, by flags."""
+
+
+@_group.command("show")
+def show(config: options.ConfigFile = None, settings: options.Settings = None, json: options.Json = False) -> None:
+    """Every setting, its value and where it comes from. Secrets are not shown."""
+    from timerd.commands.setting import value_of
+    from timerd.commands.settings import known, load
+
+    loaded = load(config, os.environ, pairs=settings or ())
+    records = [
+        {
+            "setting": each.name,
+            "value": each.show(value_of(loaded.config, each)),
+            "from": loaded.origins[each.name],
+            "variable": each.variable,
+        }
+        for each in known()
+    ]
+    Output(json).many(records, ("setting", "value", "from", "variable"), "There are no settings.")
+
+
+@_group.command("check")
+def check(config: options.ConfigFile = None, settings: options.Settings = None, json: options.Json = False) -> None:
+    """Whether `timerd serve` would accept them; nothing is started or written. Exit code 2 if not."""
+    from timerd.commands.settings import load
+
+    out = Output(json)
+    try:
+        loaded = load(config, os.environ, pairs=settings or ())
+        _check_whole(loaded.config)
+    except WrongInput as error:
+        if json:
+            out.one({"ok": False, "problems": getattr(error, "problems", [str(error)])}, "")
+        raise
+    given = sum(origin != "default" for origin in loaded.origins.values())
+    out.one({"ok": True, "given": given}, f"The configuration is good ({given} settings are given).")
+
+
+def _check_whole(config: ServerConfig) -> None:
+    """What no single setting shows."""
+    from timerd.commands.serve import check_listen
+    from timerd.model.errors import StartupError
+    from timerd.services.listen import check_http, read_tls
+
+    check_listen(config)
+    try:
+        read_tls(config)
+        check_http(config)
+    except StartupError as error:
+        raise WrongInput(str(error)) from error
+
+
+def register(app: typer.Typer) -> None:
+    app.add_typer(_group, name="config")

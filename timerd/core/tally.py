@@ -1,0 +1,91 @@
+"""What became of deliveries, counted for each queue as it happens and read by whoever looks.
+
+Plain lists and numbers: an update costs next to nothing, and nothing is computed before somebody asks. Only so many
+queues are told apart; what comes after them is counted together, so that neither memory nor a monitoring system grows
+with the names that callers choose.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.taken import QueueKey
+
+LATENESS_BOUNDS_MS = (
+    0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 6e4, 6e5, 3.6e6,
+)  # fmt: skip
+PROCESSING_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 6e4, 6e5, 3.6e6)
+# Their names are labels of the metrics.
+MOST_QUEUES = 100
+OTHERS = QueueKey("", "(others)")
+_FEW = 16
+
+
+class Histogram:
+    """`counts[i]`: how many were at most `bounds[i]` and more than the bound before; the last one: the rest."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def add(self, value: float, times: int = 1) -> None:
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def add_all(self, values: npt.NDArray[Any]) -> None:
+        if len(values) <= _FEW:
+            for value in values.tolist():
+                self.counts[bisect_left(self.bounds, value)] += 1
+                self.total += value
+            return
+        places = np.bincount(np.searchsorted(self.bounds, values))
+        for place in np.flatnonzero(places).tolist():
+            self.counts[place] += int(places[place])
+        self.total += float(values.sum())
+
+
+@dataclass(slots=True)
+class QueueTally:
+    """`lateness`: from a task's instant to its sending; `processing`: from there to the worker's word. `outcomes`: what
+    that word was, or that it did not come; `dead`: dead letters."""
+
+    lateness: Histogram = field(default_factory=lambda: Histogram(LATENESS_BOUNDS_MS))
+    processing: Histogram = field(default_factory=lambda: Histogram(PROCESSING_BOUNDS_MS))
+    outcomes: dict[str, int] = field(default_factory=dict)
+    dead: int = 0
+
+    def settled(self, outcome: str, after_ms: float, times: int = 1) -> None:
+        self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times
+        self.processing.add(after_ms, times)
+
+
+class Tallies:
+    """By queue."""
+
+    def __init__(self, most_queues: int = MOST_QUEUES) -> None:
+        self._most = most_queues
+        self.queues: dict[QueueKey, QueueTally] = {}
+
+    def of(self, queue: QueueKey) -> QueueTally:
+        found = self.queues.get(queue)
+        if found is None:
+            # The last place is for all others.
+            known = queue if len(self.queues) < self._most - 1 else OTHERS
+            found = self.queues.setdefault(known, QueueTally())
+        return found
+
+    def lateness_counts(self) -> list[int]:
+        """Of all queues together."""
+        sums = [0] * (len(LATENESS_BOUNDS_MS) + 1)
+        for tally in self.queues.values():
+            sums = [a + b for a, b in zip(sums, tally.lateness.counts, strict=True)]
+        return sums

@@ -1,0 +1,166 @@
+"""Figures -> the metrics that Prometheus reads: names, units and labels stand here, and nowhere else.
+
+Names end in their base unit (seconds, bytes) or in `_total`; label values are bounded: queues by core/tally.py, all
+others by the code. No task, key, payload or address is ever a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from timerd.core.taken import QueueKey
+from timerd.observability.figures import Curve, Figures
+
+QUEUE = ("namespace", "queue")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class _Once(Collector):
+    """For one scrape."""
+
+    def __init__(self, figures: Figures) -> None:
+        self._figures = figures
+
+    def collect(self) -> Iterable[Metric]:
+        for part in (_queues, _tasks, _engine, _calls, _store, _process):
+            yield from part(self._figures)
+
+
+def exposition(figures: Figures) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(_Once(figures))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return generate_latest(registry)
+
+
+def _queues(f: Figures) -> Iterator[Metric]:
+    late = HistogramMetricFamily(
+        "timerd_delivery_lateness_seconds", "From a task's fire time to its sending to a worker.", labels=QUEUE
+    )
+    took = HistogramMetricFamily(
+        "timerd_delivery_processing_seconds", "From sending to the worker's answer, or its lease's end.", labels=QUEUE
+    )
+    outcome = CounterMetricFamily(
+        "timerd_deliveries_settled", "Deliveries by what became of them.", labels=(*QUEUE, "outcome")
+    )
+    dead = CounterMetricFamily("timerd_dead_letters", "Tasks that became dead letters.", labels=QUEUE)
+    for queue, each in f.queues.items():
+        _add(late, queue, each.lateness, 1000)
+        _add(took, queue, each.processing, 1000)
+        for name, number in each.outcomes.items():
+            outcome.add_metric((*queue, name), number)
+        dead.add_metric(queue, each.dead)
+    yield from (late, took, outcome, dead)
+
+
+def _tasks(f: Figures) -> Iterator[Metric]:
+    yield _by_queue(
+        CounterMetricFamily("timerd_tasks_scheduled", "Tasks stored by callers.", labels=QUEUE), f.scheduled
+    )
+    yield _by_queue(
+        GaugeMetricFamily("timerd_tasks_pending", "Tasks that are not due yet; an estimate.", labels=QUEUE), f.pending
+    )
+    changed = CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",))
+    for name, number in f.changed.items():
+        changed.add_metric((name,), number)
+    yield changed
+    yield _gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
+    yield _gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
+    yield _gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)
+
+
+def _engine(f: Figures) -> Iterator[Metric]:
+    held = GaugeMetricFamily("timerd_partitions_held", "Partitions held, by phase.", labels=("phase",))
+    for phase, number in f.partitions.items():
+        held.add_metric((phase,), number)
+    yield held
+    yield _gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
+    yield _gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
+    yield _gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)
+    yield _gauge("timerd_ingest_used_bytes", "Requests that are being taken in.", f.ingest_used_bytes)
+    yield _gauge("timerd_ingest_budget_bytes", "What may be taken in at one time.", f.ingest_budget_bytes)
+    yield _gauge("timerd_clock_trusted", "1 while the wall clock runs steadily; 0: nothing fires.", f.clock_trusted)
+    yield _gauge("timerd_clock_offset_seconds", "Wall clock less engine time.", f.clock_offset_s)
+    if f.facts is not None:
+        ledger = GaugeMetricFamily(
+            "timerd_ledger_rows", "Rows of the buckets that are kept, by their end.", labels=("outcome",)
+        )
+        for name, number in f.facts.ledger.items():
+            if name != "unexplained":
+                ledger.add_metric((name,), number)
+        yield ledger
+        yield _gauge(
+            "timerd_ledger_imbalance_rows", "Rows without a known end; must be 0.", f.facts.ledger["unexplained"]
+        )
+
+
+def _calls(f: Figures) -> Iterator[Metric]:
+    calls = CounterMetricFamily("timerd_requests", "Requests by method and code.", labels=("method", "code"))
+    for labels, number in f.calls.items():
+        calls.add_metric(labels, number)
+    yield calls
+    took = HistogramMetricFamily("timerd_request_duration_seconds", "Until the answer is made.", labels=("method",))
+    for method, curve in f.call_times.items():
+        _add(took, (method,), curve)
+    yield took
+    yield _gauge("timerd_streams_open", "Session and Work streams.", f.streams)
+    yield _gauge("timerd_workers", "Work streams.", f.workers)
+
+
+def _store(f: Figures) -> Iterator[Metric]:
+    took = HistogramMetricFamily("timerd_store_duration_seconds", "Calls of the store.", labels=("call",))
+    for name, curve in f.store_times.items():
+        _add(took, (name,), curve)
+    yield took
+    failed = CounterMetricFamily("timerd_store_errors", "Calls of the store that failed.", labels=("call", "error"))
+    for labels, number in f.store_failed.items():
+        failed.add_metric(labels, number)
+    yield failed
+    changes = CounterMetricFamily(
+        "timerd_store_changes",
+        "Compare-and-sets (leases, marks, keys, moves) by result.",
+        labels=("register", "result"),
+    )
+    for labels, number in f.store_changes.items():
+        changes.add_metric(labels, number)
+    yield changes
+    if f.facts is not None:
+        yield _gauge("timerd_disk_free_bytes", "Free on the disk of the data.", f.facts.disk_free_bytes)
+        yield _gauge("timerd_disk_used_bytes", "Taken by the data.", f.facts.disk_used_bytes)
+
+
+def _process(f: Figures) -> Iterator[Metric]:
+    lag = HistogramMetricFamily("timerd_event_loop_lag_seconds", "How late the event loop is.", labels=())
+    _add(lag, (), f.loop_lag)
+    yield lag
+    store = f.facts.store if f.facts is not None else ""
+    info = GaugeMetricFamily("timerd_build_info", "1; what runs here.", labels=("version", "store"))
+    info.add_metric((version("timerd"), store), 1)
+    yield info
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=float(value))
+
+
+def _by_queue(family: CounterMetricFamily | GaugeMetricFamily, numbers: Mapping[QueueKey, int]) -> Metric:
+    for queue, number in numbers.items():
+        family.add_metric(queue, number)
+    return family
+
+
+def _add(family: HistogramMetricFamily, labels: Iterable[str], curve: Curve, scale: float = 1) -> None:
+    """`scale`: what the curve's unit has to be divided by to be seconds."""
+    buckets, sofar = [], 0
+    for bound, count in zip(curve.bounds, curve.counts, strict=False):
+        sofar += count
+        buckets.append((f"{bound / scale:g}", float(sofar)))
+    buckets.append(("+Inf", float(sum(curve.counts))))
+    family.add_metric(list(labels), buckets, curve.total / scale)

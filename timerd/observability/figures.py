@@ -1,0 +1,157 @@
+"""What the metrics are made of: a copy of all counters of one instance, taken at one moment in the event loop.
+
+The copy is what leaves the loop: turning it into text takes milliseconds and is done in a thread (see collector.py).
+Facts that need the store are read at most every half minute, whoever asks and however often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import NamedTuple
+
+from timerd.core.taken import QueueKey
+from timerd.core.tally import Histogram, QueueTally
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.observability.loop_lag import LoopLag
+from timerd.observability.store_timing import StoreTimes
+from timerd.services.api import TimerApi
+from timerd.services.delivery import Delivery
+from timerd.services.engine import Engine
+from timerd.services.engine_time import EngineTime
+from timerd.services.scheduler import Scheduler
+from timerd.services.verbs import EngineFacts
+
+FACTS_EVERY_S = 30.0
+FACTS_PATIENCE_S = 2.0
+
+
+class Curve(NamedTuple):
+    """A histogram as it was."""
+
+    bounds: Sequence[float]
+    counts: Sequence[int]
+    total: float
+
+
+class QueueFigures(NamedTuple):
+    lateness: Curve
+    processing: Curve
+    outcomes: Mapping[str, int]
+    dead: int
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """`oldest_due_s`: how long the oldest task that has come due and is held here waits; `mark_lag_s`: how far the
+    slowest partition's mark is behind the present."""
+
+    queues: Mapping[QueueKey, QueueFigures]
+    scheduled: Mapping[QueueKey, int]
+    pending: Mapping[QueueKey, int]
+    changed: Mapping[str, int]
+    calls: Mapping[tuple[str, str], int]
+    call_times: Mapping[str, Curve]
+    in_flight: int
+    workers: int
+    streams: int
+    partitions: Mapping[str, int]
+    loaded: int
+    oldest_due_s: float
+    mark_lag_s: float
+    memory_used_bytes: int
+    memory_budget_bytes: int
+    ingest_used_bytes: int
+    ingest_budget_bytes: int
+    clock_trusted: bool
+    clock_offset_s: float
+    store_times: Mapping[str, Curve]
+    store_failed: Mapping[tuple[str, str], int]
+    store_changes: Mapping[tuple[str, str], int]
+    loop_lag: Curve
+    facts: EngineFacts | None
+
+
+class Observed:
+    """The parts of one instance that keep counters."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scheduler: Scheduler,
+        delivery: Delivery,
+        api: TimerApi,
+        time: EngineTime,
+        store_times: StoreTimes,
+    ) -> None:
+        self.engine = engine
+        self.store_times = store_times
+        self.loop_lag = LoopLag()
+        self._scheduler = scheduler
+        self._delivery = delivery
+        self._api = api
+        self._time = time
+        self._facts: EngineFacts | None = None
+        self._pending: Mapping[QueueKey, int] = {}
+        self._read_s = -FACTS_EVERY_S
+        self._reading = asyncio.Lock()
+
+    async def figures(self) -> Figures:
+        await self._refresh()
+        now_ms = self._time.exact_ms()
+        machines = list(self._scheduler.machines.values())
+        oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
+        marks = [m.control.verified_ms for m in machines if m.control is not None and m.partition.bucket_ms <= now_ms]
+        memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
+        return Figures(
+            queues={queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items()},
+            scheduled=dict(self.engine.scheduled),
+            pending=self._pending,
+            changed=dict(self._api.changed),
+            calls=dict(calls.ended),
+            call_times={name: _curve(each) for name, each in calls.seconds.items()},
+            in_flight=self._delivery.in_flight,
+            workers=self._delivery.workers,
+            streams=self._api.sessions + self._delivery.workers,
+            partitions=Counter(m.phase.name.lower() for m in machines),
+            loaded=sum(m.rows.waiting.rows for m in machines),
+            oldest_due_s=max(0.0, now_ms - min(oldest, default=now_ms)) / 1000,
+            mark_lag_s=max(0.0, now_ms - min(marks, default=now_ms)) / 1000,
+            memory_used_bytes=memory.used_bytes,
+            memory_budget_bytes=memory.budget_bytes,
+            ingest_used_bytes=ingest.used_bytes,
+            ingest_budget_bytes=ingest.limit_bytes,
+            clock_trusted=self._time.trusted,
+            clock_offset_s=self._time.difference_ms / 1000,
+            store_times={name: _curve(each) for name, each in self.store_times.calls.items()},
+            store_failed=dict(self.store_times.failed),
+            store_changes=dict(self.store_times.changes),
+            loop_lag=_curve(self.loop_lag.seen),
+            facts=self._facts,
+        )
+
+    async def _refresh(self) -> None:
+        """What the store knows; where it does not answer, what it said last."""
+        async with self._reading:
+            if monotonic() - self._read_s < FACTS_EVERY_S:
+                return
+            self._read_s = monotonic()
+            try:
+                async with asyncio.timeout(FACTS_PATIENCE_S):
+                    self._facts = await self.engine.facts()
+                    known = [queue for queue in self._delivery.tallies.queues if queue.namespace]
+                    self._pending = {queue: await self.engine.estimate(*queue) for queue in known}
+            except (StoreUnavailable, StoreUnknown, TimeoutError):
+                # The counters of the store's calls say so.
+                self._read_s = monotonic() - FACTS_EVERY_S / 2
+
+
+def _curve(histogram: Histogram) -> Curve:
+    return Curve(histogram.bounds, list(histogram.counts), histogram.total)
+
+
+def _queue(tally: QueueTally) -> QueueFigures:
+    return QueueFigures(_curve(tally.lateness), _curve(tally.processing), dict(tally.outcomes), tally.dead)

@@ -1,0 +1,59 @@
+"""Puts the watching of one instance together: its figures, its checks, its HTTP port."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from timerd.config import ServerConfig
+from timerd.observability.collector import exposition
+from timerd.observability.figures import Observed
+from timerd.observability.http import HttpPort
+from timerd.services.engine_time import EngineTime
+from timerd.services.listen import check_http, http_tls
+from timerd.services.server import ApiServer
+
+
+class Watch:
+    """From `start` to `stop`. `ask_store`: any call that the store must answer."""
+
+    def __init__(
+        self, observed: Observed, server: ApiServer, time: EngineTime, ask_store: Callable[[], Awaitable[object]]
+    ) -> None:
+        self._observed = observed
+        self._server = server
+        self._time = time
+        self._ask_store = ask_store
+        checks = {"api": self._api, "clock": self._clock, "store": self._store}
+        self._port = HttpPort(self._metrics, checks)
+
+    async def start(self, config: ServerConfig) -> str:
+        """HOST:PORT, or "" without one. Raises StartupError."""
+        address = check_http(config)
+        if address is None:
+            return ""
+        self._observed.loop_lag.start()
+        return str(await self._port.start(address, http_tls(config)))
+
+    async def stop(self) -> None:
+        self._observed.loop_lag.stop()
+        await self._port.stop()
+
+    async def _metrics(self) -> bytes:
+        """The text is made in a thread: the loop has tasks to fire."""
+        return await asyncio.to_thread(exposition, await self._observed.figures())
+
+    async def _api(self) -> str:
+        return "" if self._server.serving else "the server is starting or going away"
+
+    async def _clock(self) -> str:
+        return (
+            "" if self._time.trusted else f"the wall clock jumped by {self._time.difference_ms:.0f} ms: nothing fires"
+        )
+
+    async def _store(self) -> str:
+        try:
+            await self._ask_store()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+            return f"the store does not answer: {error}"
+        return ""
