@@ -71,6 +71,7 @@ class Delivery:
         self.abroad: Abroad | None = None
         # Workers of other instances.
         self.relayed = 0
+        self.tallies = self.machine.tallies
         self._settling = Settling(firing, self.settled)
         self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
@@ -300,7 +301,9 @@ class Delivery:
         if not tasks:
             return 0
         messages = sent_bytes = 0
+        lateness = self.tallies.of(queue).lateness
         for assignment in self.machine.assign(queue, taken, now_ms):
+            lateness.add_all(now_ms - assignment.taken.rows.columns["position_ms"])
             for size_bytes in self._send(assignment, now_ms):
                 messages += 1
                 sent_bytes += size_bytes
