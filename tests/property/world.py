@@ -40,12 +40,13 @@ from timerd.core.procedures import AppendRows, AskToEnd, Procedure, Request
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Move, MoveState, control_key, move_key
 from timerd.model.rows import FLAG_CARRIED, PREFIX, ROW, RowGroup, concat
 from timerd.model.settle import CarryReason, Outcome
+from timerd.model.shard_counts import ShardCounts
 from timerd.model.spread import Spread
-from timerd.model.storage import Append, Cas, CasStatus, MarkKind
+from timerd.model.storage import Append, BucketEntry, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
 from timerd.services.paging import read_page
 from timerd.services.performing import Performer
@@ -131,6 +132,7 @@ class World:
     pending: list[tuple[object, Callable[[], None]]] = field(default_factory=list)
     confirming: list[tuple[PartitionMachine, int, Task]] = field(default_factory=list)
     scopes: set[int] = field(default_factory=set)
+    shard_counts: ShardCounts = field(default_factory=lambda: ShardCounts(1))
     unknown: int = 0
     crashes: int = 0
     messages: int = 0
@@ -246,11 +248,12 @@ class World:
         columns["position_ms"] = columns["fire_at_ms"] = self.now_ms + np.array(delays_ms)
         rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [TEMPLATES[template]], b"", [])
         positions = columns["position_ms"].tolist()
-        spread = Spread(TIME_SCOPE, 0, rows.select(np.argsort(columns["position_ms"], kind="stable")))
+        shards = {bucket_of(ms): self.shard_counts.shard(prefix, bucket_of(ms)) for ms in positions}
+        spread = Spread(TIME_SCOPE, 0, rows.select(np.argsort(columns["position_ms"], kind="stable")), shards)
         groups = tuple((partition, part.compact()) for partition, part in spread.parts())
         scope, priority = TEMPLATES[template].scope, TEMPLATES[template].priority
         for n, position_ms in enumerate(positions):
-            task = TaskId(position_ms, 0, scope, priority, prefix, n, b"-" * 8)
+            task = TaskId(position_ms, shards[bucket_of(position_ms)], scope, priority, prefix, n, b"-" * 8)
             self.tasks[task.digest] = Task(task, {position_ms})
 
         def stored(said: Inserted) -> None:
@@ -266,6 +269,11 @@ class World:
         whole = Append((), prefix, b"yes", spread)
         message = Append(groups, prefix, b"yes") if self.messages % 2 else whole
         self.drive(insert(message, self.now_ms), stored)
+
+    def grow(self, after_ms: int, count: int) -> None:
+        """A bucket has more shards from now on."""
+        bucket_ms = bucket_of(self.now_ms + after_ms)
+        self.shard_counts = self.shard_counts.with_more(bucket_ms, count, self.now_ms) or self.shard_counts
 
     def cancel(self, task: Task) -> None:
         task.asked = True
@@ -440,9 +448,8 @@ class World:
     def _balance(self) -> None:
         ledger = Ledger()
         for entry in done(self.store.catalogue(None, -(1 << 62), 1 << 62)):
-            [stored] = done(self.store.read([control_key(Partition(entry.scope, entry.bucket_ms, 0))]))
-            if stored is not None:
-                ledger.add_finished([Control.from_bytes(stored)])
+            stored = done(self.store.read([control_key(shard) for shard in _shards(entry)]))
+            ledger.add_finished([Control.from_bytes(control) for control in stored if control is not None])
         if self.crashes or self.counted_early:
             assert ledger.unexplained >= 0, ledger.named()
         else:
@@ -467,7 +474,15 @@ class World:
         assert machine.phase is not Phase.LOST
         if machine.phase is Phase.DONE:
             del self.machines[machine.partition]
-            done(self.store.finish_bucket(machine.partition.scope, machine.partition.bucket_ms, finished=True))
+            self._finish(machine.partition)
+
+    def _finish(self, partition: Partition) -> None:
+        """With the last of the shards that are in the catalogue now."""
+        scope, bucket_ms, _ = partition
+        shards = [p for entry in done(self.store.catalogue(scope, bucket_ms, bucket_ms + 1)) for p in _shards(entry)]
+        controls = done(self.store.read([control_key(shard) for shard in shards]))
+        if all(stored is not None and Control.from_bytes(stored).finished for stored in controls):
+            done(self.store.finish_bucket(scope, bucket_ms, finished=True))
 
     def _at_the_store(self, machine: PartitionMachine, effect: Effect) -> Callable[[], Effects]:  # noqa: PLR0911
         store = self.store
@@ -531,3 +546,7 @@ class World:
                 machine.carried_written(effect.sequence)
 
         self.drive(insert(message, self.now_ms), written)
+
+
+def _shards(entry: BucketEntry) -> list[Partition]:
+    return [Partition(entry.scope, entry.bucket_ms, shard) for shard in range(entry.shard_count)]

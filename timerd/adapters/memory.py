@@ -95,7 +95,8 @@ class MemoryStore:
     def _write(self, partition: Partition, group: RowGroup) -> int:
         """Keeps what is there already; returns the source of what is stored now."""
         at = partition.scope, partition.bucket_ms
-        self._buckets.setdefault(at, BucketEntry(*at, 1, finishing=False, finished=False))
+        entry = self._buckets.get(at) or BucketEntry(*at, 1, finishing=False, finished=False)
+        self._buckets[at] = replace(entry, shard_count=max(entry.shard_count, partition.shard + 1))
         self._dropped.discard(at)
         stored = self._partitions[partition]
         order = np.argsort(group.columns["position_ms"], kind="stable")
@@ -159,7 +160,7 @@ class MemoryStore:
         self._partitions.pop(partition, None)
         place = (partition.scope, partition.bucket_ms)
         entry = self._buckets.get(place)
-        if entry is not None and entry.finished:
+        if entry is not None and entry.finished and partition.shard == entry.shard_count - 1:
             self._dropped.add(place)
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:

@@ -3,8 +3,8 @@ row cost several times what a thousand rows cost."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -14,31 +14,36 @@ from timerd.model.rows import RowGroup
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """`rows` of all buckets of one scope and shard, sorted by position; at least one."""
+    """`rows` of all buckets of one scope, sorted by position; at least one. They are of one shard, but for the buckets
+    that `shards` has."""
 
     scope: int
     shard: int
     rows: RowGroup
+    shards: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def first(self) -> Partition:
-        return Partition(self.scope, _start_ms(self.rows, 0), self.shard)
+        return self._partition(_start_ms(self.rows, 0))
 
     @property
     def last(self) -> Partition:
-        return Partition(self.scope, _start_ms(self.rows, -1), self.shard)
+        return self._partition(_start_ms(self.rows, -1))
 
     def parts(self) -> Iterator[tuple[Partition, RowGroup]]:
         """By partition, oldest first."""
         for bucket, rows in cut(self.rows, BUCKET_MS):
-            yield Partition(self.scope, bucket * BUCKET_MS, self.shard), rows
+            yield self._partition(bucket * BUCKET_MS), rows
 
     def part(self, partition: Partition) -> RowGroup:
         """The rows of one partition, possibly none."""
-        if (partition.scope, partition.shard) != (self.scope, self.shard):
+        if partition != self._partition(partition.bucket_ms):
             return self.rows.select(slice(0, 0))
         limits = [partition.bucket_ms, partition.end_ms]
         return self.rows.select(slice(*np.searchsorted(self.rows.columns["position_ms"], limits).tolist()))
+
+    def _partition(self, bucket_ms: int) -> Partition:
+        return Partition(self.scope, bucket_ms, self.shards.get(bucket_ms, self.shard))
 
 
 def cut(rows: RowGroup, width_ms: int) -> Iterator[tuple[int, RowGroup]]:

@@ -41,8 +41,9 @@ from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
 from timerd.services.moving import Moving
 from timerd.services.performing import drive, unknown_of
-from timerd.services.placed_ids import PlacedIds
+from timerd.services.placed_ids import PlacedIds, homes_after
 from timerd.services.scheduler import Scheduler
+from timerd.services.shards import Shards
 from timerd.services.verbs import (
     CancelAnswer,
     Cursor,
@@ -77,7 +78,13 @@ class Engine:
     """Implements services.verbs.Verbs."""
 
     def __init__(
-        self, store: Store, scheduler: Scheduler, time: EngineTime, secret: bytes, config: ServerConfig
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        time: EngineTime,
+        secret: bytes,
+        config: ServerConfig,
+        shards: Shards | None = None,
     ) -> None:
         self.secret = secret
         self._store = store
@@ -85,6 +92,7 @@ class Engine:
         self._time = time
         self._config = config
         self._procedures = scheduler.procedures
+        self._shards = shards or Shards(store)
         self._browsing = Browsing(store, scheduler, secret)
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms)
         self._estimating = Estimating(store)
@@ -111,12 +119,14 @@ class Engine:
         now_ms = self.now_ms()
         asked_ms = np.ascontiguousarray(tasks.rows.columns["fire_at_ms"])
         positions_ms = np.maximum(asked_ms, now_ms)
-        ids = self._ids(tasks, positions_ms)
+        shards = await self._shards.place(tasks.prefix, tasks.rows, positions_ms)
+        ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
         reserved = await self._reserve(tasks, ids) if tasks.keys else {}
         kept = {row: r.taken_by for row, r in reserved.items() if r.taken_by is not None}
         refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
-        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms)
-        ids = ids if placed_ms is positions_ms else self._ids(tasks, placed_ms)
+        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms, shards)
+        if placed_ms is not positions_ms:
+            ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
         try:
             lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
             lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
@@ -134,6 +144,7 @@ class Engine:
         asked_ms: Times,
         kept: Mapping[int, TaskId],
         now_ms: int,
+        shards: Mapping[int, int],
     ) -> tuple[Times, bool]:
         """Where the rows live in the end, and whether they did so already."""
         rows = _positioned(tasks.rows, positions_ms, asked_ms)
@@ -141,7 +152,7 @@ class Engine:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
         if not len(rows):
             return positions_ms, False
-        groups, spread = self._placed(rows, now_ms)
+        groups, spread = self._placed(rows, now_ms, shards)
         message = Append(groups, tasks.prefix, first_reply(positions_ms, asked_ms), spread)
         try:
             done = await drive(insert(message, now_ms), self._procedures)
@@ -153,21 +164,23 @@ class Engine:
             await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms, True
         self._estimating.add(rows)
+        self._shards.took_in(rows.columns["position_ms"], len(rows.payloads))
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
         return positions_ms, False
 
-    def _placed(self, rows: RowGroup, now_ms: int) -> tuple[Groups, Spread | None]:
+    def _placed(self, rows: RowGroup, now_ms: int, shards: Mapping[int, int]) -> tuple[Groups, Spread | None]:
         """By bucket as far as a holder may want to hear of them, in one piece beyond."""
         far_from_ms = bucket_of(now_ms + self._config.look_ahead_ms + NOT_HELD_AHEAD_MS)
         positions_ms = rows.columns["position_ms"]
         far_count = int(np.count_nonzero(positions_ms >= far_from_ms)) if len(rows) >= SPREAD_ROWS else 0
         if far_count < SPREAD_ROWS:
-            return tuple(_by_bucket(rows)), None
+            return tuple(_by_bucket(rows, shards)), None
         order = np.argsort(positions_ms, kind="stable")
         near, far = rows.select(order[:-far_count]), rows.select(order[-far_count:])
-        return tuple(_by_bucket(near)), Spread(TIME_SCOPE, 0, far)
+        others = {bucket_ms: shard for bucket_ms, shard in shards.items() if shard}
+        return tuple(_by_bucket(near, shards)), Spread(TIME_SCOPE, 0, far, others)
 
     async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> None:
         """Rows of a repeat whose instant has come: the first call may have died before they were taken in."""
@@ -175,13 +188,21 @@ class Engine:
         rows = rows.select(np.flatnonzero(placed_ms <= now_ms))
         if len(rows):
             try:
-                await drive(insert_repeated(Append(tuple(_by_bucket(rows))), now_ms), self._procedures)
+                shards = await self._shards.place(tasks.prefix, rows, rows.columns["position_ms"])
+                await drive(insert_repeated(Append(tuple(_by_bucket(rows, shards))), now_ms), self._procedures)
             except ClosedForGood as error:
                 raise StoreUnknown("The task's instant was closed while it was looked for.") from error
 
-    def _ids(self, tasks: NewTasks, positions_ms: Times) -> PlacedIds:
-        buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
-        return PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, dict.fromkeys(buckets, 0))
+    async def _ids_elsewhere(
+        self, tasks: NewTasks, positions_ms: Times, placed_ms: Times, shards: Mapping[int, int], *, is_repeat: bool
+    ) -> PlacedIds:
+        """Of rows that do not live where this call put them: it is a repeat, or they were written again."""
+        others: Mapping[int, int] = {}
+        if is_repeat:
+            shards = await self._shards.place(tasks.prefix, tasks.rows, placed_ms)
+        else:
+            shards, others = homes_after(positions_ms, placed_ms, shards)
+        return PlacedIds(self.secret, tasks.prefix, tasks.rows, placed_ms, shards, others)
 
     async def _reserve(self, tasks: NewTasks, ids: Sequence[TaskId]) -> dict[int, Reserved]:
         work = [
@@ -348,19 +369,19 @@ def _positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGrou
     return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
 
 
-def _by_bucket(rows: RowGroup) -> list[tuple[Partition, RowGroup]]:
-    """In SQLite mode every bucket has one shard."""
+def _by_bucket(rows: RowGroup, shards: Mapping[int, int]) -> list[tuple[Partition, RowGroup]]:
+    """`shards` has the shard of each bucket."""
     positions_ms = rows.columns["position_ms"]
     buckets = positions_ms - positions_ms % BUCKET_MS
     if not len(rows):
         return []
     if len(rows) == 1 or bool((buckets == buckets[0]).all()):
-        return [(Partition(TIME_SCOPE, int(buckets[0]), 0), rows)]
+        return [(Partition(TIME_SCOPE, int(buckets[0]), shards[int(buckets[0])]), rows)]
     # Sorted once: its parts are then slices, which copy nothing.
     ordered = rows.select(np.argsort(buckets, kind="stable"))
     places = np.sort(buckets)
     ends = [*np.flatnonzero(np.diff(places)) + 1, len(places)]
     return [
-        (Partition(TIME_SCOPE, int(places[start]), 0), ordered.select(slice(start, end)))
+        (Partition(TIME_SCOPE, int(places[start]), shards[int(places[start])]), ordered.select(slice(start, end)))
         for start, end in pairwise([0, *ends])
     ]

@@ -10,23 +10,37 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.model.identity import TaskId, mac_of, macs_of
-from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
+
+_NONE: Mapping[int, int] = {}
 
 
 class PlacedIds(Sequence[TaskId]):
-    """`positions_ms` (n,): where the rows of one message live, `shards`: the shard of each of
-    their buckets."""
+    """`positions_ms` (n,): where the rows of one message live, `shards`: the shard of each of their buckets, `others`:
+    of rows that are in another one."""
 
     def __init__(
-        self, secret: bytes, prefix: bytes, rows: RowGroup, positions_ms: npt.NDArray[np.int64], shards: dict[int, int]
+        self,
+        secret: bytes,
+        prefix: bytes,
+        rows: RowGroup,
+        positions_ms: npt.NDArray[np.int64],
+        shards: Mapping[int, int],
+        others: Mapping[int, int] = _NONE,
     ) -> None:
         self.positions_ms = positions_ms
         self._secret = secret
         self._prefix = prefix
         self._rows = rows
         self._shards = shards
-        self._macs: dict[tuple[int, int, int], bytes] = {}
+        self._others = others
+        self._macs: dict[tuple[Partition, int, int], bytes] = {}
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether `homes` says it all."""
+        return not self._others
 
     def homes(self) -> tuple[Mapping[int, int], bytes]:
         """The shard of each bucket, and the macs of all, of a message whose tasks have one template."""
@@ -47,11 +61,29 @@ class PlacedIds(Sequence[TaskId]):
             return [self[n] for n in range(*row.indices(len(self)))]
         position_ms = int(self.positions_ms[row])
         template = self._rows.template_of(row)
-        home = Partition(TIME_SCOPE, bucket_of(position_ms), self._shards[bucket_of(position_ms)])
-        at = (home.bucket_ms, template.scope, template.priority)
+        bucket_ms = bucket_of(position_ms)
+        home = Partition(TIME_SCOPE, bucket_ms, self._others.get(row, self._shards[bucket_ms]))
+        at = (home, template.scope, template.priority)
         mac = self._macs.get(at)
         if mac is None:
             mac = mac_of(self._secret, template.namespace, self._prefix, home, template.scope, template.priority)
             self._macs[at] = mac
         item = int(self._rows.columns["index"][row])
         return TaskId(position_ms, home.shard, template.scope, template.priority, self._prefix, item, mac)
+
+
+def homes_after(
+    positions_ms: npt.NDArray[np.int64], placed_ms: npt.NDArray[np.int64], shards: Mapping[int, int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Of rows that may have been written again elsewhere, which they are in the shard of their first place: the shard
+    of each bucket, and the rows that have another one."""
+    homes: dict[int, int] = {}
+    others: dict[int, int] = {}
+    stayed = np.flatnonzero(placed_ms == positions_ms)
+    for bucket_ms in np.unique(placed_ms[stayed] - placed_ms[stayed] % BUCKET_MS).tolist():
+        homes[bucket_ms] = shards[bucket_ms]
+    for row in np.flatnonzero(placed_ms != positions_ms).tolist():
+        shard = shards[bucket_of(int(positions_ms[row]))]
+        if homes.setdefault(bucket_of(int(placed_ms[row])), shard) != shard:
+            others[row] = shard
+    return homes, others

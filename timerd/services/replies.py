@@ -66,7 +66,7 @@ async def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[i
     ids = stored.task_ids
     count = len(ids) - len(stored.kept) - len(stored.refused)
     whole = draft.as_columns and not (draft.problems or stored.refused or stored.kept)
-    if not whole or not isinstance(ids, PlacedIds):
+    if not whole or not isinstance(ids, PlacedIds) or not ids.is_uniform:
         return wire.ScheduleBatchResponse(stored=count, results=await _results(draft, stored, kept_fire_ms))
     reply = wire.ScheduleBatchResponse(stored=count, placement=placement(draft, ids))
     if draft.gave_delays:

@@ -1,0 +1,142 @@
+"""Which shard of its bucket a message goes to, and more shards for a bucket that is found hot (protocol section 2).
+
+The counts of hot buckets are one register, read every two seconds where messages come in. A count may grow while the
+bucket is open: what was written before stays in its shard. So that a repeat does not store its rows a second time, a
+message for a hot bucket is looked for in the shards of smaller counts first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.heat import Heat
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import digest_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.rows import RowGroup
+from timerd.model.shard_counts import HOT, ShardCounts
+from timerd.model.storage import Cas, CasStatus
+from timerd.ports import Store
+
+REFRESH_S = 2.0
+# What was read longer ago is not used.
+STALE_S = 10.0
+PATIENCE_S = 0.5
+# Of a message that is looked for: rows travel a hundred in a batch, each of which may have been written or not.
+LOOK_EVERY = 50
+_log = logging.getLogger(__name__)
+Times = npt.NDArray[np.int64]
+
+
+class Shards:
+    """`instances`: how many share the work. Without `grows` every bucket has the default for ever, and nothing is read:
+    one machine with one shard."""
+
+    def __init__(
+        self,
+        store: Store,
+        default: int = 1,
+        *,
+        grows: bool = False,
+        now_ms: Callable[[], int] = lambda: 0,
+        instances: Callable[[], int] = lambda: 1,
+    ) -> None:
+        self._store = store
+        self._default = default
+        self._grows = grows
+        self._now_ms = now_ms
+        self._instances = instances
+        self._counts = ShardCounts(default)
+        self._read_s = float("-inf")
+        self._reading: asyncio.Task[None] | None = None
+        self._growing: dict[int, asyncio.Task[None]] = {}
+        self._heat = Heat()
+
+    async def place(self, prefix: bytes, rows: RowGroup, positions_ms: Times) -> Mapping[int, int]:
+        """Bucket -> shard, for all rows of a message."""
+        buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
+        if self._default == 1 and not self._grows:
+            return dict.fromkeys(buckets, 0)
+        counts = await self._fresh() if self._grows else self._counts
+        shards = {bucket_ms: counts.shard(prefix, bucket_ms) for bucket_ms in buckets}
+        hot = [(b, counts.earlier(prefix, b)) for b in counts.hot.keys() & shards.keys()]
+        for bucket_ms, earlier in hot:
+            of_bucket = np.flatnonzero((positions_ms >= bucket_ms) & (positions_ms < bucket_ms + BUCKET_MS))
+            index = rows.columns["index"]
+            keys = [(int(positions_ms[n]), digest_of(prefix, int(index[n]))) for n in of_bucket[::LOOK_EVERY]]
+            shards[bucket_ms] = await self._where(bucket_ms, earlier, keys, shards[bucket_ms])
+        return shards
+
+    def took_in(self, positions_ms: Times, size_bytes: int) -> None:
+        """Rows of one message were stored."""
+        if not self._grows:
+            return
+        buckets, counts = np.unique(positions_ms - positions_ms % BUCKET_MS, return_counts=True)
+        for bucket_ms, rows in zip(buckets.tolist(), counts.tolist(), strict=True):
+            self._heat.add(bucket_ms, rows, size_bytes * rows // len(positions_ms))
+            count = self._counts.count(bucket_ms)
+            wanted = self._heat.wanted(bucket_ms, count, self._instances())
+            if wanted > count and bucket_ms not in self._growing:
+                self._growing[bucket_ms] = asyncio.get_running_loop().create_task(self._grow(bucket_ms, wanted))
+
+    async def grow(self, bucket_ms: int, count: int) -> None:
+        """Messages that come from now on are spread over `count` shards, where that is more."""
+        while True:
+            stored = (await self._store.read([HOT]))[0]
+            self._counts = ShardCounts.from_bytes(self._default, stored)
+            changed = self._counts.with_more(bucket_ms, count, self._now_ms())
+            if changed is None:
+                return
+            result = (await self._store.cas([Cas(HOT, stored, changed.to_bytes())]))[0]
+            if result.status is CasStatus.APPLIED:
+                self._counts = changed
+                return
+
+    async def close(self) -> None:
+        tasks = [*self._growing.values(), *([self._reading] if self._reading is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _where(self, bucket_ms: int, earlier: Sequence[int], keys: Sequence[tuple[int, bytes]], now: int) -> int:
+        """The first of the earlier shards that has any of the rows."""
+        for shard in earlier:
+            found = await self._store.find(Partition(TIME_SCOPE, bucket_ms, shard), keys)
+            if any(len(each.rows) for each in found):
+                return shard
+        return now
+
+    async def _fresh(self) -> ShardCounts:
+        """As it was a moment ago: while it is read again, others go on with what is known."""
+        loop = asyncio.get_running_loop()
+        age_s = loop.time() - self._read_s
+        if age_s >= REFRESH_S and (self._reading is None or self._reading.done()):
+            self._reading = loop.create_task(self._read())
+        if age_s >= STALE_S and self._reading is not None:
+            # The rows go to the same store next, and whoever waits wants to hear of its silence once.
+            await asyncio.wait([self._reading], timeout=PATIENCE_S)
+        return self._counts
+
+    async def _read(self) -> None:
+        begun_s = asyncio.get_running_loop().time()
+        try:
+            stored = (await self._store.read([HOT]))[0]
+        except (StoreUnavailable, StoreUnknown) as error:
+            _log.warning("The shard counts of hot buckets are those of before: %s", error)
+            return
+        self._counts = ShardCounts.from_bytes(self._default, stored)
+        self._read_s = begun_s
+
+    async def _grow(self, bucket_ms: int, count: int) -> None:
+        try:
+            await self.grow(bucket_ms, count)
+            _log.info("the bucket of %d has %d shards now", bucket_ms, self._counts.count(bucket_ms))
+        except (StoreUnavailable, StoreUnknown) as error:
+            _log.warning("The bucket of %d has too few shards, and the store did not take more: %s", bucket_ms, error)
+        finally:
+            self._growing.pop(bucket_ms, None)
