@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
+from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue, before, tie_of
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey, digest_of
-from timerd.model.rows import RowGroup, concat, single_row
+from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
 from timerd.model.task import NO_EXTRA, PRIORITY_MS, Template
 
 QUEUES = ("a", "b")
@@ -70,6 +73,10 @@ class QueueModel(RuleBasedStateMachine):
         for key in late:
             del self.rows["a", key]
 
+    @rule()
+    def tidy(self) -> None:
+        self.queue.tidy()
+
     @invariant()
     def holds_the_same(self) -> None:
         self.queue.check()
@@ -85,6 +92,64 @@ def test_before_orders_by_position_then_tie() -> None:
     ties = tie_of(rows).tolist()
     early = before(rows, 1, ties[3])
     assert early.tolist() == [True, True, ties[2] < ties[3], False, False, False]
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few rows are as many to it as a million."""
+    for name, value in (("MANY_RUNS", 1), ("FRONT_ROWS", 3), ("LARGEST_MERGE_ROWS", 1), ("SAMPLE_ROWS", 4)):
+        monkeypatch.setattr(due_queue, name, value)
+
+
+@pytest.mark.usefixtures("small")
+def test_what_many_runs_have_next_is_gathered() -> None:
+    run_state_machine_as_test(QueueModel, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+
+
+def runs_of(queue: DueQueue) -> list[RowGroup]:
+    return [entry[2].run for lane in queue._lanes.values() for heap in lane.heaps.values() for entry in heap]
+
+
+def test_many_runs_cost_what_few_do() -> None:
+    """Of a hundred runs that interleave, one take gathers what the next ones find in one."""
+    queue = DueQueue()
+    count = due_queue.LARGEST_MERGE_ROWS
+    for number in range(100):
+        queue.add(series(number, count))
+    first = queue.take(QueueKey("n", "a"), 1_000, count)
+    assert first is not None
+    assert first.columns["position_ms"].tolist() == sorted([n // 100 for n in range(1_000)])
+    runs = {id(run) for run in runs_of(queue)}
+    assert len(runs) == 101
+    second = queue.take(QueueKey("n", "a"), 1_000, count)
+    assert second is not None
+    assert second.columns["position_ms"].tolist() == sorted([n // 100 for n in range(1_000, 2_000)])
+    assert {id(run) for run in runs_of(queue)} == runs, "nothing was gathered anew"
+
+
+def test_a_cut_copies_nothing_until_it_is_tidied() -> None:
+    queue, name = DueQueue(), QueueKey("n", "a")
+    count = due_queue.LARGEST_MERGE_ROWS
+    for number in range(20):
+        queue.add(series(number, count))
+    position_ms, tie = queue.lowest(name, queue.lane_bytes(name) // 2)
+    assert abs(position_ms - count // 2) < count // 100
+    assert tie == 0
+    assert queue.cut(name, position_ms, tie) == 20 * (count - position_ms)
+    for whole in range(20, 0, -1):
+        assert sum(len(run.payloads) == count for run in runs_of(queue)) == whole
+        assert queue.tidy() == (whole > 1)
+    assert {len(run.payloads) for run in runs_of(queue)} == {position_ms}
+    queue.check()
+
+
+def series(number: int, count: int) -> RowGroup:
+    """One row each millisecond."""
+    columns = np.zeros(count, ROW)
+    columns["position_ms"] = np.arange(count)
+    columns["length"], columns["offset"] = 1, np.arange(count)
+    prefix = np.frombuffer(b"%012d" % number, PREFIX)
+    return RowGroup(columns, prefix, [Template("n", "a")], b"%d" % (number % 10) * count, [])
 
 
 TestDueQueue = QueueModel.TestCase

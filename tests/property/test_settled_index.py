@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -40,7 +42,7 @@ class IndexModel(RuleBasedStateMachine):
     def add(self, ended: dict[RowKey, Outcome]) -> None:
         for key, outcome in ended.items():
             if key not in self.known:
-                self.index.add(key, outcome)
+                self.index.add([(key, outcome)])
                 self.known[key] = outcome
                 self.fresh.append((key, outcome))
                 self.total += 1
@@ -97,7 +99,7 @@ def test_neighbours_of_one_message_are_told_apart() -> None:
 def test_equal_hashes_are_told_apart() -> None:
     keys = [RowKey(n, digest_of(b"m" * 12, n), 0) for n in range(50)]
     chunk = settled_index._chunk(settle_entries([(k, Outcome.ACKED) for k in keys[::2]]))
-    same = settled_index.Chunk(np.zeros(25, np.uint64), chunk.entries, chunk.latest_ms)
+    same = replace(chunk, hashes=np.zeros(25, np.uint64))
     wanted = settle_entries([(k, Outcome.ACKED) for k in keys])
     found = settled_index._find(same, np.zeros(50, np.uint64), wanted) >= 0
     assert found.tolist() == [n % 2 == 0 for n in range(50)]

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import timerd.core.memory as memory_module
+import timerd.services.paging as paging_module
 import timerd.services.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.asking import new_tasks
@@ -289,7 +290,7 @@ class Story:
     async def tell(self) -> None:
         self.loop.leap(self.begin_ms)
         scheduler_module.TICK_S = self.tick_s
-        scheduler_module.PAGE_BYTES = 250 if self.is_tight else 8 << 20
+        paging_module.PAGE_BYTES = 250 if self.is_tight else 8 << 20
         memory_module.SMALLEST_SHARE_BYTES = 120 if self.is_tight else 1 << 20
         self.start()
         if self.is_stream:
@@ -450,7 +451,7 @@ def told(seed: int) -> Story:
     loop, logger, handler = story.loop, logging.getLogger("timerd"), _Errors(story)
     # Of what was about to begin when the server was killed.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
-    before = logger.propagate, scheduler_module.TICK_S, scheduler_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES
+    before = logger.propagate, scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES
     logger.addHandler(handler)
     logger.propagate = False
     try:
@@ -460,7 +461,7 @@ def told(seed: int) -> Story:
         loop.close()
         logger.removeHandler(handler)
         logger.propagate = before[0]
-        scheduler_module.TICK_S, scheduler_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES = before[1:]
+        scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES = before[1:]
     return story
 
 

@@ -4,11 +4,15 @@ A run is a row group sorted by (queue, priority, position); a segment is the str
 with a cursor. The next task of a queue is the least of its segment heads by `position - 64,000 x priority` among
 those that are due (protocol section 6). Live inserts come as small runs that are merged by size class, so that a
 partition that is filled one task at a time ends with a few large runs. No Python object per task.
+
+The loop that fires does all of this, so no step may take many milliseconds, however much waits: merges are bounded,
+what many runs have next is gathered as it comes near, and a cut shortens runs at once but copies them one by one.
 """
 
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,7 +26,13 @@ from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
 MERGE_RUNS = 8
-LARGEST_MERGE_ROWS = 32_768
+LARGEST_MERGE_ROWS = 4_096
+LARGEST_MERGE_BYTES = 2 << 20
+# Where more runs than these have rows due, the next so many rows of all become one run.
+MANY_RUNS = 16
+FRONT_ROWS = 8_192
+# About so many rows say where a share of them ends.
+SAMPLE_ROWS = 8_192
 Positions = npt.NDArray[np.int64]
 
 
@@ -68,6 +78,8 @@ class DueQueue:
     def __init__(self) -> None:
         self._lanes: dict[QueueKey, Lane] = {}
         self._order = count()
+        # Shortened by a cut: what was cut off is still in their columns and arenas.
+        self._loose: deque[Segment] = deque()
         self.rows = 0
         self.size_bytes = 0
 
@@ -93,6 +105,9 @@ class DueQueue:
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
             return None
+        if len(due) > MANY_RUNS:
+            self._gather_front(lane, due, max(limit, FRONT_ROWS))
+            due = self._pop_due(lane, limit, now_ms)
         picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms), strict=True)]
         parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in picked if n]
         for segment, n in picked:
@@ -129,29 +144,44 @@ class DueQueue:
         return min((ms for q in self._lanes if (ms := self.next_ms(q)) is not None), default=None)
 
     def cut(self, queue: QueueKey, position_ms: int, tie: int) -> int:
-        """Drops the queue's rows at or after (position, tie): they are in the store. Returns how many."""
-        lane = self._lanes.pop(queue, None)
+        """Drops the queue's rows at or after (position, tie): they are in the store. Returns how many. What they took
+        is free when `tidy` has been called until it has nothing left to do."""
+        lane = self._lanes.get(queue)
         if lane is None:
             return 0
-        self.rows -= lane.rows
-        self.size_bytes -= lane.size_bytes
+        rows = lane.rows
         for segment in _live(lane):
-            rest = segment.rest()
-            kept = rest.select(np.flatnonzero(before(rest, position_ms, tie)))
-            if len(kept):
-                self.add(kept.compact() if len(kept) < len(rest) else kept)
-        return lane.rows - self.lane_rows(queue)
+            self._shorten(lane, segment, position_ms, tie)
+        if not lane.rows:
+            del self._lanes[queue]
+        return rows - lane.rows
+
+    def tidy(self) -> bool:
+        """Copies one run that was shortened, so that the rest of it is let go; whether there are more."""
+        while self._loose:
+            segment = self._loose.popleft()
+            if segment.cursor < segment.end:
+                rest = segment.rest().compact()
+                segment.run, segment.cursor, segment.end = rest, 0, len(rest)
+                break
+        return bool(self._loose)
 
     def lowest(self, queue: QueueKey, share_bytes: int) -> tuple[int, int]:
         """(position, tie) so that the queue's rows before it take about `share_bytes`, and are one at least."""
-        parts = [s.rest() for s in _live(self._lanes[queue])]
+        lane = self._lanes[queue]
+        step = -(-lane.rows // SAMPLE_ROWS)
+        parts = [s.run.select(slice(s.cursor, s.end, step)) for s in _live(lane)]
         positions = np.concatenate([p.columns["position_ms"] for p in parts])
         ties = np.concatenate([tie_of(p) for p in parts])
-        wanted = int(len(positions) * share_bytes / max(1, self.lane_bytes(queue)))
+        wanted = int(len(positions) * share_bytes / max(1, lane.size_bytes))
         order = np.lexsort((ties, positions))
         positions, ties = positions[order], ties[order]
         after_first = int(np.count_nonzero((positions == positions[0]) & (ties == ties[0])))
         at = max(after_first, min(len(positions) - 1, wanted))
+        # Between two instants a cut is a cut of each run; within one, its rows have to be looked at.
+        instant = int(np.searchsorted(positions, positions[min(at, len(positions) - 1)]))
+        if after_first <= instant and at // 2 <= instant:
+            return int(positions[instant]), 0
         if at == len(positions):
             return int(positions[0]) + 1, 0
         return int(positions[at]), int(ties[at])
@@ -169,12 +199,15 @@ class DueQueue:
         assert self.size_bytes == sum(lane.size_bytes for lane in self._lanes.values())
 
     def _add_segment(self, lane: Lane, priority: int, part: RowGroup) -> None:
-        size = len(part) * ROW.itemsize + int(part.columns["length"].sum(dtype=np.int64))
-        segment = Segment(part, priority, 0, len(part), size)
-        heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
-        self._count(lane, len(part), size)
-        if len(part) < LARGEST_MERGE_ROWS:
+        segment = self._push(lane, priority, part)
+        if len(part) < LARGEST_MERGE_ROWS and segment.size_bytes < LARGEST_MERGE_BYTES:
             self._tier(lane, segment)
+
+    def _push(self, lane: Lane, priority: int, part: RowGroup) -> Segment:
+        segment = Segment(part, priority, 0, len(part), _size_bytes(part))
+        heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
+        self._count(lane, len(part), segment.size_bytes)
+        return segment
 
     def _tier(self, lane: Lane, segment: Segment) -> None:
         """Merges a full size class into one run."""
@@ -184,22 +217,50 @@ class DueQueue:
             return
         alive = [s for s in tier if s.cursor < s.end]
         tier.clear()
-        parts = [s.rest().compact() for s in alive]
+        parts = [_lean(s.rest()) for s in alive]
         for s in alive:
             self._count(lane, s.cursor - s.end, -s.size_bytes)
             # Used up, and its rows let go: the entry stays in the heap until its head would have been due.
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
-        merged = concat(parts)
-        order = np.argsort(merged.columns["position_ms"], kind="stable")
-        self._add_segment(lane, segment.priority, merged.select(order))
+        self._add_segment(lane, segment.priority, _sorted(concat(parts)))
+
+    def _gather_front(self, lane: Lane, due: list[Segment], most: int) -> None:
+        """`due`, which were taken off their heaps, go back; what they have next is one run for each priority."""
+        for priority in {s.priority for s in due}:
+            runs = [s for s in due if s.priority == priority]
+            heads = [s.positions(-(-2 * most // len(runs))) for s in runs]
+            positions = np.concatenate(heads)
+            last_ms = int(np.partition(positions, most)[most]) if len(positions) > most else int(positions.max())
+            counts = [int(np.searchsorted(head, last_ms, side="right")) for head in heads]
+            parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
+            for segment, n in zip(runs, counts, strict=True):
+                self._advance(lane, segment, n)
+            self._push(lane, priority, _sorted(concat([_lean(part) for part in parts])))
+
+    def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
+        rest = segment.rest()
+        first, past = np.searchsorted(rest.columns["position_ms"], [position_ms, position_ms + 1]).tolist()
+        kept, here = rest.select(slice(first)), rest.select(slice(first, past))
+        early = np.flatnonzero(tie_of(here) < np.uint64(tie)) if tie and len(here) else ()
+        if len(early):
+            kept = rest.select(np.concatenate([np.arange(first), first + early]))
+        if len(kept) == len(rest):
+            return
+        size_bytes = _size_bytes(kept)
+        self._count(lane, len(kept) - len(rest), size_bytes - segment.size_bytes)
+        # Without rows the entry stays in the heap until its head would have been due.
+        segment.run, segment.cursor, segment.end = kept if len(kept) else empty_group(), 0, len(kept)
+        segment.size_bytes = size_bytes
+        self._loose.append(segment)
 
     def _pop_due(self, lane: Lane, limit: int, now_ms: int) -> list[Segment]:
         """The segments that may hold some of the next `limit` rows, taken off their heaps."""
         found: list[Segment] = []
         for heap in lane.heaps.values():
             rows = 0
-            bound = now_ms
-            while heap and heap[0][0] <= bound:
+            # Rows of equal position come in any order: whose head is at the bound has none that must come before.
+            bound = now_ms + 1
+            while heap and heap[0][0] < bound:
                 segment = heapq.heappop(heap)[2]
                 if segment.cursor == segment.end:
                     continue
@@ -239,6 +300,16 @@ def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
         part = np.flatnonzero(kinds == number)
         if len(part):
             yield queue, priority, _sorted(rows.select(part))
+
+
+def _lean(rows: RowGroup) -> RowGroup:
+    """Without what `concat` would copy in vain: of arenas it takes only what is used, of tables everything."""
+    tables = len(rows.prefixes) + len(rows.templates) + len(rows.extras)
+    return rows if tables <= len(rows) else rows.compact()
+
+
+def _size_bytes(rows: RowGroup) -> int:
+    return len(rows) * ROW.itemsize + int(rows.columns["length"].sum(dtype=np.int64))
 
 
 def _sorted(rows: RowGroup) -> RowGroup:
@@ -292,6 +363,6 @@ def _in_order(parts: list[RowGroup]) -> RowGroup:
     if len(parts) == 1:
         return parts[0]
     priorities = [np.array([t.priority for t in p.templates])[p.columns["template"]] for p in parts]
-    merged = concat([p.compact() for p in parts])
+    merged = concat([_lean(p) for p in parts])
     keys = merged.columns["position_ms"] - PRIORITY_MS * np.concatenate(priorities)
     return merged.select(np.argsort(keys, kind="stable"))

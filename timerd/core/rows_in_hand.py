@@ -43,6 +43,7 @@ class OpenBatch:
     rows: RowGroup
     left: int
     oldest_ms: int
+    latest_ms: int
     sent_ms: int
 
 
@@ -165,7 +166,8 @@ class RowsInHand:
         """From here on they are open."""
         for digest in self.open.keys() & digests:
             self.open[digest][0].left -= 1
-        batch = OpenBatch(rows, len(digests), int(rows.columns["position_ms"].min()), now_ms)
+        positions = rows.columns["position_ms"]
+        batch = OpenBatch(rows, len(digests), int(positions.min()), int(positions.max()), now_ms)
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
@@ -290,9 +292,15 @@ class RowsInHand:
 
     def _not_open(self, rows: RowGroup) -> RowGroup:
         """Rows of high priority are sent before the older ones of their queue, so they may lie behind the cut."""
-        if not self.open:
+        latest_ms = max((b.latest_ms for b in self._batches if b.left), default=None)
+        if latest_ms is None or not len(rows):
             return rows
-        return rows.select(np.array([n for n, k in enumerate(rows.keys()) if not self.is_open(k)], dtype=np.intp))
+        positions = rows.columns["position_ms"]
+        near = np.flatnonzero(positions <= latest_ms)
+        some = rows.select(near)
+        met = [n for n, digest in enumerate(some.digests()) if digest in self.open]
+        met = [n for n in met if self.is_open(some.select(slice(n, n + 1)).keys()[0])]
+        return rows.select(np.delete(np.arange(len(rows)), near[met])) if met else rows
 
     def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
         """Keeps the rows, or leaves the end of the queue in the store when its share is used up."""

@@ -81,9 +81,9 @@ class SettleLog:
         return bool(self._next.ended)
 
     def end(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
-        for ending in ended:
-            self._next.ended.append(ending)
-            self.settled.add(*ending)
+        endings = list(ended)
+        self._next.ended += endings
+        self.settled.add(endings)
 
     def bury(self, letters: Iterable[DeadLetter]) -> None:
         """Of what has just ended: they become durable with its record."""

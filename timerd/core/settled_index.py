@@ -21,23 +21,39 @@ from timerd.model.rows import RowGroup
 from timerd.model.settle import ENTRY, Outcome, settle_entries
 
 # So many endings are kept in a dict before they are sorted into a chunk.
-FRESH = 8_192
+FRESH = 4_096
 MERGE_CHUNKS = 8
-LARGEST_MERGE = 65_536
+# Eight of them are sorted in a few milliseconds, and the loop that does it fires as well.
+LARGEST_MERGE = 32_768
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD_POSITION = np.uint64(0xC2B2AE3D27D4EB4F)
 _SPREAD_VERSION = np.uint64(0x165667B19E3779F9)
+_MOST_U32 = (1 << 32) - 1
+# No instant lies in it.
+_NEVER = (1 << 62, -(1 << 62))
 Hashes = npt.NDArray[np.uint64]
 Entries = npt.NDArray[Any]
+Ending = tuple[RowKey, Outcome]
+Positions = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """`entries` of ENTRY, sorted by `hashes`."""
+    """`entries` of ENTRY, sorted by `hashes`. `positions`: of each outcome, sorted, as distances to `earliest_ms`."""
 
     hashes: Hashes
     entries: Entries
+    earliest_ms: int
     latest_ms: int
+    positions: dict[int, npt.NDArray[np.uint32]]
+
+    def counts_below(self, position_ms: int) -> Counter[int]:
+        distance = min(max(0, position_ms - self.earliest_ms), _MOST_U32)
+        below = {o: int(np.searchsorted(at, np.uint32(distance))) for o, at in self.positions.items()}
+        return Counter({o: n for o, n in below.items() if n})
+
+    def counts(self) -> Counter[int]:
+        return Counter({outcome: len(at) for outcome, at in self.positions.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,27 +62,35 @@ class Recent:
 
     keys: list[RowKey]
     entries: Entries
+    earliest_ms: int
     latest_ms: int
+    counts: Counter[int]
 
 
 class SettledIndex:
-    """Endings at or above `verified`: the newest in a dict, the others in sorted chunks."""
+    """Endings at or above `verified`: the newest in a dict, the others in sorted chunks. Rows are looked for only where
+    endings of their time are kept: what is loaded is seldom of a time that has ended already."""
 
     def __init__(self) -> None:
         self._fresh: dict[RowKey, Outcome] = {}
+        # Those of `_fresh` without a record.
+        self._unsealed: list[Ending] = []
         self._recent: list[Recent] = []
         self._chunks: list[Chunk] = []
 
     def __len__(self) -> int:
         return len(self._fresh) + sum(len(c.entries) for c in self._chunks)
 
-    def add(self, key: RowKey, outcome: Outcome) -> None:
-        """An ending whose record is not made yet."""
-        self._fresh[key] = outcome
+    def add(self, ended: Sequence[Ending]) -> None:
+        """Endings whose record is not made yet."""
+        self._fresh.update(ended)
+        self._unsealed += ended
 
     def seal(self, keys: list[RowKey], entries: Entries) -> None:
         """The record of all that was added since the last one."""
-        self._recent.append(Recent(keys, entries, int(entries["position_ms"].max())))
+        positions = entries["position_ms"]
+        self._recent.append(Recent(keys, entries, int(positions.min()), int(positions.max()), _count(entries)))
+        self._unsealed = []
         if len(self._fresh) >= FRESH:
             self.load(_joined([r.entries for r in self._recent]))
             self._drop(self._recent)
@@ -92,45 +116,62 @@ class SettledIndex:
             return found
         wanted = settle_entries([(key, Outcome.ACKED)])
         for chunk in reversed(self._chunks):
-            at = _find(chunk, _hash(wanted), wanted)
-            if at[0] >= 0:
-                return Outcome(int(chunk.entries["outcome"][at[0]]))
+            if chunk.earliest_ms <= key.position_ms <= chunk.latest_ms:
+                at = _find(chunk, _hash(wanted), wanted)
+                if at[0] >= 0:
+                    return Outcome(int(chunk.entries["outcome"][at[0]]))
         return None
 
     def known(self, rows: RowGroup) -> npt.NDArray[np.bool_]:
         """(n,): which rows are over."""
         found = np.zeros(len(rows), dtype=bool)
-        if self._fresh:
-            found |= np.fromiter((key in self._fresh for key in rows.keys()), dtype=bool, count=len(rows))
-        if self._chunks:
-            wanted = _as_entries(rows)
-            hashes = _hash_rows(rows)
-            for chunk in self._chunks:
-                found |= _find(chunk, hashes, wanted) >= 0
+        positions = rows.columns["position_ms"]
+        near = _between(positions, *self._fresh_ms())
+        if len(near):
+            some = rows.select(near)
+            columns = some.columns
+            # Plain tuples are found as the keys that they are equal to.
+            keys = zip(columns["position_ms"].tolist(), some.digests(), columns["version"].tolist(), strict=True)
+            found[near] = [key in self._fresh for key in keys]
+        spans = [(_between(positions, c.earliest_ms, c.latest_ms), c) for c in self._chunks]
+        if any(len(inside) for inside, _ in spans):
+            wanted, hashes = _as_entries(rows), _hash_rows(rows)
+            for inside, chunk in spans:
+                if len(inside):
+                    found[inside] |= _find(chunk, hashes[inside], wanted.take(inside)) >= 0
         return found
 
     def forget_below(self, verified_ms: int) -> Counter[int]:
         """Drops the records that `verified` has passed as a whole; outcome -> how many."""
-        passed = [c for c in self._chunks if c.latest_ms < verified_ms]
+        passed = [c.counts() for c in self._chunks if c.latest_ms < verified_ms]
         recent = [r for r in self._recent if r.latest_ms < verified_ms]
         if recent:
             self._drop(recent)
             self._recent = [r for r in self._recent if r.latest_ms >= verified_ms]
-        self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
-        return _count(_joined([*[c.entries for c in passed], *[r.entries for r in recent]]))
+        if passed:
+            self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
+        return sum([*passed, *(r.counts for r in recent)], Counter())
 
     def counts(self) -> Counter[int]:
-        return _count(_joined([c.entries for c in self._chunks])) + Counter(int(o) for o in self._fresh.values())
+        parts = [*(c.counts() for c in self._chunks), *(r.counts for r in self._recent)]
+        return sum(parts, Counter(int(outcome) for _, outcome in self._unsealed))
 
     def counts_below(self, position_ms: int) -> Counter[int]:
         """Of the records alone: what has no record yet is not below `verified`."""
-        entries = _joined([*[c.entries for c in self._chunks], *[r.entries for r in self._recent]])
-        return _count(entries[entries["position_ms"] < position_ms])
+        parts = [c.counts_below(position_ms) for c in self._chunks]
+        parts += [_count(r.entries[r.entries["position_ms"] < position_ms]) for r in self._recent]
+        return sum(parts, Counter())
 
     def _drop(self, records: list[Recent]) -> None:
         for record in records:
             for key in record.keys:
                 self._fresh.pop(key, None)
+
+    def _fresh_ms(self) -> tuple[int, int]:
+        """The first and the last position in `_fresh`."""
+        fresh = [key.position_ms for key, _ in self._unsealed]
+        earliest_ms = min([*(r.earliest_ms for r in self._recent), *fresh], default=_NEVER[0])
+        return earliest_ms, max([*(r.latest_ms for r in self._recent), *fresh], default=_NEVER[1])
 
     def _merge(self) -> None:
         """The last chunks become one while they are small and many."""
@@ -151,20 +192,33 @@ def keys_of(entries: Entries) -> Iterator[RowKey]:
 
 def _chunk(entries: Entries) -> Chunk:
     hashes = _hash(entries)
-    order = np.argsort(hashes)
-    return Chunk(hashes[order], entries[order], int(entries["position_ms"].max()))
+    # What was sorted in parts is merged, not sorted again.
+    order = np.argsort(hashes, kind="stable")
+    positions, outcomes = np.ascontiguousarray(entries["position_ms"]), np.ascontiguousarray(entries["outcome"])
+    earliest_ms = int(positions.min())
+    distances = (positions - earliest_ms).astype(np.uint32)
+    kinds = np.flatnonzero(np.bincount(outcomes)).tolist()
+    sorted_of = {kind: np.sort(distances[outcomes == kind]) for kind in kinds}
+    return Chunk(hashes[order], entries.take(order), earliest_ms, int(positions.max()), sorted_of)
+
+
+def _between(positions: Positions, earliest_ms: int, latest_ms: int) -> npt.NDArray[np.intp]:
+    """Which of them are."""
+    return np.flatnonzero((positions >= earliest_ms) & (positions <= latest_ms))
 
 
 def _find(chunk: Chunk, hashes: Hashes, wanted: Entries) -> npt.NDArray[np.intp]:
     """Index into the chunk of each wanted row; -1: not there. Rows of equal hash lie side by side."""
     found = np.full(len(hashes), -1, dtype=np.intp)
     at = np.searchsorted(chunk.hashes, hashes)
+    if not (chunk.hashes.take(at, mode="clip") == hashes).any():
+        return found
     hit = np.arange(len(hashes))
     while len(hit):
         inside = at < len(chunk.hashes)
         inside[inside] = chunk.hashes[at[inside]] == hashes[hit[inside]]
         at, hit = at[inside], hit[inside]
-        entries = chunk.entries[at]
+        entries = chunk.entries.take(at)
         same = (entries["position_ms"] == wanted["position_ms"][hit]) & (entries["version"] == wanted["version"][hit])
         same &= entries["digest"] == wanted["digest"][hit]
         found[hit[same]] = at[same]
@@ -174,8 +228,10 @@ def _find(chunk: Chunk, hashes: Hashes, wanted: Entries) -> npt.NDArray[np.intp]
 
 def keys_in(rows: RowGroup, groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_]:
     """(n,): which rows are among those of the groups."""
-    listed = _chunk(np.concatenate([_as_entries(group) for group in groups]))
-    return _find(listed, _hash_rows(rows), _as_entries(rows)) >= 0
+    entries = _joined([_as_entries(group) for group in groups])
+    hashes = _hash(entries)
+    order = np.argsort(hashes)
+    return _find(Chunk(hashes[order], entries.take(order), 0, 0, {}), _hash_rows(rows), _as_entries(rows)) >= 0
 
 
 def _hash(entries: Entries) -> Hashes:
@@ -197,7 +253,7 @@ def _mix(tie: Hashes, position_ms: Entries, version: Entries) -> Hashes:
 def _as_entries(rows: RowGroup) -> Entries:
     out = np.empty(len(rows), ENTRY)
     out["position_ms"] = rows.columns["position_ms"]
-    out["digest"] = np.frombuffer(b"".join(rows.digests()), "V16")
+    out["digest"] = rows.packed_digests().view("V16")
     out["version"] = rows.columns["version"]
     return out
 

@@ -39,6 +39,7 @@ ROW = np.dtype(
     ]
 )
 PREFIX = np.dtype(f"V{PREFIX_BYTES}")
+DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
 _HEAD = struct.Struct("<III")
 
 
@@ -64,14 +65,20 @@ class RowGroup:
 
     def select(self, rows: npt.NDArray[np.intp] | slice) -> RowGroup:
         """Some rows, sharing arena and tables."""
-        return RowGroup(self.columns[rows], self.prefixes, self.templates, self.payloads, self.extras, self.source)
+        # `take` copies records whole, ten times as fast as an index, which copies them field by field.
+        columns = self.columns[rows] if isinstance(rows, slice) else self.columns.take(rows)
+        return RowGroup(columns, self.prefixes, self.templates, self.payloads, self.extras, self.source)
+
+    def packed_digests(self) -> Columns:
+        """(n,) of DIGEST."""
+        out = np.empty(len(self.columns), DIGEST)
+        out["prefix"] = self.prefixes.take(self.columns["prefix"])
+        out["index"] = self.columns["index"]
+        return out
 
     def digests(self) -> list[bytes]:
         """16 bytes for each row: prefix and index."""
-        out = np.empty(len(self.columns), dtype=[("prefix", PREFIX), ("index", ">u4")])
-        out["prefix"] = self.prefixes[self.columns["prefix"]]
-        out["index"] = self.columns["index"]
-        raw = out.tobytes()
+        raw = self.packed_digests().tobytes()
         return [raw[at : at + 16] for at in range(0, len(raw), 16)]
 
     def keys(self) -> list[RowKey]:

@@ -39,14 +39,15 @@ from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move, MoveState, control_key, move_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import CarryReason
-from timerd.model.storage import Append, Cas, CasStatus, MarkKind
+from timerd.model.storage import Append, Cas, CasStatus
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.finishing import Finishing
 from timerd.services.hand_over import HandOver
 from timerd.services.membership import Alone, Membership
+from timerd.services.merging import make_room, mark_ahead
 from timerd.services.opening import Opening
-from timerd.services.paging import PAGE_BYTES, read_page
+from timerd.services.paging import count_rows, read_page
 from timerd.services.performing import Performer, drive
 from timerd.services.tickets import Tickets
 
@@ -282,6 +283,8 @@ class Scheduler:
         page = await read_page(self._store, effect, machine.rows.lacking)
         if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
             await self.throttle(sum(map(len, page.groups)))
+        await make_room(machine)
+        page = await mark_ahead(machine, page)
         self.perform(machine, machine.page_read(page, int(self._time.exact_ms())))
         if machine.phase is Phase.HOT:
             self.opening.ready(machine.partition)
@@ -320,16 +323,9 @@ class Scheduler:
         self.perform(machine, machine.flagged())
 
     async def _count_rows(self, machine: PartitionMachine, effect: CountRows) -> None:
-        p = effect.partition
         if effect.again:
             await asyncio.sleep(RETRY_S)
-        cursor = rows = forwards = 0
-        done = False
-        while not done:
-            page = await self._store.scan(p, p.bucket_ms, p.end_ms, cursor, PAGE_BYTES, keys_only=True)
-            rows += sum(map(len, page.groups))
-            forwards += sum(mark.kind == MarkKind.FORWARD for mark in page.marks)
-            cursor, done = page.cursor, page.done
+        rows, forwards = await count_rows(self._store, effect.partition)
         self.perform(machine, machine.counted(rows, int(self._time.exact_ms()), forwards))
 
     # -- inside ---------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite import far, retention
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
-from timerd.services import scheduler
+from timerd.services import paging, scheduler
 
 _MARK_EVERY_MS = 50
 
@@ -44,7 +44,7 @@ def quicken() -> None:
     bootstrap.DROP_EVERY_S = 0.1
     scheduler.TICK_S = 0.02
     scheduler.RECONCILE_MS = 100
-    scheduler.PAGE_BYTES = 1
+    paging.PAGE_BYTES = 1
     retention.SLICE_ROWS = 1
     far.SLICE_GROUPS = 1
 

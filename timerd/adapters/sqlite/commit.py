@@ -27,8 +27,8 @@ from timerd.model.rows import RowGroup
 from timerd.model.spread import Spread, cut
 from timerd.ports import Append, Appended
 
-# A group is read as a whole, so it stays well below what memory holds.
-MOST_GROUP_BYTES = 8 << 20
+# A group is read as a whole, and taken in as a whole by the loop that fires: that must not take many milliseconds.
+MOST_GROUP_BYTES = 512 << 10
 _TIDY_MS = 60_000
 
 
