@@ -63,7 +63,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     return given
 
 
-def serve(arguments: Sequence[str] | None, ready: Callable[[str], None]) -> None:
+def serve(arguments: Sequence[str] | None, ready: Callable[[str, str], None]) -> None:
     given = parsed(arguments)
     quicken()
     patched: Any = bootstrap
@@ -85,8 +85,8 @@ def serve_forked(arguments: Sequence[str], ready: Connection, errors: str) -> No
     """In a process that was forked from one where everything is imported: a start takes a few milliseconds."""
     handle = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     os.dup2(handle, 2)
-    serve(arguments, ready.send)
+    serve(arguments, lambda address, _: ready.send(address))
 
 
 if __name__ == "__main__":
-    serve(None, lambda address: print(f"ready on {address}", flush=True))
+    serve(None, lambda address, _: print(f"ready on {address}", flush=True))
