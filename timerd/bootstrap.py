@@ -41,6 +41,7 @@ from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
 from timerd.services.membership import Alone, Member, Membership
 from timerd.services.reads import DeliveryFacts
+from timerd.services.relaying import Relaying
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
 from timerd.services.throttle import Throttle
@@ -72,6 +73,8 @@ class Node:
     engine: Engine
     delivery: Delivery
     server: ApiServer
+    # To the other instances; None: there are none.
+    relaying: Relaying | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -120,6 +123,8 @@ class Node:
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(drain_ms)
+        if self.relaying is not None:
+            await self.relaying.links.close()
         await self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()

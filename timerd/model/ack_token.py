@@ -48,6 +48,13 @@ def parse_token(raw: bytes | memoryview) -> AckToken:
     return AckToken(Partition(scope, bucket_ms, shard), RowKey(position_ms, digest, version), fencing_token)
 
 
+def token_bytes(secret: bytes, token: AckToken) -> bytes:
+    """As it is sent."""
+    mac = batch_mac(secret, token.partition, token.fencing_token)
+    scope, bucket_ms, shard = token.partition
+    return _TOKEN.pack(scope, bucket_ms, *token.key, shard, token.fencing_token, mac)
+
+
 def is_genuine_token(raw: bytes | memoryview, secret: bytes) -> bool:
     token = parse_token(raw)
     return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == batch_mac(secret, token.partition, token.fencing_token)

@@ -7,7 +7,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Phase
@@ -16,7 +16,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.settlement import Failure, Settlement, fail_row
 from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
-from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import RowKey, delivery_id_of, generation_of
 from timerd.model.partition import Partition, scope_of
 from timerd.model.settle import CarryReason, Outcome
@@ -39,6 +39,13 @@ WAITS_AT_ONCE = 256
 Item = TypeVar("Item", Ended, Again)
 
 
+class Forwards(Protocol):
+    """Tells the instance that holds a partition of a failed delivery whose row waits there. None: nobody said that he
+    holds it; else whether the failure counted."""
+
+    async def __call__(self, partition: Partition, token: AckToken, failure: Failure) -> bool | None: ...
+
+
 class Firing:
     """Implements services.verbs.Firing on one scheduler."""
 
@@ -49,6 +56,8 @@ class Firing:
         self._store = store
         self._elsewhere = Elsewhere(scheduler, store)
         self._held_back = HeldBack()
+        # Where there are other instances.
+        self.forward: Forwards | None = None
         scheduler.carried, scheduler.waits = self._held_back.carried, self._held_back.waits
 
     def firing_ms(self) -> int | None:
@@ -198,6 +207,8 @@ class Firing:
         here = await self._elsewhere.look(token.partition, token.key)
         if here is None or here.rows is None:
             return False
+        if self.forward is not None and self._is_elsewhere(here.place.partition):
+            return await self._fail_there(self.forward, here.place.partition, token, failure)
         taken = Taken(token.partition, token.fencing_token, here.rows, [token.key.digest])
         settlement = Settlement()
         fail_row(settlement, taken, 0, token.key, failure, self.secret)
@@ -205,6 +216,31 @@ class Firing:
             await self.again(settlement.again)
             return True
         return await self._bury(settlement.letters, settlement.dead)
+
+    def _is_elsewhere(self, partition: Partition) -> bool:
+        """It is neither held here nor going to be."""
+        placed = self._scheduler.hand_over.place_of(partition)
+        return partition not in self._scheduler.machines and placed != self._scheduler.membership.name
+
+    async def _fail_there(self, forward: Forwards, partition: Partition, token: AckToken, failure: Failure) -> bool:
+        said = await forward(partition, token, failure)
+        if said is None:
+            raise Unavailable(
+                "The instance that holds the task's partition does not answer: say it again in a moment.",
+                "HOLDER_SILENT",
+                retry_after_ms=500,
+            )
+        return said
+
+    async def _is_forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool:
+        """Whether it was another instance's to see to."""
+        if self.forward is None:
+            return False
+        here = await self._elsewhere.look(partition, key)
+        if here is None or not self._is_elsewhere(here.place.partition):
+            return False
+        await self._fail_there(self.forward, here.place.partition, AckToken(partition, key, 0), failure)
+        return True
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self._held_back.hold(lease_until)
@@ -267,10 +303,16 @@ class Firing:
                 await elsewhere(item)
 
     async def _bury_one(self, letter: DeadLetter, item: Ended) -> None:
-        await self._bury([letter], [item])
+        failure = Failure(letter.died_at_ms, letter.last_error, hopeless=True)
+        if not await self._is_forwarded(item.partition, item.key, failure):
+            await self._bury([letter], [item])
 
     async def _bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
-        await self._bury(letters, ended)
+        if self.forward is None:
+            await self._bury(letters, ended)
+            return
+        for letter, item in zip(letters, ended, strict=True):
+            await self._bury_one(letter, item)
 
     async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
         """The deliveries are over for the workers: the store is asked until it has done it. Whether all have ended."""
@@ -297,7 +339,9 @@ class Firing:
         await self.end_late(AckToken(item.partition, item.key, 0))
 
     async def _again_elsewhere(self, item: Again) -> None:
-        await self._elsewhere.again(item)
+        failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
+        if not await self._is_forwarded(item.partition, item.key, failure):
+            await self._elsewhere.again(item)
         self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import grpc.aio
 
-from timerd.core.settlement import Action
+from timerd.core.settlement import Action, Failure
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.delivery import Delivery
 from timerd.services.home_worker import HomeWorker, Place, each_token, pick
-from timerd.services.joint import Joint, OwnPart
+from timerd.services.joint import NOT_SETTLED, Joint, OwnPart
 from timerd.services.lending import Lending
 from timerd.services.link import Link
 from timerd.services.work_stream import Forwarded, WorkStream
@@ -124,6 +124,19 @@ class Home:
             for link in self._knowing(worker):
                 link.left(worker.number)
             self._delivery.settled()
+
+    async def forward(self, holder: str, token: bytes, failure: Failure) -> bool | None:
+        """A failure of a delivery whose row waits with another instance; None: that does not answer."""
+        link = next((link for link in self._links.values() if link.name == holder), None)
+        if link is None:
+            return None
+        answered: asyncio.Future[peer_pb.RelayResponse | None] = asyncio.get_running_loop().create_future()
+        action = Action.REJECT if failure.hopeless else Action.NACK
+        link.settle(NOBODY, action, token, failure.delay_ms, failure.error, answered.set_result)
+        response = await answered
+        if response is None or response.settled.problem.code not in (0, NOT_SETTLED):
+            return None
+        return not response.settled.refused
 
     async def sync(self) -> None:
         """Until the peers have heard what was said until now, and this home what they had said by then."""

@@ -8,7 +8,8 @@ from timerd.services.desk import Outlet
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.task_pb2 import Problem
 
-_FAILED_PRECONDITION = 9
+# FAILED_PRECONDITION: it cannot be settled any more.
+NOT_SETTLED = 9
 
 
 class Joint:
@@ -26,7 +27,7 @@ class Joint:
         """Of one part: `rows` are its places in the worker's message."""
         self._refused += [rows[at] for at in refused]
         # What may pass is said first: the worker then repeats all of them, and hears of the others again.
-        if problem is not None and (self._problem is None or self._problem.code == _FAILED_PRECONDITION):
+        if problem is not None and (self._problem is None or self._problem.code == NOT_SETTLED):
             self._problem = problem
         self._missing -= 1
         if not self._missing:

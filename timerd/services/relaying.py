@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from timerd.core.settlement import Failure
+from timerd.model.ack_token import AckToken, token_bytes
 from timerd.model.partition import Partition
+from timerd.model.registers import Control, control_key
+from timerd.ports import Store
 from timerd.services.asking import Asking
 from timerd.services.delivery import Delivery
+from timerd.services.firing import Firing
 from timerd.services.home import Home
 from timerd.services.lending import Lending
 from timerd.services.link import Links, Neighbours
 from timerd.services.moving_away import moved_away
 from timerd.services.peers import Peers
 from timerd.services.relay_service import RelayService
-from timerd.services.verbs import Firing
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +32,21 @@ class Relaying:
     gone: Callable[[Partition], None]
 
 
-def relaying(delivery: Delivery, firing: Firing, neighbours: Neighbours, peers: Peers, token: str) -> Relaying:
+def relaying(
+    delivery: Delivery, firing: Firing, store: Store, neighbours: Neighbours, peers: Peers, token: str
+) -> Relaying:
     """From here on delivery takes part in the work of all instances."""
     asking = Asking(delivery.machine, firing)
     lending = Lending(delivery, firing, asking)
     delivery.abroad = lending
     home = Home(delivery, lending)
+
+    async def forward(partition: Partition, token: AckToken, failure: Failure) -> bool | None:
+        stored = (await store.read([control_key(partition)]))[0]
+        holder = Control.from_bytes(stored).holder if stored is not None else ""
+        return await home.forward(holder, token_bytes(firing.secret, token), failure)
+
+    firing.forward = forward
     service = RelayService(delivery, asking, token)
 
     def gone(partition: Partition) -> None:

@@ -190,8 +190,10 @@ class Cluster:
         self._clients.append(client)
         return client
 
-    def worker(self, name: str, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
-        """With that instance as its home."""
-        worker = Worker(self.instances[name].node.address, lambda: self.now, namespace, lease, silent=silent)
+    def worker(self, *names: str, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
+        """With the first of these instances as its home, and the next one when that is gone."""
+        addresses = [self.instances[name].node.address for name in names]
+        target = addresses[0] if len(addresses) == 1 else "ipv4:" + ",".join(addresses)
+        worker = Worker(target, lambda: self.now, namespace, lease, silent=silent)
         self._workers.append(worker)
         return worker

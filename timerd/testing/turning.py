@@ -94,6 +94,8 @@ class Turning:
             for each in list(self._instances):
                 each.alarm.look()
                 await each.node.step()
+                if each.node.relaying is not None:
+                    await each.node.relaying.home.sync()
             seen, self._seen = self._seen, self._facts()
             if self._seen == seen:
                 if self._is_still():
