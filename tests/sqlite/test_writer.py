@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable
 
 import pytest
 
 from tests.sqlite.conftest import Bench
+from timerd.adapters.sqlite import writer
 from timerd.adapters.sqlite.commit import Commit
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -150,3 +152,26 @@ async def test_close_finishes_what_was_submitted_and_refuses_what_comes_after(be
     with pytest.raises(StoreUnavailable, match="closed"):
         await store.scan(HERE, 0, 1, 0, 1)
     assert len((await scan(await bench.reopen())).keys) == 50
+
+
+async def test_while_the_disk_is_frozen_newcomers_are_refused_and_those_who_wait_get_their_answer(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = bench.open()
+    monkeypatch.setattr(writer, "PATIENCE_S", 0.0)
+    frozen, thaw = threading.Event(), threading.Event()
+
+    def freeze(_: Commit) -> None:
+        frozen.set()
+        assert thaw.wait(60)
+
+    stuck = asyncio.create_task(store._write(freeze))
+    await asyncio.to_thread(frozen.wait)
+    with pytest.raises(StoreUnavailable, match="nothing was stored") as refused:
+        await store.append([message("late", key("late"))])
+    assert refused.value.retry_after_ms
+    assert not stuck.done()
+    thaw.set()
+    await stuck
+    await store.append([message("after", key("after"))])
+    assert (await scan(store)).keys == [key("after")]

@@ -50,6 +50,7 @@ from timerd.services.opening import Opening
 from timerd.services.paging import count_rows, read_page
 from timerd.services.performing import Performer, drive
 from timerd.services.tickets import Tickets
+from timerd.services.tries import Tries
 
 log = logging.getLogger(__name__)
 TICK_S = 0.1
@@ -249,13 +250,13 @@ class Scheduler:
 
     async def _attempt(self, machine: PartitionMachine, effect: Effect) -> None:
         """Until the store has done it, as long as the machine is the one that asked."""
+        tries = Tries(f"{type(effect).__name__} of {machine.partition}")
         while self.machines.get(machine.partition) is machine:
             try:
                 await self._handlers[type(effect)](machine, effect)
                 return
             except (StoreUnavailable, StoreUnknown, ClosedForGood) as error:
-                log.warning("%s of %s: %s; trying again", type(effect).__name__, machine.partition, error)
-                await asyncio.sleep(RETRY_S)
+                await asyncio.sleep(tries.failed(error))
 
     async def _read_control(self, machine: PartitionMachine, effect: ReadControl) -> None:
         stored = (await self._store.read([control_key(effect.partition)]))[0]

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
@@ -20,6 +21,9 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 T = TypeVar("T")
 TxT = TypeVar("TxT", bound="Transaction")
 MOST_JOBS = 4_096
+# A disk that has not finished a commit for so long is frozen: who comes now is told at once instead of waiting with the
+# others, whose outcome it decides when it goes on.
+PATIENCE_S = 5.0
 # Errors of one piece of work, not of the disk: the others of its commit are repeated without it.
 _OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
 _log = logging.getLogger(__name__)
@@ -61,6 +65,9 @@ class Writer(Generic[TxT]):
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closed = False
         self._broken = False
+        # Of work that was handed in: how much, how much of it was answered, and when it last went on.
+        self._submitted = self._answered = 0
+        self._went_on_s = time.monotonic()
         self._thread = threading.Thread(target=self._run, name="timerd-writer", daemon=True)
         self._thread.start()
 
@@ -68,10 +75,19 @@ class Writer(Generic[TxT]):
         """Runs `work` in one of the next commits, in the order of the calls."""
         if self._closed:
             raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
+        self._refuse_when_frozen()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
+        self._submitted += 1
         self._jobs.put(_Job(work, loop, future))
         return await future
+
+    def _refuse_when_frozen(self) -> None:
+        now_s = time.monotonic()
+        if self._answered == self._submitted:
+            self._went_on_s = now_s
+        elif now_s - self._went_on_s > PATIENCE_S:
+            raise _not_stored(TimeoutError(f"the disk has not answered for {now_s - self._went_on_s:.0f} s"))
 
     async def close(self) -> None:
         """After everything that was submitted before."""
@@ -162,6 +178,8 @@ class Writer(Generic[TxT]):
             self._broken = True
 
     def _tell(self, outcomes: list[Outcome]) -> None:
+        self._answered += len(outcomes)
+        self._went_on_s = time.monotonic()
         by_loop: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
         for outcome in outcomes:
             by_loop[outcome[0].loop].append(outcome)

@@ -1,0 +1,1 @@
+"""A server whose disk can be frozen and thawed."""

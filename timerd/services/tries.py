@@ -1,0 +1,24 @@
+"""What is tried until the store has done it: soon again at first, for most stores come back within the second, then
+with longer pauses, for a damaged page does not."""
+
+from __future__ import annotations
+
+import logging
+
+FIRST_S, LONGEST_S = 0.25, 2.0
+_LOG = logging.getLogger("timerd.scheduler")
+
+
+class Tries:
+    """Of one piece of work, `what`."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._failed = 0
+
+    def failed(self, error: Exception) -> float:
+        """How long to wait now. Said in the log at the 1st, 2nd, 4th, 8th time and so on."""
+        self._failed += 1
+        if self._failed & (self._failed - 1) == 0:
+            _LOG.warning("%s: %s; trying again (tries so far: %d)", self._what, error, self._failed)
+        return min(LONGEST_S, FIRST_S * 2.0 ** min(self._failed - 1, 16))
