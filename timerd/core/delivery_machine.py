@@ -55,7 +55,7 @@ class Worker:
 class DeliveryMachine:
     def __init__(self, secret: bytes, resume_grace_ms: int) -> None:
         self._secret = secret
-        self._grace_ms = resume_grace_ms
+        self.grace_ms = resume_grace_ms
         self._share = FairShare()
         self._flights = Flights()
         self.tallies = Tallies()
@@ -93,12 +93,12 @@ class DeliveryMachine:
         self._present[key] = self._present.get(key, 0) + 1
         return key if self._present[key] == 1 else None
 
-    def free_credit(self, worker: int, queue: QueueKey) -> int:
-        """What the worker may be sent now."""
-        return 0 if self._draining else self._share.free(worker, queue)
+    def free_credit(self, queue: QueueKey) -> list[tuple[int, int]]:
+        """(worker, what it may be sent now), next in turn first."""
+        return [] if self._draining else self._share.free(queue)
 
     def lend(self, worker: int, queue: QueueKey, tasks: int) -> None:
-        """Credit of the worker, `free_credit` at most, that counts elsewhere from here on."""
+        """Credit of the worker, what is free at most, that counts elsewhere from here on."""
         self._share.spend(worker, queue, tasks)
 
     def give_back(self, worker: int, queue: QueueKey, tasks: int) -> None:
@@ -134,7 +134,7 @@ class DeliveryMachine:
         goes away, the leases decide."""
         state = self._workers[worker]
         self._share.drop(worker)
-        state.gone_at_ms = now_ms + self._grace_ms
+        state.gone_at_ms = now_ms + self.grace_ms
         self._leaving[worker] = state.gone_at_ms
 
     def drain(self) -> None:

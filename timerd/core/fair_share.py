@@ -60,10 +60,10 @@ class FairShare:
         aside = self._aside.get(worker)
         return aside.pop(queue, 0) if aside is not None else self._take_out(worker, queue)
 
-    def free(self, worker: int, queue: QueueKey) -> int:
-        """What the worker may be sent now; none while it is blocked."""
+    def free(self, queue: QueueKey) -> list[tuple[int, int]]:
+        """(worker, what it may be sent now), next in turn first; without those that are blocked."""
         lane = self._lanes.get(queue)
-        return lane.credits.get(worker, 0) if lane else 0
+        return list(lane.credits.items()) if lane else []
 
     def spend(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """Uses some of what is `free` up."""

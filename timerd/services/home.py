@@ -120,7 +120,7 @@ class Home:
         worker = self._workers.pop(stream.number, None)
         self._delivery.left(stream)
         if worker is not None:
-            self._lending.left(worker)
+            self._lending.left(worker, self._delivery.clock_ms())
             for link in self._knowing(worker):
                 link.left(worker.number)
             self._delivery.settled()

@@ -27,8 +27,10 @@ class Lending:
         self._firing = firing
         self._asking = asking
         self._grants = Grants()
-        # Queue -> its own workers, next in turn first.
-        self._serving: dict[QueueKey, dict[int, None]] = {}
+        # Queue -> its own workers.
+        self._serving: dict[QueueKey, set[int]] = {}
+        # Queues whose last own worker went, and when the peers are to hear of it.
+        self._leaving: dict[QueueKey, int] = {}
 
     @property
     def is_busy(self) -> bool:
@@ -38,6 +40,7 @@ class Lending:
 
     def before(self, now_ms: int) -> None:
         self._call_in(self._grants.overdue(now_ms))
+        self._stop_serving(now_ms)
         for queue in self._grants.wanted():
             self._lend(queue, now_ms)
 
@@ -45,6 +48,7 @@ class Lending:
         times: list[float] = [self._asking.look(now_ms)]
         if (wake_ms := self._grants.next_wake_ms()) is not None:
             times.append(wake_ms)
+        times += self._leaving.values()
         if any(self._free(queue) for queue in self._grants.wanted()):
             # Of what was meant for own tasks not all was needed.
             times.append(now_ms + 1)
@@ -64,20 +68,20 @@ class Lending:
         if queue in worker.queues:
             return
         worker.queues.add(queue)
-        workers = self._serving.setdefault(queue, {})
-        workers[worker.number] = None
-        if len(workers) == 1:
+        workers = self._serving.setdefault(queue, set())
+        workers.add(worker.number)
+        if len(workers) == 1 and self._leaving.pop(queue, None) is None:
             self._tell_served(queue, served=True)
 
-    def left(self, worker: HomeWorker) -> None:
-        """Its credit is void; the peers go on serving its queues for a moment if it was the last one."""
+    def left(self, worker: HomeWorker, now_ms: int) -> None:
+        """Its credit is void. If it was the last one of a queue it may come back within the grace."""
         self.void(worker.number)
         for queue in worker.queues:
             workers = self._serving[queue]
-            del workers[worker.number]
+            workers.remove(worker.number)
             if not workers:
                 del self._serving[queue]
-                self._tell_served(queue, served=False)
+                self._leaving[queue] = now_ms + self._machine.grace_ms
 
     def void(self, worker: int) -> None:
         self._grants.worker_gone(worker)
@@ -90,7 +94,7 @@ class Lending:
 
     def up(self, link: Link) -> None:
         self.links[link.number] = link
-        for queue in self._serving:
+        for queue in (*self._serving, *self._leaving):
             link.send(_served(queue, served=True))
 
     def down(self, link: Link) -> None:
@@ -116,16 +120,18 @@ class Lending:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _free(self, queue: QueueKey) -> int:
-        return sum(self._machine.free_credit(worker, queue) for worker in self._serving.get(queue, ()))
+    def _free(self, queue: QueueKey) -> list[tuple[int, int]]:
+        """Credit of own workers, next in turn first."""
+        return [each for each in self._machine.free_credit(queue) if each[0] in self.workers]
 
     def _lend(self, queue: QueueKey, now_ms: int) -> None:
-        credit = self._free(queue)
-        if not credit:
+        free = self._free(queue)
+        if not free:
             return
+        credit = sum(tasks for _, tasks in free)
         shares = self._grants.shares(queue, credit, self._firing.head_key(queue, now_ms))
         for peer, tasks in shares.items():
-            for number, part in self._spread(queue, tasks):
+            for number, part in _spread(self._free(queue), tasks):
                 self._machine.lend(number, queue, part)
                 self._grants.lend(Loan(peer, number, queue), part, now_ms)
                 self._grant(self.links[peer], self.workers[number], queue, part)
@@ -135,23 +141,10 @@ class Lending:
         granted = pb.CreditGranted(worker=worker.number, queue=queue.queue, tasks=tasks)
         link.send(pb.RelayRequest(granted=granted))
 
-    def _spread(self, queue: QueueKey, tasks: int) -> list[tuple[int, int]]:
-        """Whose credit it is: that of all alike, and each that gave some goes to the end of the turn."""
-        workers = self._serving[queue]
-        free = {worker: self._machine.free_credit(worker, queue) for worker in workers}
-        parts: dict[int, int] = {}
-        while tasks > 0:
-            able = [worker for worker in workers if free[worker] > 0]
-            even = -(-tasks // len(able))
-            for worker in able:
-                part = min(even, free[worker], tasks)
-                free[worker] -= part
-                tasks -= part
-                if part:
-                    parts[worker] = parts.get(worker, 0) + part
-        for worker in parts:
-            workers[worker] = workers.pop(worker)
-        return list(parts.items())
+    def _stop_serving(self, now_ms: int) -> None:
+        for queue in [queue for queue, at_ms in self._leaving.items() if at_ms <= now_ms]:
+            del self._leaving[queue]
+            self._tell_served(queue, served=False)
 
     def _call_in(self, loans: Iterable[Loan]) -> None:
         for loan in loans:
@@ -165,3 +158,20 @@ class Lending:
 
 def _served(queue: QueueKey, *, served: bool) -> pb.RelayRequest:
     return pb.RelayRequest(served=pb.QueueServed(namespace=queue.namespace, queue=queue.queue, served=served))
+
+
+def _spread(free: list[tuple[int, int]], tasks: int) -> list[tuple[int, int]]:
+    """Whose credit it is: that of all alike, as far as it goes."""
+    left = dict(free)
+    parts: dict[int, int] = {}
+    while tasks > 0:
+        even = -(-tasks // len(left))
+        for worker, credit in list(left.items()):
+            part = min(even, credit, tasks)
+            tasks -= part
+            left[worker] -= part
+            if part:
+                parts[worker] = parts.get(worker, 0) + part
+            if not left[worker]:
+                del left[worker]
+    return list(parts.items())

@@ -177,6 +177,10 @@ class Links:
                 pause_s = AGAIN_S[0]
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
                 log.info("no relay to %s: %s", name, error.details() if isinstance(error, grpc.RpcError) else error)
+            if name not in self._membership.live():
+                # It was leaving.
+                self._kept.pop(name, None)
+                return
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, AGAIN_S[1])
 

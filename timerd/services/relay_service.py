@@ -38,7 +38,6 @@ class RelayedWorker:
         self.number = delivery.next_number()
         self.closing = False
         self.namespace = namespace
-        self.granted: set[QueueKey] = set()
         self._delivery = delivery
         self._home = home
         self._worker = worker
@@ -99,6 +98,8 @@ class HomeStream:
         self._delivery = delivery
         self._asking = asking
         self._workers: dict[int, RelayedWorker] = {}
+        # Queue -> workers with credit for it, perhaps.
+        self._granted_for: dict[QueueKey, set[int]] = {}
         # Namespace -> who stands for the home's queues in it.
         self._present: dict[str, RelayedWorker] = {}
         self._waiting: deque[pb.RelayResponse] = deque()
@@ -146,11 +147,10 @@ class HomeStream:
 
     def give_back(self, queue: QueueKey) -> None:
         """Nothing is due here for the credit that is left."""
-        for number, worker in self._workers.items():
-            if queue in worker.granted:
-                worker.granted.discard(queue)
-                if tasks := self._delivery.machine.withdraw(worker.number, queue):
-                    self._return(number, queue, tasks)
+        for number in self._granted_for.pop(queue, ()):
+            worker = self._workers.get(number)
+            if worker is not None and (tasks := self._delivery.machine.withdraw(worker.number, queue)):
+                self._return(number, queue, tasks)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
@@ -181,7 +181,7 @@ class HomeStream:
             self.send(pb.RelayResponse(returned=pb.CreditReturned(**_loan(said), tasks=said.tasks)))
             return
         queue = QueueKey(worker.namespace, said.queue)
-        worker.granted.add(queue)
+        self._granted_for.setdefault(queue, set()).add(said.worker)
         self._asking.granted(self.number, queue, said.tasks)
         self._delivery.credit(worker, said.queue, said.tasks)
 
@@ -190,7 +190,6 @@ class HomeStream:
         tasks = 0
         if worker is not None:
             queue = QueueKey(worker.namespace, said.queue)
-            worker.granted.discard(queue)
             tasks = self._delivery.machine.withdraw(worker.number, queue)
         self.send(pb.RelayResponse(returned=pb.CreditReturned(**_loan(said), tasks=tasks)))
 
