@@ -10,7 +10,21 @@ from typing import Annotated
 
 import typer
 
-from timerd.commands import change, config, dead, demo, doctor, look, purge, schedule, schema, serve, version, work
+from timerd.commands import (
+    change,
+    config,
+    dead,
+    demo,
+    doctor,
+    look,
+    purge,
+    schedule,
+    schema,
+    serve,
+    token,
+    version,
+    work,
+)
 from timerd.commands.failures import Failure, failure_of_os
 
 app = typer.Typer(
@@ -21,7 +35,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (serve, schedule, change, look, purge, dead, work, doctor, config, schema, version, demo):
+for group in (serve, schedule, change, look, purge, dead, work, doctor, config, token, schema, version, demo):
     group.register(app)
 
 # Whatever typer says about wrong usage, whichever parser it is built on.

@@ -34,6 +34,19 @@ class TlsConfig:
 
     certificate_file: Path | None = None
     key_file: Path | None = None
+    # With it every caller must show a certificate that it signed.
+    client_ca_file: Path | None = None
+    # What the certificates of other instances are signed by, where that is another.
+    peer_ca_file: Path | None = None
+    # The name in the certificates of other instances, which are called by their addresses.
+    peer_name: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class AuthConfig:
+    """Who may do what (services/principals.py). Without the file, whoever may connect may do everything."""
+
+    principals_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -62,6 +75,7 @@ class ServerConfig:
     # Off loopback either TLS or this is needed.
     insecure: bool = False
     tls: TlsConfig = TlsConfig()
+    auth: AuthConfig = AuthConfig()
     http: HttpConfig = HttpConfig()
     log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.

@@ -44,12 +44,16 @@ class Worker:
         cert_file: str | Path | None = None,
         key_file: str | Path | None = None,
         tls_server_name: str = "",
+        token: str = "",
+        token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
     ) -> None:
         """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own."""
         target = text(target, "target")
-        self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
+        self._connection = Connection(
+            target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options, token, token_file
+        )
         self._namespace = text(namespace, "namespace")
         self._name = text(name or "", "name") or f"{socket.gethostname()}-{os.getpid()}"
         self._lease_ms = span_ms(lease, "lease")

@@ -46,7 +46,19 @@ class Terminal:
 
 @pytest.fixture
 def terminal(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
-    for name in ("SERVER", "NAMESPACE", "TLS_CA", "TLS_CERT", "TLS_KEY", "DATA", "LISTEN", "TRACEBACK"):
+    for name in (
+        "SERVER",
+        "NAMESPACE",
+        "TLS_CA",
+        "TLS_CERT",
+        "TLS_KEY",
+        "TOKEN",
+        "TOKEN_FILE",
+        "DATA",
+        "LISTEN",
+        "CONFIG",
+        "TRACEBACK",
+    ):
         monkeypatch.delenv(f"TIMERD_{name}", raising=False)
     log = logging.getLogger("timerd")
     kept = (log.handlers[:], log.level)

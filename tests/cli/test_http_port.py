@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import ssl
 import subprocess
 import urllib.error
 import urllib.request
@@ -13,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.certificates import Authority
 from tests.cli.test_serve import Server, timerd
 from timerd.demo.processes import free_port
 
@@ -128,3 +131,24 @@ def test_the_page_names_every_metric(watched: Watched) -> None:
     ours = re.findall(r"^# TYPE (timerd_\S+)", watched.get("/metrics"), re.MULTILINE)
     assert [name for name in ours if f"`{name}`" not in page] == []
     assert [name for name in re.findall(r"`(timerd_\w+)`", page) if name not in ours] == []
+
+
+def test_http_speaks_tls_where_callers_do_and_renews_it(tmp_path: Path) -> None:
+    authority, later = Authority(tmp_path), Authority(tmp_path, "later")
+    pair = authority.sign("server", "DNS:localhost", "IP:127.0.0.1")
+    renewed = later.sign("renewed", "DNS:localhost", "IP:127.0.0.1")
+    http = f"127.0.0.1:{free_port()}"
+    server = Server(tmp_path, "--http", http, "--tls-cert", str(pair.certificate), "--tls-key", str(pair.key))
+
+    def is_alive(trusted: Authority) -> bool:
+        context = ssl.create_default_context(cafile=str(trusted.certificate))
+        with urllib.request.urlopen(f"https://{http}/healthz", timeout=20, context=context) as answer:
+            return bool(json.loads(answer.read())["alive"])
+
+    try:
+        assert is_alive(authority)
+        os.replace(renewed.certificate, pair.certificate)
+        os.replace(renewed.key, pair.key)
+        assert is_alive(later)
+    finally:
+        assert server.stop()[0] == 0

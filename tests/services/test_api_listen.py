@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from timerd.config import ServerConfig, TlsConfig
+from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import StartupError
-from timerd.services.listen import Address, check_listen, parse_listen, read_tls
+from timerd.services.listen import Address, check_listen, parse_listen
+from timerd.services.tls import read_tls
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_half_of_tls_is_refused(tls: TlsConfig) -> None:
 
 def test_tls_files_are_checked(tmp_path: Path) -> None:
     certificate, key = tmp_path / "c.pem", tmp_path / "k.pem"
-    config = ServerConfig(tls=TlsConfig(certificate_file=certificate, key_file=key))
+    config = TlsConfig(certificate_file=certificate, key_file=key)
     with pytest.raises(StartupError, match="Cannot read the TLS certificate"):
         read_tls(config)
     certificate.write_text("-----BEGIN CERTIFICATE-----")
@@ -65,5 +66,16 @@ def test_tls_files_are_checked(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="not in PEM form"):
         read_tls(config)
     key.write_text("-----BEGIN EC PRIVATE KEY-----")
-    assert read_tls(config) == (b"-----BEGIN CERTIFICATE-----", b"-----BEGIN EC PRIVATE KEY-----")
-    assert read_tls(ServerConfig()) is None
+    with pytest.raises(StartupError, match="cannot be used"):
+        read_tls(config)
+    with pytest.raises(StartupError, match="needs two files"):
+        read_tls(TlsConfig())
+
+
+def test_tokens_and_client_certificates_need_tls() -> None:
+    for config in (
+        ServerConfig(auth=AuthConfig(principals_file=Path("p"))),
+        ServerConfig(tls=TlsConfig(client_ca_file=Path("ca.pem"))),
+    ):
+        with pytest.raises(StartupError, match="need TLS"):
+            check_listen(config)

@@ -34,6 +34,7 @@ class Endpoint:
     tls_ca: Path | None
     tls_cert: Path | None
     tls_key: Path | None
+    token_file: Path | None
     timeout_s: float
 
     def check(self) -> None:
@@ -47,6 +48,8 @@ class Endpoint:
         for path in (self.tls_ca, self.tls_cert, self.tls_key):
             if path is not None and not path.is_file():
                 raise WrongInput(f"There is no file {path}: name an existing PEM file.")
+        if self.token_file is not None and not self.token_file.is_file():
+            raise WrongInput(f"There is no file {self.token_file}: name the one that holds the token.")
 
     def connection(self) -> dict[str, Any]:
         """Keywords that Client and Worker have in common."""
@@ -55,6 +58,9 @@ class Endpoint:
             "ca_file": self.tls_ca,
             "cert_file": self.tls_cert,
             "key_file": self.tls_key,
+            # Not a flag: flags are seen by everybody on the machine.
+            "token": "" if self.token_file is not None else os.environ.get("TIMERD_TOKEN", ""),
+            "token_file": self.token_file,
         }
 
     def client(self) -> Client:
@@ -83,11 +89,12 @@ def _common(
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
     tls_key: options.TlsKey = None,
+    token_file: options.TokenFile = None,
     timeout: options.Timeout = "10s",
     json: options.Json = False,
 ) -> tuple[Endpoint, bool]:
     timeout_s = parse_span(timeout).total_seconds()
-    return Endpoint(server, namespace, tls_ca, tls_cert, tls_key, timeout_s), json
+    return Endpoint(server, namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s), json
 
 
 _COMMON = inspect.signature(_common, eval_str=True).parameters

@@ -62,12 +62,18 @@ def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
     from timerd.commands.serve import check_listen
     from timerd.model.errors import StartupError
-    from timerd.services.listen import check_http, read_tls
+    from timerd.services import listen
+    from timerd.services.principals import read_principals
+    from timerd.services.tls import read_tls
 
     check_listen(config)
     try:
-        read_tls(config)
-        check_http(config)
+        listen.check_listen(config)
+        listen.check_http(config)
+        if config.tls.certificate_file is not None:
+            read_tls(config.tls)
+        if config.auth.principals_file is not None:
+            read_principals(config.auth.principals_file)
     except StartupError as error:
         raise WrongInput(str(error)) from error
 

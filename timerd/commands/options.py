@@ -34,6 +34,12 @@ TlsCert = Annotated[
 TlsKey = Annotated[
     Path | None, _connection("--tls-key", metavar="FILE", envvar="TIMERD_TLS_KEY", help="Its private key.")
 ]
+TokenFile = Annotated[
+    Path | None,
+    _connection(
+        "--token-file", metavar="FILE", envvar="TIMERD_TOKEN_FILE", help="Holds this client's token; or TIMERD_TOKEN."
+    ),
+]
 Timeout = Annotated[str, _connection("--timeout", metavar="SPAN", help="How long to wait for an answer.")]
 ConfigFile = Annotated[
     Path | None,

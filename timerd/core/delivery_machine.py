@@ -19,8 +19,8 @@ from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import Again, QueueKey, Taken
 from timerd.core.tally import Tallies
-from timerd.model.ack_token import TOKEN, is_genuine_token, parse_token
-from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
+from timerd.model.ack_token import delivery_ids_of, is_genuine_token, named_in, parse_token, token_at
+from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
 
 MAX_DELIVER_TASKS = 1_000
@@ -169,10 +169,10 @@ class DeliveryMachine:
             return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(_named(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
-                self._settle_unknown(out, at, delivery_id, _token(tokens, at), failure)
+                self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
             elif version >= found[0].versions[found[1]]:
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
@@ -188,12 +188,12 @@ class DeliveryMachine:
         out = Held()
         until_ms = now_ms + self._workers[worker].lease_ms
         strays: list[int] = []
-        for at, (delivery_id, version) in enumerate(_named(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 strays.append(at)
             elif found[0].versions[found[1]] > version:
-                out.lost.append(_token(tokens, at))
+                out.lost.append(token_at(tokens, at))
             else:
                 batch, row = found
                 batch.lease_until_ms[row] = max(batch.lease_until_ms[row], min(until_ms, batch.deadline_ms))
@@ -219,11 +219,11 @@ class DeliveryMachine:
 
     def open_among(self, tokens: bytes) -> list[bool]:
         """For each token, whether its delivery is open here."""
-        return [self._flights.find(delivery_id) is not None for delivery_id in _ids(tokens)]
+        return [self._flights.find(delivery_id) is not None for delivery_id in delivery_ids_of(tokens)]
 
     def let_go(self, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
-        return [delivery_id for delivery_id in _ids(tokens) if self._before.give_up(delivery_id)]
+        return [delivery_id for delivery_id in delivery_ids_of(tokens) if self._before.give_up(delivery_id)]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
         """What failed because nobody spoke for it, and the queues that have lost their last worker."""
@@ -274,25 +274,25 @@ class DeliveryMachine:
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
-        ids = _ids(tokens)
+        ids = delivery_ids_of(tokens)
         ended, unknown = self._flights.acked(ids, now_ms)
         self._before.end(ids)
         out = Settlement(ended)
         for at in unknown:
-            self._settle_unknown(out, at, ids[at], _token(tokens, at), None)
+            self._settle_unknown(out, at, ids[at], token_at(tokens, at), None)
         return out
 
     def _release(self, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(_named(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens)):
             found = self._flights.find(delivery_id)
             if found is not None and version == found[0].versions[found[1]]:
                 batch, row = found
                 self._flights.pop(delivery_id)
                 batch.settled("released", now_ms)
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
-            elif found is None and not is_genuine_token(_token(tokens, at), self._secret):
+            elif found is None and not is_genuine_token(token_at(tokens, at), self._secret):
                 out.refused[at] = FORGED
             elif found is None and self._before.give_up(delivery_id):
                 out.released.append(delivery_id)
@@ -318,16 +318,16 @@ class DeliveryMachine:
         self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
     ) -> None:
         """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
-        named = _named(tokens)
+        named = named_in(tokens)
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:
             delivery_id, version = named[at]
             found = self._flights.find(delivery_id)
             if found is None:
-                self._hold(delivery_id, _token(tokens, at), now_ms, until_ms, out, known_only=known_only)
+                self._hold(delivery_id, token_at(tokens, at), now_ms, until_ms, out, known_only=known_only)
             elif found[0].versions[found[1]] > version:
-                out.lost.append(_token(tokens, at))
+                out.lost.append(token_at(tokens, at))
             else:
                 moving.setdefault(found[0].number, (found[0], []))[1].append(found[1])
         for batch, rows in moving.values():
@@ -387,23 +387,3 @@ def _cut(taken: Sequence[Taken], shares: list[tuple[int, int]]) -> Iterable[tupl
             count = min(left, len(batch) - at, MAX_DELIVER_TASKS)
             yield worker, batch if count == len(batch) else part_of(batch, slice(at, at + count))
             at, left = at + count, left - count
-
-
-def _token(tokens: bytes, at: int) -> bytes:
-    return bytes(tokens[at * ACK_TOKEN_BYTES : (at + 1) * ACK_TOKEN_BYTES])
-
-
-def _ids(tokens: bytes) -> list[bytes]:
-    """The delivery id in each token."""
-    columns = np.frombuffer(tokens, TOKEN)
-    out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
-    out["digest"] = columns["digest"]
-    out["generation"] = columns["version"] >> ATTEMPT_BITS
-    raw = out.tobytes()
-    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
-
-
-def _named(tokens: bytes) -> list[tuple[bytes, int]]:
-    """(delivery id, version) in each token."""
-    versions = np.frombuffer(tokens, TOKEN)["version"].tolist()
-    return list(zip(_ids(tokens), versions, strict=True))

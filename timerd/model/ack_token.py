@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timerd.model.identity import ACK_TOKEN_BYTES, MAC_BYTES, RowKey
+from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, MAC_BYTES, RowKey
 from timerd.model.partition import Partition
 
 # Little-endian, so that a batch of tokens is one structured array.
@@ -58,3 +58,24 @@ def token_bytes(secret: bytes, token: AckToken) -> bytes:
 def is_genuine_token(raw: bytes | memoryview, secret: bytes) -> bool:
     token = parse_token(raw)
     return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == batch_mac(secret, token.partition, token.fencing_token)
+
+
+def token_at(tokens: bytes, at: int) -> bytes:
+    """One of several, which lie one after the other."""
+    return bytes(tokens[at * ACK_TOKEN_BYTES : (at + 1) * ACK_TOKEN_BYTES])
+
+
+def delivery_ids_of(tokens: bytes) -> list[bytes]:
+    """The delivery id in each token."""
+    columns = np.frombuffer(tokens, TOKEN)
+    out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
+    out["digest"] = columns["digest"]
+    out["generation"] = columns["version"] >> ATTEMPT_BITS
+    raw = out.tobytes()
+    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+
+
+def named_in(tokens: bytes) -> list[tuple[bytes, int]]:
+    """(delivery id, version) in each token."""
+    versions = np.frombuffer(tokens, TOKEN)["version"].tolist()
+    return list(zip(delivery_ids_of(tokens), versions, strict=True))

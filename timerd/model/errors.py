@@ -30,6 +30,14 @@ class Invalid(NotStored):
         super().__init__(message, reason, field=field)
 
 
+class Unauthenticated(NotStored):
+    code = "UNAUTHENTICATED"
+
+
+class Denied(NotStored):
+    code = "PERMISSION_DENIED"
+
+
 class NotFound(NotStored):
     code = "NOT_FOUND"
 

@@ -10,8 +10,9 @@ from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
 from timerd.services.engine_time import EngineTime
-from timerd.services.listen import check_http, http_tls
+from timerd.services.listen import check_http
 from timerd.services.server import ApiServer
+from timerd.services.tls import TlsFiles, http_context
 
 
 class Watch:
@@ -33,7 +34,9 @@ class Watch:
         if address is None:
             return ""
         self._observed.loop_lag.start()
-        return str(await self._port.start(address, http_tls(config)))
+        is_plain = config.http.insecure or config.tls.certificate_file is None
+        tls = None if is_plain else http_context(TlsFiles(config.tls), config.tls)
+        return str(await self._port.start(address, tls))
 
     async def stop(self) -> None:
         self._observed.loop_lag.stop()

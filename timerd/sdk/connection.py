@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
 import grpc.aio
 
-from timerd.sdk.errors import InvalidTask
+from timerd.sdk.credentials import channel_credentials, check_token, with_token
 from timerd.sdk.wakeups import ignore_idle_wakeups
 
 DEFAULT_TARGET = "127.0.0.1:7400"
@@ -44,14 +43,25 @@ class Connection:
     key_file: str | Path | None = None
     tls_server_name: str = ""
     channel_options: Sequence[tuple[str, str | int]] = ()
+    token: str = field(default="", repr=False)
+    token_file: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        check_token(self.token, self.token_file, self.has_tls)
+
+    @property
+    def has_tls(self) -> bool:
+        return bool(self.tls or self.ca_file or self.cert_file)
 
     def open_channel(self) -> grpc.aio.Channel:
         ignore_idle_wakeups(asyncio.get_running_loop())
         # By name, because gRPC takes the first of two: what the caller wants comes last here.
         options = list(dict([*OPTIONS, *self._local_options(), *self.channel_options]).items())
-        if not (self.tls or self.ca_file or self.cert_file):
+        if not self.has_tls:
             return grpc.aio.insecure_channel(self.target, options=options)
-        return grpc.aio.secure_channel(self.target, self._credentials(), options=options)
+        credentials = channel_credentials(self.ca_file, self.cert_file, self.key_file)
+        shown = with_token(credentials, self.token, self.token_file)
+        return grpc.aio.secure_channel(self.target, shown, options=options)
 
     def _local_options(self) -> list[tuple[str, str | int]]:
         options: list[tuple[str, str | int]] = []
@@ -61,12 +71,3 @@ class Connection:
         if self.tls_server_name:
             options.append(("grpc.ssl_target_name_override", self.tls_server_name))
         return options
-
-    def _credentials(self) -> grpc.ChannelCredentials:
-        if (self.cert_file is None) != (self.key_file is None):
-            raise InvalidTask("A client certificate needs both `cert_file` and `key_file`.", field="cert_file")
-        return grpc.ssl_channel_credentials(_read(self.ca_file), _read(self.key_file), _read(self.cert_file))
-
-
-def _read(path: str | Path | None) -> bytes | None:
-    return Path(path).read_bytes() if path is not None else None

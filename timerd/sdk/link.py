@@ -35,12 +35,16 @@ class Link:
         cert_file: str | Path | None = None,
         key_file: str | Path | None = None,
         tls_server_name: str = "",
+        token: str = "",
+        token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
     ) -> None:
         """`clock`: what delays count from, where it is not the machine's own."""
         target = text(target, "target")
-        self._connection = Connection(target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options)
+        self._connection = Connection(
+            target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options, token, token_file
+        )
         self._namespace = text(namespace, "namespace")
         self._clock = ms_clock(clock)
         self._timeout_s = span_ms(timeout, "timeout") / 1000

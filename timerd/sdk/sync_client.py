@@ -31,6 +31,8 @@ class SyncClient:
         cert_file: str | Path | None = None,
         key_file: str | Path | None = None,
         tls_server_name: str = "",
+        token: str = "",
+        token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
     ) -> None:
@@ -43,6 +45,8 @@ class SyncClient:
             cert_file=cert_file,
             key_file=key_file,
             tls_server_name=tls_server_name,
+            token=token,
+            token_file=token_file,
             channel_options=channel_options,
             clock=clock,
         )

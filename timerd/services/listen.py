@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import ssl
-from pathlib import Path
 from typing import NamedTuple
 
 from timerd.config import ServerConfig
@@ -17,13 +15,6 @@ class Address(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-class Tls(NamedTuple):
-    """Both in PEM."""
-
-    certificate: bytes
-    key: bytes
 
 
 def parse_listen(text: str) -> Address:
@@ -56,6 +47,11 @@ def check_listen(config: ServerConfig) -> Address:
             f"Refusing to listen on {address} without TLS: everybody who reaches it could read and change all tasks. "
             "Give a TLS certificate and key, listen on 127.0.0.1, or say --insecure if the network itself is trusted."
         )
+    if tls.certificate_file is None and (config.auth.principals_file or tls.client_ca_file):
+        raise StartupError(
+            "auth.principals_file and tls.client_ca_file need TLS, for a token would be readable on its way and there "
+            "would be no certificates: give a TLS certificate and key."
+        )
     return address
 
 
@@ -71,35 +67,3 @@ def check_http(config: ServerConfig) -> Address | None:
             "Give a TLS certificate and key, listen on 127.0.0.1, or set http.insecure if the network is trusted."
         )
     return address
-
-
-def http_tls(config: ServerConfig) -> ssl.SSLContext | None:
-    """As callers see it, unless HTTP was said to be plain."""
-    certificate, key = config.tls.certificate_file, config.tls.key_file
-    if certificate is None or key is None or config.http.insecure:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(certificate, key)
-    except (OSError, ssl.SSLError) as error:
-        raise StartupError(
-            f"The TLS certificate {certificate} and its key cannot be used for HTTP: {error}."
-        ) from error
-    return context
-
-
-def read_tls(config: ServerConfig) -> Tls | None:
-    certificate, key = config.tls.certificate_file, config.tls.key_file
-    if certificate is None or key is None:
-        return None
-    return Tls(_pem(certificate, "certificate", b"CERTIFICATE"), _pem(key, "key", b"PRIVATE KEY"))
-
-
-def _pem(path: Path, what: str, mark: bytes) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StartupError(f"Cannot read the TLS {what} {path}: {error.strerror}.") from error
-    if mark + b"-----" not in content:
-        raise StartupError(f"The TLS {what} {path} is not in PEM form: it must hold a block with {mark.decode()}.")
-    return content

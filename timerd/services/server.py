@@ -11,10 +11,13 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
+from timerd.services.access import Access
 from timerd.services.api import TimerApi
 from timerd.services.decoding import MAX_WIRE_BYTES
-from timerd.services.listen import Address, Tls, check_listen, read_tls
+from timerd.services.listen import Address, check_listen
+from timerd.services.principals import Principals
 from timerd.services.streams import StreamLimit, Unfinished
+from timerd.services.tls import TlsFiles, server_credentials
 from timerd.services.work_service import work_handler
 from timerd.v1 import timer_service_pb2, work_service_pb2
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
@@ -46,7 +49,9 @@ class ApiServer:
         self._health = health.aio.HealthServicer()
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
-        interceptors = [self._unfinished, self._streams]
+        interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, self._streams]
+        if config.auth.principals_file is not None:
+            interceptors.insert(1, Access(Principals(config.auth.principals_file)))
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
         self._server.add_generic_rpc_handlers((api.handler(),))
         self._server.add_generic_rpc_handlers((work_handler(work), *inside))
@@ -57,20 +62,20 @@ class ApiServer:
         """Bound and answering; NOT_SERVING until `set_serving`. Raises StartupError."""
         await self.set_serving(serving=False)
         address = check_listen(self._config)
-        port = self._bind(address, read_tls(self._config))
+        port = self._bind(address)
         await self._server.start()
         return address._replace(port=port)
 
-    def _bind(self, address: Address, tls: Tls | None) -> int:
+    def _bind(self, address: Address) -> int:
+        tls = self._config.tls
+        credentials = server_credentials(TlsFiles(tls)) if tls.certificate_file is not None else None
         try:
-            if tls is None:
+            if credentials is None:
                 return self._server.add_insecure_port(str(address))
-            credentials = grpc.ssl_server_credentials([(tls.key, tls.certificate)])
             return self._server.add_secure_port(str(address), credentials)
         except (RuntimeError, ValueError) as error:
-            hint = "check that the TLS certificate and key belong together, and " if tls else ""
             raise StartupError(
-                f"Cannot listen on {address}: {hint}see whether another program (perhaps another timerd) has the port "
+                f"Cannot listen on {address}: see whether another program (perhaps another timerd) has the port "
                 "already and whether the address is one of this machine; then choose another one."
             ) from error
 

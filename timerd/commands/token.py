@@ -1,0 +1,40 @@
+"""`timerd token`: a new token for a caller, and the line that makes it known to the server."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import Output
+
+_TOKEN_BYTES = 32
+
+
+def token(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Who will show it.")],
+    roles: Annotated[
+        str, typer.Option("--roles", metavar="ROLE[,ROLE]", help="schedule, work, operate.")
+    ] = "schedule,work",
+    json: options.Json = False,
+) -> None:
+    """Make a token. It is shown once; the server's file of principals gets the line with its hash."""
+    import secrets
+    from hashlib import sha256
+
+    from timerd.services.principals import ROLES
+
+    if not set(roles.split(",")) <= set(ROLES):
+        raise WrongInput(f"--roles {roles}: allowed are {', '.join(ROLES)}, with commas between them.")
+    if not name or name.split() != [name] or "#" in name:
+        raise WrongInput(f"{name!r} is no name for a caller: write one word without #.")
+    made = secrets.token_urlsafe(_TOKEN_BYTES)
+    line = f"{name} {roles} sha256:{sha256(made.encode()).hexdigest()}"
+    sentence = f"token (keep it secret):  {made}\nline for the server:     {line}"
+    Output(json).one({"name": name, "token": made, "principal": line}, sentence)
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(token)

@@ -1,0 +1,100 @@
+"""Who may do what: a file with a line for each caller, read again when it changes.
+
+    # name     roles            proof
+    mails      schedule,work    sha256:5d41...      the SHA-256 of a token, in hex
+    orders     schedule         cert:orders.example  a name in a client certificate (SAN or CN)
+
+The file holds no token, so that reading it gives nobody a role.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import NamedTuple
+
+from timerd.model.errors import StartupError
+
+log = logging.getLogger(__name__)
+SCHEDULE, WORK, OPERATE = "schedule", "work", "operate"
+ROLES = (SCHEDULE, WORK, OPERATE)
+_TOKEN = re.compile(r"sha256:([0-9a-f]{64})")
+_CERTIFICATE = re.compile(r"cert:(\S+)")
+
+
+class Principal(NamedTuple):
+    name: str
+    roles: frozenset[str]
+
+
+# With no file of principals, whoever may connect may do everything.
+ANYBODY = Principal("anybody", frozenset(ROLES))
+
+
+class Principals:
+    """`of_token` and `of_names` find the caller, or nobody."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stamp = self._look()
+        self._by_proof = read_principals(path)
+
+    def of_token(self, token: str) -> Principal | None:
+        """By its hash: how long the look-up takes says nothing of the token."""
+        self._refresh()
+        return self._by_proof.get(f"sha256:{sha256(token.encode()).hexdigest()}")
+
+    def of_names(self, names: Iterable[str]) -> Principal | None:
+        """The names in a certificate that has been verified."""
+        self._refresh()
+        found = (self._by_proof.get(f"cert:{name}") for name in names)
+        return next((each for each in found if each is not None), None)
+
+    def _refresh(self) -> None:
+        stamp = self._look()
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._by_proof = read_principals(self._path)
+        except StartupError as error:
+            log.error("The principals changed and are not taken up; the old ones stay in force. %s", error)
+        else:
+            log.info("The principals were taken up anew from %s", self._path)
+
+    def _look(self) -> tuple[int, int, int]:
+        try:
+            stat = self._path.stat()
+        except OSError:
+            return (0, 0, 0)
+        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+
+
+def read_principals(path: Path) -> dict[str, Principal]:
+    """Proof -> who shows it. Raises StartupError, which names the line and repeats nothing of its proof."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartupError(f"Cannot read the principals in {path}: {error}.") from error
+    found: dict[str, Principal] = {}
+    for number, line in enumerate(lines, 1):
+        words = line.split("#")[0].split()
+        if not words:
+            continue
+        if len(words) != 3:
+            raise StartupError(f"{path}, line {number}: write NAME ROLES PROOF, three words.")
+        name, roles, proof = words
+        if not set(roles.split(",")) <= set(ROLES):
+            raise StartupError(f"{path}, line {number}: the roles of {name} may be {', '.join(ROLES)}, with commas.")
+        if not (_TOKEN.fullmatch(proof) or _CERTIFICATE.fullmatch(proof)):
+            raise StartupError(
+                f"{path}, line {number}: the proof of {name} must be sha256: and 64 hex digits (`timerd token` makes "
+                "one), or cert: and a name."
+            )
+        if proof in found:
+            raise StartupError(f"{path}, line {number}: {name} has the proof of {found[proof].name}.")
+        found[proof] = Principal(name, frozenset(roles.split(",")))
+    return found
