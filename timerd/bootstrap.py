@@ -40,8 +40,10 @@ from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
 from timerd.services.membership import Alone, Member, Membership
+from timerd.services.peer_wire import peer_token
+from timerd.services.peering import Peering, peering
 from timerd.services.reads import DeliveryFacts
-from timerd.services.relaying import Relaying
+from timerd.services.relaying import Relaying, relaying
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
 from timerd.services.throttle import Throttle
@@ -74,6 +76,7 @@ class Node:
     delivery: Delivery
     server: ApiServer
     # To the other instances; None: there are none.
+    peering: Peering | None = None
     relaying: Relaying | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
@@ -132,6 +135,8 @@ class Node:
         await self.membership.left()
         await self.engine.flush_estimates()
         self.delivery.close()
+        if self.peering is not None:
+            await self.peering.peers.close()
         await self.store.close()
 
     async def _drop_expired(self) -> None:
@@ -180,8 +185,14 @@ async def assemble(
     scheduler.lease_of = delivery.lease_of
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
-    server = ApiServer(config, api, WorkService(delivery))
-    return Node(config, store, time, scheduler, engine, delivery, server)
+    peers = peering(store, scheduler, secret, time, config.look_ahead_ms) if timing is not None else None
+    if peers is None:
+        return Node(config, store, time, scheduler, engine, delivery, ApiServer(config, api, WorkService(delivery)))
+    relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
+    scheduler.gone = relays.gone
+    inside = [peers.service.handler(), relays.service.handler()]
+    server = ApiServer(config, api, WorkService(relays.home), inside)
+    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 
 
 async def cluster_secret(store: Store) -> bytes:

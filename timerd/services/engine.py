@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from timerd.config import ServerConfig
 from timerd.core.cancel import Cancelled
-from timerd.core.holding import Asked
 from timerd.core.insert import ClosedForGood, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, give_back, reserve, resolve, was_lost
 from timerd.core.lookup import Located, from_letter, locate
@@ -254,7 +253,7 @@ class Engine:
             if (await self._store.facts()).corrupt:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
-        return self._view(task, here, here.rows)
+        return self._view(task, here, here.rows, is_in_hand=await self._is_in_hand(here, here.rows))
 
     async def resolve_key(self, namespace: str, key: str) -> TaskId:
         task = await drive(resolve(name_key(namespace, key)), self._procedures)
@@ -311,9 +310,15 @@ class Engine:
         end_ms = min(task.home.end_ms, move.place.partition.end_ms) if move is not None else task.home.end_ms
         return end_ms + self._config.history_retention_ms <= now_ms
 
-    def _view(self, task: TaskId, here: Located, rows: RowGroup) -> TaskView:
+    async def _is_in_hand(self, here: Located, rows: RowGroup) -> bool:
+        if here.ending.outcome not in (None, Outcome.CANCELLED, Outcome.PURGED):
+            return False
+        lease_ms, now_ms = rows.extra_of(0).lease_until_ms, int(self._time.exact_ms())
+        return await self._procedures.is_in_hand(here.place, lease_ms, now_ms)
+
+    def _view(self, task: TaskId, here: Located, rows: RowGroup, *, is_in_hand: bool) -> TaskView:
         extra, key = rows.extra_of(0), here.place.key
-        state = self._state(here, key.version)
+        state = State.IN_FLIGHT if is_in_hand else self._state(here, key.version)
         attempt = attempt_of(key.version) - (state in NOT_BEGUN)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         template, payload = rows.template_of(0), rows.payload(0)
@@ -322,15 +327,8 @@ class Engine:
         )
 
     def _state(self, here: Located, version: int) -> State:
-        lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
-        may_wait = here.ending.outcome in (None, Outcome.CANCELLED, Outcome.PURGED)
-        if may_wait and self._scheduler.has_in_hand(here.place.partition, here.place.key, lease_ms):
-            return State.IN_FLIGHT
         if here.ending.outcome in ENDED:
             return ENDED[here.ending.outcome]
-        machine = self._scheduler.machines.get(here.place.partition)
-        if machine is not None and machine.ask(here.place.key)[0] is Asked.OPEN:
-            return State.IN_FLIGHT
         for kind, state in ((MarkKind.CANCELLED, State.CANCELLED), (MarkKind.PURGED, State.PURGED)):
             if here.mark(kind) is not None:
                 return state

@@ -39,12 +39,12 @@ class FreshControls:
         partitions = list(dict.fromkeys(partition for partition, _ in asked))
         try:
             stored = await self._store.read([control_key(partition) for partition in partitions])
+            rows = [Control.from_bytes(each) if each is not None else None for each in stored]
         except Exception as error:  # noqa: BLE001 - told to those who asked
             for _, answer in asked:
                 if not answer.done():
                     answer.set_exception(error)
             return
-        rows = (Control.from_bytes(each) if each is not None else None for each in stored)
         found = dict(zip(partitions, rows, strict=True))
         for partition, answer in asked:
             if not answer.done():

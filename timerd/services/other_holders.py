@@ -7,6 +7,7 @@ from typing import Protocol
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 
@@ -22,6 +23,10 @@ class OtherHolders(Protocol):
     async def ask_to_move(self, request: AskToMove) -> HolderAnswer: ...
 
     async def offer(self, request: OfferRows) -> Offered | None: ...
+
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        """False where nobody answers."""
+        ...
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         """Never waits. False: this instance itself is to hear of the rows."""
@@ -43,6 +48,9 @@ class Alone:
 
     async def offer(self, request: OfferRows) -> Offered | None:
         return None
+
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        return False
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
         return False

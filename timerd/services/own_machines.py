@@ -19,6 +19,7 @@ from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
+from timerd.services.tickets import NoLongerHeld
 
 if TYPE_CHECKING:
     from timerd.services.scheduler import Scheduler
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
 LOOK_AGAIN_S = 0.1
-HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.COUNT})
+HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE, Phase.COUNT})
 
 
 class OwnMachines:
@@ -41,6 +42,12 @@ class OwnMachines:
         if machine is None or machine.phase not in HOLDING or machine.control is None:
             return None
         return machine.control.token
+
+    def holds(self, partition: Partition) -> bool:
+        """Until this instance itself lets go of it. Whether the change that does so has been made is not known before
+        its answer comes; by then the next holder may have begun."""
+        machine = self._scheduler.machines.get(partition)
+        return self.token(partition) is not None and machine is not None and machine.phase is not Phase.RELEASE
 
     def is_acquiring(self, partition: Partition) -> bool:
         machine = self._scheduler.machines.get(partition)
@@ -66,10 +73,13 @@ class OwnMachines:
         return machine is not None and not machine.log.has_left(request.key)
 
     async def _until_left(self, request: AskToEnd) -> None:
+        """Or until the machine is gone."""
         machine = self._scheduler.machines[request.partition]
         try:
             async with asyncio.timeout(LEAVING_S):
                 await self._scheduler.durable(machine, machine.log.last_ticket)
+        except NoLongerHeld:
+            return
         except TimeoutError as error:
             raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
         if not machine.log.has_left(request.key):
@@ -115,10 +125,17 @@ class OwnMachines:
         self._scheduler.perform(machine, machine.recheck(digest))
         return True
 
+    def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        """Whether a worker has the row, or a delivery that it waits for."""
+        if self._scheduler.has_in_hand(partition, key, lease_until_ms):
+            return True
+        machine = self._scheduler.machines.get(partition)
+        return machine is not None and machine.ask(key)[0] is Asked.OPEN
+
     def ending(self, partition: Partition, key: RowKey) -> Ending | None:
         """None: this process does not know."""
         machine = self._scheduler.machines.get(partition)
-        if machine is None or machine.phase is not Phase.HOT:
+        if machine is None or not machine.phase.answers:
             return None
         asked, outcome = machine.ask(key)
         if asked is Asked.UNKNOWN:

@@ -13,16 +13,17 @@ from google.protobuf.message import Message
 from timerd.core.procedures import OfferRows
 from timerd.model.errors import NotStored, StoreUnknown
 from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.services.own_machines import OwnMachines
 from timerd.services.peer_wire import (
     OFFER_ANSWERS,
     TOKEN_HEADER,
-    HintedRows,
     answer_message,
     asks_to_end,
     asks_to_move,
     is_token,
+    key_of,
     partition_of,
     rows_of,
 )
@@ -30,18 +31,17 @@ from timerd.services.peer_wire import (
 SERVICE = pb.DESCRIPTOR.services_by_name["PeerService"].full_name
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Callable[[Any], Awaitable[Any]]
+Heard = Callable[[Partition, RowGroup, int], None]
+HandedOver = Callable[[Sequence[Partition]], None]
 Method = Callable[[Message, Context], Awaitable[Message]]
 
 
-def _nobody_listens(_: Sequence[Partition]) -> None:
-    """Who takes partitions over looks at their control rows anyway."""
-
-
 class PeerService:
-    """`name`: as it stands in control rows. `heard`: where rows go that another instance has written."""
+    """`name`: as it stands in control rows. `heard`: of rows that another instance has written; `handed_over`: of
+    partitions that this instance may take now."""
 
-    def __init__(self, name: str, token: str, own: OwnMachines, heard: Callable[[HintedRows], None]) -> None:
-        self.handed_over: Callable[[Sequence[Partition]], None] = _nobody_listens
+    def __init__(self, name: str, token: str, own: OwnMachines, heard: Heard, handed_over: HandedOver) -> None:
+        self._handed_over = handed_over
         self._name = name
         self._token = token
         self._own = own
@@ -54,6 +54,7 @@ class PeerService:
             "Offer": (self._offer, pb.OfferRequest),
             "AskToEnd": (self._ask_to_end, pb.AskToEndRequest),
             "AskToMove": (self._ask_to_move, pb.AskToMoveRequest),
+            "Look": (self._look, pb.LookRequest),
             "Recheck": (self._recheck, pb.RecheckRequest),
             "HandOver": (self._hand_over, pb.HandOverRequest),
         }
@@ -83,7 +84,7 @@ class PeerService:
 
     async def _hint(self, request: pb.HintRequest) -> pb.HintResponse:
         for message in request.rows:
-            self._heard(rows_of(message))
+            self._heard(*rows_of(message))
         return pb.HintResponse()
 
     async def _offer(self, request: pb.OfferRequest) -> pb.OfferResponse:
@@ -109,13 +110,20 @@ class PeerService:
         answers = [self._own.ask_to_move(ask) for ask in asks_to_move(request)]
         return pb.AskToMoveResponse(held=True, answers=map(answer_message, answers))
 
+    async def _look(self, request: pb.LookRequest) -> pb.LookResponse:
+        if not self._holds(request.holding):
+            return pb.LookResponse(held=False)
+        partition = partition_of(request.holding.partition)
+        in_hand = [self._own.is_in_hand(partition, key_of(row.key), row.lease_until_ms) for row in request.rows]
+        return pb.LookResponse(held=True, in_hand=in_hand)
+
     async def _recheck(self, request: pb.RecheckRequest) -> pb.RecheckResponse:
         for digest in request.digests:
             self._own.recheck(partition_of(request.partition), digest)
         return pb.RecheckResponse()
 
     async def _hand_over(self, request: pb.HandOverRequest) -> pb.HandOverResponse:
-        self.handed_over([partition_of(message) for message in request.partitions])
+        self._handed_over([partition_of(message) for message in request.partitions])
         return pb.HandOverResponse()
 
 

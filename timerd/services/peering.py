@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from timerd.core.instance_machine import InstanceMachine
 from timerd.model.partition import Partition
 from timerd.ports import Store
+from timerd.services.engine_time import EngineTime
 from timerd.services.peer_service import PeerService
-from timerd.services.peer_wire import HintedRows, peer_token
+from timerd.services.peer_wire import peer_token
 from timerd.services.peers import Peers
-from timerd.services.remote_holders import Members, RemoteHolders
+from timerd.services.remote_holders import RemoteHolders
 from timerd.services.scheduler import Scheduler
 
 
@@ -20,27 +22,22 @@ class Peering:
 
     peers: Peers
     service: PeerService
-    holders: RemoteHolders
 
 
-def peering(
-    store: Store,
-    scheduler: Scheduler,
-    members: Members,
-    secret: bytes,
-    is_trusted: Callable[[], bool],
-    is_near: Callable[[Partition], bool],
-    certificate: bytes | None = None,
-) -> Peering:
+def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime, look_ahead_ms: int) -> Peering:
     """From here on the scheduler's procedures ask the other instances."""
-    own, token = scheduler.procedures.own, peer_token(secret)
-    peers = Peers(token, certificate)
-    holders = RemoteHolders(store, own, members, peers, is_trusted, is_near)
+    own, members, token = scheduler.procedures.own, scheduler.membership, peer_token(secret)
+    peers, instance = Peers(token), InstanceMachine(look_ahead_ms)
 
-    def heard(hinted: HintedRows) -> None:
-        """A hint that went astray is dropped: the one who should have it finds the rows."""
-        if holders.is_ours(hinted.partition):
-            scheduler.hint(*hinted)
+    def is_near(partition: Partition) -> bool:
+        return instance.is_near(partition, int(time.exact_ms()))
 
-    scheduler.procedures.others = holders
-    return Peering(peers, PeerService(members.name, token, own, heard), holders)
+    scheduler.procedures.others = RemoteHolders(store, own, members, peers, lambda: time.is_sure, is_near)
+    scheduler.hand_over.notices = peers
+    members.on_change(lambda: peers.keep([members.address_of(name) for name in members.live()]))
+
+    def handed_over(partitions: Sequence[Partition]) -> None:
+        for partition in partitions:
+            scheduler.hold(partition)
+
+    return Peering(peers, PeerService(members.name, token, own, scheduler.hint, handed_over))

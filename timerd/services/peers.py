@@ -19,6 +19,7 @@ from google.protobuf.message import Message
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.peer.v1.peer_service_pb2_grpc import PeerServiceStub
@@ -120,18 +121,23 @@ class Peers:
         credentials = grpc.ssl_channel_credentials(self._certificate)
         return grpc.aio.secure_channel(address, credentials, options=OPTIONS)
 
-    async def keep(self, addresses: Iterable[str]) -> None:
+    def keep(self, addresses: Iterable[str]) -> None:
         """Hangs up on all others: instances come and go, each with an address of its own."""
         for address in self._channels.keys() - set(addresses):
             self._outboxes.pop(address, None)
             self._silent_until_s.pop(address, None)
-            await self._channels.pop(address).close(DEADLINE_S)
+            self._spawn(self._hang_up(self._channels.pop(address)))
+
+    async def _hang_up(self, channel: grpc.aio.Channel) -> None:
+        """Calls under way have their time."""
+        await channel.close(DEADLINE_S)
 
     async def close(self) -> None:
         for notice in self._notices:
             notice.cancel()
         await asyncio.gather(*self._notices, return_exceptions=True)
-        await self.keep(())
+        for channel in self._channels.values():
+            await channel.close()
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -158,6 +164,12 @@ class Peers:
         message = pb.AskToMoveRequest(holding=holding_message(request.partition, holder), keys=keys)
         reply = cast(pb.AskToMoveResponse, await self._call(holder.address, "AskToMove", message))
         return answers_of(reply.answers)[0] if reply.held else None
+
+    async def is_in_hand(self, holder: Holder, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
+        rows = [pb.LookedAtRow(key=key_message(key), lease_until_ms=lease_until_ms)]
+        message = pb.LookRequest(holding=holding_message(partition, holder), rows=rows)
+        reply = cast(pb.LookResponse, await self._call(holder.address, "Look", message))
+        return reply.in_hand[0] if reply.held else None
 
     async def _call(self, address: str, name: str, message: Message) -> Message:
         """Raises Silent."""

@@ -31,6 +31,7 @@ from timerd.core.procedures import (
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
+from timerd.model.registers import Place
 from timerd.model.storage import Appended, CasResult, CasStatus, Found
 from timerd.ports import Store
 from timerd.services.other_holders import Alone, OtherHolders
@@ -151,6 +152,15 @@ class Performer:
     async def _append(self, request: AppendRows) -> list[Appended]:
         return list(await self._store.append(request.messages))
 
+    async def is_in_hand(self, place: Place, lease_until_ms: int, now_ms: int) -> bool:
+        """Whether a worker has the row that lives there, or a delivery that it waits for. No other instance is asked
+        about what is not due and waits for nothing."""
+        if self.others.is_here(place.partition):
+            return self.own.is_in_hand(place.partition, place.key, lease_until_ms)
+        if place.key.position_ms > now_ms and not lease_until_ms:
+            return False
+        return await self.others.is_in_hand(place.partition, place.key, lease_until_ms)
+
     async def _hint(self, request: HintRows) -> None:
         for partition, rows, source in request.rows:
             if not self.others.hint(partition, rows, source, request.controls.get(partition)):
@@ -169,8 +179,11 @@ class Performer:
         return await self._ask_all_to_end(request.partition, asks)
 
     async def _ask_all_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        """The partition may be lost while a row's way from there is waited for."""
         if self.others.is_here(partition):
-            return await self.own.ask_to_end(asks)
+            said = await self.own.ask_to_end(asks)
+            if all(answer.asked is not None for answer in said):
+                return said
         return await self.others.ask_to_end(partition, asks)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:

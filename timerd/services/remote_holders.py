@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from timerd.core.holding import Asked, Offered
 from timerd.core.placement import holder_of
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control
 from timerd.model.rows import RowGroup
@@ -70,7 +71,7 @@ class RemoteHolders:
         self._known: dict[Partition, Holder] = {}
 
     def is_here(self, partition: Partition) -> bool:
-        return self._own.token(partition) is not None and self._is_trusted()
+        return self._own.holds(partition) and self._is_trusted()
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -111,11 +112,31 @@ class RemoteHolders:
 
         try:
             said = await self._of_holder(request.partition, request.control, here, there)
+            return said or await self._offer_to_next(request)
         except Silent:
             return None
-        if said is None and self._own.is_acquiring(request.partition):
+
+    async def _offer_to_next(self, request: OfferRows) -> Offered | None:
+        """Between two holders: the next one might read the rows where they are, and is told that they go elsewhere."""
+        if self._own.is_acquiring(request.partition):
             return self._own.offer(request)
-        return said
+        control = await self._controls.of(request.partition)
+        name = control.successor if control is not None and not control.holder else ""
+        if name in ("", self._members.name) or name not in self._members.live():
+            return None
+        return await self._peers.offer(Holder(name, self._members.address_of(name), 0), request)
+
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        async def here() -> bool:
+            return self._own.is_in_hand(partition, key, lease_until_ms)
+
+        async def there(holder: Holder) -> bool | None:
+            return await self._peers.is_in_hand(holder, partition, key, lease_until_ms)
+
+        try:
+            return bool(await self._of_holder(partition, None, here, there))
+        except Silent:
+            return False
 
     async def _of_holder(
         self,
@@ -164,28 +185,22 @@ class RemoteHolders:
         found = Control.from_bytes(control) if control is not None else None
         holder = self._holder(partition, found)
         if holder is None or (found is not None and self._members.may_take(found)):
-            holder = self._next(partition)
+            holder = self._next(partition, found)
         if holder is None or holder.name == self._members.name:
             return holder is None
         self._peers.hint(holder.address, HintedRows(partition, rows, source))
         return True
 
-    def _next(self, partition: Partition) -> Holder | None:
+    def _next(self, partition: Partition, control: Control | None) -> Holder | None:
         """Who is to hold it, if that is soon."""
         live = self._members.live()
         if not live:
             return None
-        name = holder_of(partition, live)
+        named = control.successor if control is not None else ""
+        name = named if named in live else holder_of(partition, live)
         if name != self._members.name and not self._is_near(partition):
             return None
         return Holder(name, self._members.address_of(name), 0)
-
-    def is_ours(self, partition: Partition) -> bool:
-        """Whether a hint from another instance is for this one."""
-        if self._own.token(partition) is not None:
-            return True
-        live = self._members.live()
-        return bool(live) and holder_of(partition, live) == self._members.name
 
     def recheck(self, partition: Partition, digest: bytes) -> None:
         holder = self._known.get(partition)

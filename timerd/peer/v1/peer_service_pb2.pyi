@@ -157,6 +157,30 @@ class AskToMoveResponse(_message.Message):
     answers: _containers.RepeatedCompositeFieldContainer[Answer]
     def __init__(self, held: bool = ..., answers: _Optional[_Iterable[_Union[Answer, _Mapping]]] = ...) -> None: ...
 
+class LookedAtRow(_message.Message):
+    __slots__ = ("key", "lease_until_ms")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    LEASE_UNTIL_MS_FIELD_NUMBER: _ClassVar[int]
+    key: RowKey
+    lease_until_ms: int
+    def __init__(self, key: _Optional[_Union[RowKey, _Mapping]] = ..., lease_until_ms: _Optional[int] = ...) -> None: ...
+
+class LookRequest(_message.Message):
+    __slots__ = ("holding", "rows")
+    HOLDING_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    holding: Holding
+    rows: _containers.RepeatedCompositeFieldContainer[LookedAtRow]
+    def __init__(self, holding: _Optional[_Union[Holding, _Mapping]] = ..., rows: _Optional[_Iterable[_Union[LookedAtRow, _Mapping]]] = ...) -> None: ...
+
+class LookResponse(_message.Message):
+    __slots__ = ("held", "in_hand")
+    HELD_FIELD_NUMBER: _ClassVar[int]
+    IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    held: bool
+    in_hand: _containers.RepeatedScalarFieldContainer[bool]
+    def __init__(self, held: bool = ..., in_hand: _Optional[_Iterable[bool]] = ...) -> None: ...
+
 class RecheckRequest(_message.Message):
     __slots__ = ("partition", "digests")
     PARTITION_FIELD_NUMBER: _ClassVar[int]

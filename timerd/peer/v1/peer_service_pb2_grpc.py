@@ -57,6 +57,11 @@ class PeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveResponse.FromString,
                 _registered_method=True)
+        self.Look = channel.unary_unary(
+                '/timerd.peer.v1.PeerService/Look',
+                request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookResponse.FromString,
+                _registered_method=True)
         self.Recheck = channel.unary_unary(
                 '/timerd.peer.v1.PeerService/Recheck',
                 request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.RecheckRequest.SerializeToString,
@@ -103,6 +108,13 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Look(self, request, context):
+        """Which of these rows are with a worker?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Recheck(self, request, context):
         """Moves were decided: who has the tasks reads them again.
         """
@@ -139,6 +151,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.AskToMove,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveResponse.SerializeToString,
+            ),
+            'Look': grpc.unary_unary_rpc_method_handler(
+                    servicer.Look,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookResponse.SerializeToString,
             ),
             'Recheck': grpc.unary_unary_rpc_method_handler(
                     servicer.Recheck,
@@ -262,6 +279,33 @@ class PeerService(object):
             '/timerd.peer.v1.PeerService/AskToMove',
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.AskToMoveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Look(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.PeerService/Look',
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.LookResponse.FromString,
             options,
             channel_credentials,
             insecure,
