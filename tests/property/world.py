@@ -470,11 +470,16 @@ class World:
         if before is not None and machine.control is not None:
             assert machine.control.closing_ms >= before.closing_ms
             assert machine.control.verified_ms >= before.verified_ms
-            assert machine.control.closing_ms <= max(self.now_ms, machine.partition.bucket_ms)
+            not_yet_ms = max(self.now_ms, machine.partition.bucket_ms)
+            assert machine.control.closing_ms <= not_yet_ms or self._is_flagged(machine.partition)
         assert machine.phase is not Phase.LOST
         if machine.phase is Phase.DONE:
             del self.machines[machine.partition]
             self._finish(machine.partition)
+
+    def _is_flagged(self, partition: Partition) -> bool:
+        entries = done(self.store.catalogue(partition.scope, partition.bucket_ms, partition.bucket_ms + 1))
+        return any(entry.finishing for entry in entries)
 
     def _finish(self, partition: Partition) -> None:
         """With the last of the shards that are in the catalogue now."""
@@ -490,7 +495,8 @@ class World:
             case ReadControl(partition):
                 [stored] = done(store.read([control_key(partition)]))
                 control = Control.from_bytes(stored) if stored is not None else None
-                return lambda: machine.control_read(control, self.now_ms)
+                flag = partition.shard > 0 and self._is_flagged(partition)
+                return lambda: machine.control_read(control, self.now_ms, is_finishing=flag)
             case ChangeControl():
                 return self._cas(machine, effect)
             case ReadSettled(partition):

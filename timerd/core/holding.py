@@ -89,10 +89,14 @@ class Settings:
     recounts: int = 4
 
 
-def taken_over(partition: Partition, current: Control | None, settings: Settings, now_ms: int) -> Control:
+def taken_over(
+    partition: Partition, current: Control | None, settings: Settings, now_ms: int, is_finishing: bool = False
+) -> Control:
     """The control row with a token of its own: never lower than the wall's seconds, because a restored backup must not
-    restart below a token that workers have seen."""
+    restart below a token that workers have seen. What nobody has held yet is opened closed where its bucket is being
+    finished: whoever finishes it may have seen to every shard but this one."""
     token = max((current.token if current else 0) + 1, now_ms // 1000)
-    base = current or Control(0, "", "", partition.bucket_ms, partition.bucket_ms)
+    closing_ms = partition.end_ms if is_finishing else partition.bucket_ms
+    base = current or Control(0, "", "", closing_ms, partition.bucket_ms)
     mine = replace(base, token=token, holder=settings.holder, address=settings.address, successor="")
     return replace(mine, incarnation=settings.incarnation)

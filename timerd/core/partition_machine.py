@@ -71,10 +71,11 @@ class PartitionMachine:
     def start(self) -> Effects:
         return [ReadControl(self.partition)]
 
-    def control_read(self, current: Control | None, now_ms: int) -> Effects:
-        """A serial read: before the first change, and to settle an unknown outcome."""
+    def control_read(self, current: Control | None, now_ms: int, *, is_finishing: bool = False) -> Effects:
+        """A serial read: before the first change, and to settle an unknown outcome. `is_finishing`: the bucket's flag,
+        read after it where nobody has held the partition before."""
         if self._changing is None:
-            return self._acquire(current, now_ms) if self.phase is Phase.ACQUIRE else []
+            return self._acquire(current, now_ms, is_finishing) if self.phase is Phase.ACQUIRE else []
         if current == self._changing.value:
             return self.control_changed(CasStatus.APPLIED, now_ms)
         if current == self._changing.expected:
@@ -297,12 +298,12 @@ class PartitionMachine:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
-    def _acquire(self, current: Control | None, now_ms: int) -> Effects:
+    def _acquire(self, current: Control | None, now_ms: int, is_finishing: bool) -> Effects:
         if current is not None and (current.finished or not self._may_take(current)):
             self.phase = Phase.DONE if current.finished else Phase.REFUSED
             self.control = current
             return []
-        return self._change(taken_over(self.partition, current, self._settings, now_ms), current)
+        return self._change(taken_over(self.partition, current, self._settings, now_ms, is_finishing), current)
 
     def _recover(self, control: Control) -> Effects:
         self.phase = Phase.RECOVER

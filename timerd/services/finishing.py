@@ -17,6 +17,15 @@ class Finishing:
         self._instance = instance
         self._history_ms = history_ms
 
+    async def control_of(self, partition: Partition) -> tuple[Control | None, bool]:
+        """By a serial read. Where there is none: whether the bucket is being finished, read after that. The first shard
+        of a bucket is seen to by whoever finishes it, whatever was announced."""
+        stored = (await self._store.read([control_key(partition)]))[0]
+        if stored is not None or partition.shard == 0:
+            return (Control.from_bytes(stored) if stored is not None else None), False
+        entries = await self._store.catalogue(partition.scope, partition.bucket_ms, partition.bucket_ms + 1)
+        return None, any(entry.finishing for entry in entries)
+
     async def finish(self, partition: Partition) -> bool:
         """The shard is done. Whether its bucket is: of shards that end at the same time the later one sees both."""
         scope, bucket_ms, _ = partition
@@ -33,9 +42,14 @@ class Finishing:
         everything = await self._store.catalogue(None, -(1 << 62), now_ms)
         old = self._instance.expired(now_ms, self._history_ms, everything)
         stored = await self._store.read([control_key(partition) for partition in old])
-        for partition, control in zip(old, stored, strict=True):
-            # What was caught up late is kept as long as what was on time.
-            if control is None or Control.from_bytes(control).finished_at_ms + self._history_ms <= now_ms:
+        # What was caught up late is kept as long as what was on time, and a bucket as long as each of its shards.
+        young = {
+            (partition.scope, partition.bucket_ms)
+            for partition, control in zip(old, stored, strict=True)
+            if control is not None and Control.from_bytes(control).finished_at_ms + self._history_ms > now_ms
+        }
+        for partition in old:
+            if (partition.scope, partition.bucket_ms) not in young:
                 await self._store.drop(partition)
 
     async def open_backlogs(self, machines: Iterable[PartitionMachine]) -> None:

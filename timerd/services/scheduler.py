@@ -36,7 +36,7 @@ from timerd.core.rehome import rehome, wanderers
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
-from timerd.model.registers import Control, Move, MoveState, control_key, move_key
+from timerd.model.registers import Move, MoveState, control_key, move_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import CarryReason
 from timerd.model.storage import Append, Cas, CasStatus
@@ -259,11 +259,10 @@ class Scheduler:
                 await asyncio.sleep(tries.failed(error))
 
     async def _read_control(self, machine: PartitionMachine, effect: ReadControl) -> None:
-        stored = (await self._store.read([control_key(effect.partition)]))[0]
-        control = Control.from_bytes(stored) if stored is not None else None
+        control, is_finishing = await self.finishing.control_of(effect.partition)
         if control is not None and machine.phase is Phase.ACQUIRE:
             await self.membership.confirm(control)
-        self.perform(machine, machine.control_read(control, int(self._time.exact_ms())))
+        self.perform(machine, machine.control_read(control, int(self._time.exact_ms()), is_finishing=is_finishing))
         self._after(machine)
 
     async def _change_control(self, machine: PartitionMachine, effect: ChangeControl) -> None:
