@@ -70,6 +70,9 @@ KEY_LOST = "Another call took the key at the same moment: try again."
 NOT_HELD_AHEAD_MS = 3_600_000
 # Fewer are cheaper by bucket.
 SPREAD_ROWS = 16
+# First byte of a reply. Up to so many bytes the compressor costs more than all that it saves.
+REPLY_MOVED, REPLY_PLAIN = 1, 2
+PLAIN_REPLY_BYTES = 64
 REDRIVE_GENERATION = "redrive"
 
 
@@ -126,6 +129,8 @@ class Engine:
         placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms, shards)
         if placed_ms is not positions_ms:
             ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
+        if not reserved:
+            return StoredTasks(ids, {}, {})
         try:
             lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
             lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
@@ -337,14 +342,19 @@ class Engine:
 
 def first_reply(positions_ms: Times, asked_ms: Times) -> bytes:
     """What a repeat of the message is answered with: a delay counts from the first time that it was asked for."""
-    both = positions_ms if np.array_equal(positions_ms, asked_ms) else np.concatenate([positions_ms, asked_ms])
-    return bytes([both is not positions_ms]) + zlib.compress(both.tobytes(), 1)
+    positions, asked = positions_ms.tobytes(), asked_ms.tobytes()
+    is_moved = positions != asked
+    times = positions + asked if is_moved else positions
+    if len(times) <= PLAIN_REPLY_BYTES:
+        return bytes((is_moved | REPLY_PLAIN,)) + times
+    return bytes((is_moved,)) + zlib.compress(times, 1)
 
 
 def read_reply(reply: bytes) -> tuple[Times, Times]:
     """(positions, fire times) of the first time."""
-    times = np.frombuffer(zlib.decompress(reply[1:]), np.int64)
-    return (times[: len(times) // 2], times[len(times) // 2 :]) if reply[0] else (times, times)
+    raw = reply[1:] if reply[0] & REPLY_PLAIN else zlib.decompress(reply[1:])
+    times = np.frombuffer(raw, np.int64)
+    return (times[: len(times) // 2], times[len(times) // 2 :]) if reply[0] & REPLY_MOVED else (times, times)
 
 
 def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:
@@ -361,6 +371,8 @@ def _hash(namespace: str, request_id: str) -> bytes:
 
 def _positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:
     """The same rows where they will live; what came too late is marked so."""
+    if positions_ms.tobytes() == asked_ms.tobytes() == rows.columns["position_ms"].tobytes():
+        return rows
     columns = rows.columns.copy()
     columns["position_ms"] = positions_ms
     columns["flags"] |= np.where(positions_ms > asked_ms, np.uint8(FLAG_LATE), np.uint8(0))

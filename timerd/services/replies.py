@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-import numpy as np
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
@@ -76,14 +75,14 @@ async def batch_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[i
 
 def placement(draft: Draft, task_ids: PlacedIds) -> wire.Placement:
     """All of one template, so of one scope and priority; shard and mac are the same within a bucket."""
-    positions = task_ids.positions_ms
-    moved = not np.array_equal(positions, draft.tasks.rows.columns["fire_at_ms"])
+    positions, rows = task_ids.positions_ms, draft.tasks.rows
+    moved = positions.tobytes() != rows.columns["fire_at_ms"].tobytes()
     shards, macs = task_ids.homes()
-    first = task_ids[0]
+    template = rows.template_of(0)
     return wire.Placement(
         prefix=draft.tasks.prefix,
-        scope=first.scope,
-        priority=first.priority,
+        scope=template.scope,
+        priority=template.priority,
         bucket_length_ms=BUCKET_MS,
         bucket_start_ms=shards.keys(),
         shards=shards.values(),

@@ -26,6 +26,7 @@ from timerd.services.verbs import NewTasks
 from timerd.v1 import timer_service_pb2 as wire
 
 _SIZES = struct.Struct("<QQQQ")
+_INT64 = struct.Struct("<q")
 Int64s = npt.NDArray[np.int64]
 
 
@@ -177,18 +178,44 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
 async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     columns = request.columns
     common = common_of(namespace, request.template, "template.")
+    if len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
+        single = await _draft_of_single(request, namespace, rules, common)
+        if single is not None:
+            return single
     asked = _asked(columns)
     gave_delays = not columns.fire_at_ms
     payloads = columns.payloads
     given = np.array(columns.payload_lengths[:], np.int64)
     lengths = _lengths(given, len(asked), len(payloads))
     fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
-    prefix = await _columns_prefix(namespace, request, asked, given, payloads)
+    prefix = await _columns_prefix(namespace, request, asked.tobytes(), given.tobytes())
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
     if problems:
         rows = rows.select(np.setdiff1d(np.arange(len(rows)), np.fromiter(problems, np.intp, len(problems))))
     return Draft(NewTasks(namespace, prefix, rows, {}), problems, True, gave_delays)
+
+
+async def _draft_of_single(
+    request: wire.ScheduleBatchRequest, namespace: str, rules: Rules, common: Common
+) -> Draft | None:
+    """What a single call of a client makes, without numpy, whose calls cost more here than its loops save. None:
+    something is wrong with it, and the general form says what."""
+    columns, gathered = request.columns, Gathered(rules)
+    given, payload, gave_delays = columns.payload_lengths, columns.payloads, not columns.fire_at_ms
+    if len(given) != 1 or given[0] != len(payload):
+        return None
+    asked_ms = columns.delay_ms[0] if gave_delays else columns.fire_at_ms[0]
+    try:
+        if gave_delays:
+            check_delay(asked_ms, "")
+        fire_at_ms = asked_ms + (rules.clock.origin_ms() if gave_delays else 0)
+        check_fire_at(fire_at_ms, rules.clock.now_ms, "")
+        gathered.add(0, fire_at_ms, payload, common, "", "")
+    except Invalid:
+        return None
+    prefix = await _columns_prefix(namespace, request, _INT64.pack(asked_ms), _INT64.pack(len(payload)))
+    return Draft(gathered.tasks(namespace, prefix), {}, True, gave_delays)
 
 
 def _asked(columns: wire.TaskColumns) -> Int64s:
@@ -226,17 +253,16 @@ def _rows(fire_at: Int64s, lengths: Int64s) -> npt.NDArray[np.void]:
     return rows
 
 
-async def _columns_prefix(
-    namespace: str, request: wire.ScheduleBatchRequest, asked: Int64s, lengths: Int64s, payloads: bytes
-) -> bytes:
+async def _columns_prefix(namespace: str, request: wire.ScheduleBatchRequest, asked: bytes, lengths: bytes) -> bytes:
     """As `_prefix`, from the arrays at hand: writing a large message a second time costs as much as hashing it."""
     if not request.request_id:
         return await _prefix(namespace, request)
     head = wire.ScheduleBatchRequest(
         namespace=request.namespace, request_time=request.request_time, template=request.template
     ).SerializeToString(deterministic=True)
-    sizes = _SIZES.pack(len(head), len(asked), len(lengths), 1 if request.columns.fire_at_ms else 2)
-    content = await hash_of(sizes, head, asked.tobytes(), lengths.tobytes(), payloads)
+    counts = len(asked) // _INT64.size, len(lengths) // _INT64.size
+    sizes = _SIZES.pack(len(head), *counts, 1 if request.columns.fire_at_ms else 2)
+    content = await hash_of(sizes, head, asked, lengths, request.columns.payloads)
     return message_prefix(namespace, request_id_of(request.request_id), content)
 
 

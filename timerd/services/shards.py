@@ -17,7 +17,7 @@ import numpy.typing as npt
 from timerd.core.heat import Heat
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import digest_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
 from timerd.model.shard_counts import HOT, ShardCounts
 from timerd.model.storage import Cas, CasStatus
@@ -59,7 +59,7 @@ class Shards:
 
     async def place(self, prefix: bytes, rows: RowGroup, positions_ms: Times) -> Mapping[int, int]:
         """Bucket -> shard, for all rows of a message."""
-        buckets = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
+        buckets = _buckets(positions_ms)
         if self._default == 1 and not self._grows:
             return dict.fromkeys(buckets, 0)
         counts = await self._fresh() if self._grows else self._counts
@@ -140,3 +140,11 @@ class Shards:
             _log.warning("The bucket of %d has too few shards, and the store did not take more: %s", bucket_ms, error)
         finally:
             self._growing.pop(bucket_ms, None)
+
+
+def _buckets(positions_ms: Times) -> list[int]:
+    """Each once. For a message of one task, numpy's own way costs as much as all else that is done with it."""
+    if len(positions_ms) == 1:
+        return [bucket_of(int(positions_ms[0]))]
+    found: list[int] = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
+    return found

@@ -19,6 +19,10 @@ KEEP_MS = 86_400_000
 _MOST_EXPIRED = 3
 _MOST_ASKED = 512
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
+# No compressed body begins so. The few replies of a commit of single calls are hardly longer than their prefixes, which
+# do not compress.
+_PLAIN = b"\0"
+_PLAIN_BYTES = 2_048
 
 
 class Requests:
@@ -80,11 +84,12 @@ class Requests:
 
 def _pack(replies: dict[bytes, bytes]) -> bytes:
     heads = b"".join([_HEAD.pack(prefix, len(reply)) for prefix, reply in replies.items()])
-    return zlib.compress(len(replies).to_bytes(4, "little") + heads + b"".join(replies.values()), 1)
+    raw = len(replies).to_bytes(4, "little") + heads + b"".join(replies.values())
+    return _PLAIN + raw if len(raw) <= _PLAIN_BYTES else zlib.compress(raw, 1)
 
 
 def _unpack(body: bytes) -> dict[bytes, bytes]:
-    raw = zlib.decompress(body)
+    raw = body[1:] if body[:1] == _PLAIN else zlib.decompress(body)
     count = int.from_bytes(raw[:4], "little")
     at = 4 + count * _HEAD.size
     out: dict[bytes, bytes] = {}
