@@ -15,7 +15,8 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.allocator import give_back_large_buffers
@@ -25,12 +26,13 @@ from timerd.adapters.sqlite.store import SqliteStore
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
+from timerd.core.ledger import Ledger
 from timerd.core.membership import Timing
 from timerd.core.memory import Memory
 from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.partition import BUCKET_MS
-from timerd.model.registers import RegisterKey, Table
+from timerd.model.registers import Control, RegisterKey, Table
 from timerd.model.storage import Cas, CasStatus
 from timerd.model.task import dump_json
 from timerd.ports import Clock, Store
@@ -50,6 +52,7 @@ from timerd.services.throttle import Throttle
 from timerd.services.work_service import WorkService
 
 if TYPE_CHECKING:
+    from timerd.adapters.sqlite.backup import Checked
     from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
@@ -185,7 +188,7 @@ async def assemble(
     scheduler.lease_of = delivery.lease_of
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
-    peers = peering(store, scheduler, secret, time, config.look_ahead_ms) if timing is not None else None
+    peers = peering(store, scheduler, secret, time, config) if timing is not None else None
     if peers is None:
         return Node(config, store, time, scheduler, engine, delivery, ApiServer(config, api, WorkService(delivery)))
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
@@ -254,6 +257,37 @@ async def _assemble_watched(config: ServerConfig, store: Store, clock: Clock) ->
     node = await assemble(config, times.watch(store), clock, make_alarm, name)
     observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times)
     return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))
+
+
+class Kept(NamedTuple):
+    """What a copy of the data holds."""
+
+    size_bytes: int
+    schema_version: int
+    rows: int
+    dead_letters: int
+    # Rows of finished buckets without a known end, by the ledger.
+    unexplained: int
+
+
+def back_up_sqlite(directory: Path, target: Path, progress: Callable[[int, int], None]) -> Kept:
+    """While a server serves or none does. Raises StartupError."""
+    from timerd.adapters.sqlite.backup import back_up
+
+    return _kept(back_up(directory, target, progress))
+
+
+def restore_sqlite(backup: Path, directory: Path) -> Kept:
+    """Into a directory without data. Raises StartupError."""
+    from timerd.adapters.sqlite.backup import restore
+
+    return _kept(restore(backup, directory))
+
+
+def _kept(checked: Checked) -> Kept:
+    ledger = Ledger()
+    ledger.add_finished([each for each in map(Control.from_bytes, checked.controls) if each.finished])
+    return Kept(checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained)
 
 
 def _tune() -> None:

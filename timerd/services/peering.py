@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from timerd.config import ServerConfig
 from timerd.core.instance_machine import InstanceMachine
 from timerd.model.partition import Partition
 from timerd.ports import Store
@@ -24,10 +25,10 @@ class Peering:
     service: PeerService
 
 
-def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime, look_ahead_ms: int) -> Peering:
+def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime, config: ServerConfig) -> Peering:
     """From here on the scheduler's procedures ask the other instances."""
     own, members, token = scheduler.procedures.own, scheduler.membership, peer_token(secret)
-    peers, instance = Peers(token), InstanceMachine(look_ahead_ms)
+    peers, instance = Peers(token, config.tls), InstanceMachine(config.look_ahead_ms)
 
     def is_near(partition: Partition) -> bool:
         return instance.is_near(partition, int(time.exact_ms()))

@@ -17,8 +17,10 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
+from timerd.config import TlsConfig
 from timerd.core.holding import Offered
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.model.errors import StartupError
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.peer.v1 import peer_service_pb2 as pb
@@ -36,6 +38,7 @@ from timerd.services.peer_wire import (
     partition_message,
     rows_message,
 )
+from timerd.services.tls import peer_credentials
 
 log = logging.getLogger(__name__)
 DEADLINE_S = 2.0
@@ -55,6 +58,7 @@ OPTIONS = (
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 )
+WITHOUT_TLS = TlsConfig()
 GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
 
 
@@ -97,12 +101,13 @@ def wire_bytes(hinted: HintedRows) -> int:
 
 
 class Peers:
-    """Of one instance. `certificate`: what the others' certificates are checked against, where they use TLS."""
+    """Of one instance. Raises StartupError where its certificate cannot be used."""
 
-    def __init__(self, token: str, certificate: bytes | None = None) -> None:
+    def __init__(self, token: str, tls: TlsConfig = WITHOUT_TLS) -> None:
         self.dropped_hints = 0
         self.metadata = ((TOKEN_HEADER, token),)
-        self._certificate = certificate
+        self._tls = tls
+        self._credentials = peer_credentials(tls)
         self._channels: dict[str, grpc.aio.Channel] = {}
         self._outboxes: dict[str, Outbox] = {}
         self._silent_until_s: dict[str, float] = {}
@@ -116,10 +121,16 @@ class Peers:
         return channel
 
     def _connect(self, address: str) -> grpc.aio.Channel:
-        if self._certificate is None:
+        """By the files as they are now: they may have been renewed."""
+        if self._credentials is None:
             return grpc.aio.insecure_channel(address, options=OPTIONS)
-        credentials = grpc.ssl_channel_credentials(self._certificate)
-        return grpc.aio.secure_channel(address, credentials, options=OPTIONS)
+        try:
+            self._credentials = peer_credentials(self._tls) or self._credentials
+        except StartupError as error:
+            log.error("Other instances are called with the certificate of before. %s", error)
+        name = self._tls.peer_name
+        options = (*OPTIONS, ("grpc.ssl_target_name_override", name)) if name else OPTIONS
+        return grpc.aio.secure_channel(address, self._credentials, options=options)
 
     def keep(self, addresses: Iterable[str]) -> None:
         """Hangs up on all others: instances come and go, each with an address of its own."""
