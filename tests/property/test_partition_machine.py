@@ -81,6 +81,12 @@ class ServiceModel(RuleBasedStateMachine):
     def next_cas_is_unknown(self, unknown: int) -> None:
         self.world.unknown = unknown
 
+    @precondition(lambda self: bool(self.world.hot()))
+    @rule(pick=picks)
+    def hand_over(self, pick: int) -> None:
+        hot = self.world.hot()
+        self.world.hand_over(hot[pick % len(hot)])
+
     @rule()
     def crash(self) -> None:
         self.world.crash()
@@ -89,6 +95,24 @@ class ServiceModel(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "world"):
             self.world.drain()
+
+
+class HandedOn(ServiceModel):
+    """Holders come and go all the time, and what they have in hand goes on."""
+
+    @rule(order=st.lists(picks, min_size=1, max_size=12), limit=st.sampled_from([0, 1, 50]), acked=st.integers(0, 2))
+    def hand_on(self, order: list[int], limit: int, acked: int) -> None:
+        self.world.settle_down()
+        for queue in QUEUES:
+            self.world.take(queue, limit)
+        for task in self.world.in_hand()[:acked]:
+            self.world.ack(task)
+        for machine in self.world.hot():
+            self.world.hand_over(machine)
+        self.world.insert([0, -2_000], 0)
+        self.world.run(order)
+        self.world.tick()
+        self.world.run(order)
 
 
 class WithoutCursors(ServiceModel):
@@ -100,5 +124,7 @@ class WithoutCursors(ServiceModel):
 
 TestWithoutCursors = WithoutCursors.TestCase
 TestWithoutCursors.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)
+TestHandedOn = HandedOn.TestCase
+TestHandedOn.settings = settings(max_examples=25, stateful_step_count=40, deadline=None)
 TestService = ServiceModel.TestCase
 TestService.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -214,8 +214,24 @@ class World:
                 late = machine.laggards(self.now_ms)
                 leases = {key: self.tasks[key.digest].lease_until_ms or self.now_ms for key in late}
                 machine.guard(leases, self.now_ms, CarryReason.GUARD)
+            elif machine.phase is Phase.HAND_OVER:
+                self._carry_open(machine)
             self.perform(machine, machine.tick(self.now_ms))
         self.reconcile()
+
+    def hot(self) -> list[PartitionMachine]:
+        return [machine for machine in self.machines.values() if machine.phase is Phase.HOT]
+
+    def hand_over(self, machine: PartitionMachine) -> None:
+        """What workers have in hand stays with them; the next holder knows of it only what is in the store."""
+        effects = machine.hand_over("the next one")
+        self._carry_open(machine)
+        self.perform(machine, [*effects, *machine.tick(self.now_ms)])
+
+    def _carry_open(self, machine: PartitionMachine) -> None:
+        keys = list(machine.rows.open_before(1 << 62))
+        leases = {key: self.tasks[key.digest].lease_until_ms or self.now_ms for key in keys}
+        machine.guard(leases, self.now_ms, CarryReason.HAND_OVER)
 
     def reconcile(self) -> None:
         catalogue = done(self.store.catalogue(TIME_SCOPE, -(1 << 62), self.now_ms + 60_001))
@@ -473,6 +489,8 @@ class World:
             not_yet_ms = max(self.now_ms, machine.partition.bucket_ms)
             assert machine.control.closing_ms <= not_yet_ms or self._is_flagged(machine.partition)
         assert machine.phase is not Phase.LOST
+        if machine.phase is Phase.HANDED_OVER:
+            del self.machines[machine.partition]
         if machine.phase is Phase.DONE:
             del self.machines[machine.partition]
             self._finish(machine.partition)

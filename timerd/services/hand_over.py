@@ -86,6 +86,16 @@ class HandOver:
                 machine.rows.drop_all()
                 del self._scheduler.machines[partition]
 
+    def receive(self, partitions: Sequence[Partition]) -> None:
+        """A holder has let go of them for this instance."""
+        self._scheduler.spawn(self._receive(partitions))
+
+    async def _receive(self, partitions: Sequence[Partition]) -> None:
+        """If it is leaving, that is to be known first: else they would be handed back to it."""
+        await self._membership.refresh()
+        for partition in partitions:
+            self._scheduler.hold(partition)
+
     def ended(self, machine: PartitionMachine) -> None:
         """Nobody holds it now."""
         self._given.append(machine.partition)

@@ -70,6 +70,10 @@ class Membership(Protocol):
         """Looks at the named holder once more, after the control row was read."""
         ...
 
+    async def refresh(self) -> None:
+        """Looks now who lives."""
+        ...
+
     async def join(self, address: str) -> None:
         """Raises StartupError where another living instance has the name."""
         ...
@@ -122,6 +126,9 @@ class Alone:
     async def confirm(self, control: Control) -> None:
         """There is nobody to look at."""
 
+    async def refresh(self) -> None:
+        """There is nobody to look at."""
+
     async def join(self, address: str) -> None:
         self._address = address
 
@@ -166,6 +173,7 @@ class Member:
         self._predecessor: Predecessor | None = None
         self._beat_at_ms = self._look_at_ms = 0.0
         self._is_renewing = False
+        self._refreshing: asyncio.Future[None] | None = None
         self._shown: tuple[str, ...] = ()
         self._changed: list[Callable[[], None]] = []
         self._lapsed: list[Callable[[], None]] = []
@@ -199,6 +207,12 @@ class Member:
             return
         if self.members.entry(control.holder) is None or self.members.may_take(control):
             await self._read(control.holder)
+
+    async def refresh(self) -> None:
+        """Those who ask at the same time share one look."""
+        if self._refreshing is None or self._refreshing.done():
+            self._refreshing = asyncio.ensure_future(self._surely(self._look()))
+        await asyncio.shield(self._refreshing)
 
     # -- joining and leaving --------------------------------------------------------------------------------------
 

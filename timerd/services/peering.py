@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from timerd.config import ServerConfig
@@ -37,8 +36,4 @@ def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime,
     scheduler.hand_over.notices = peers
     members.on_change(lambda: peers.keep([members.address_of(name) for name in members.live()]))
 
-    def handed_over(partitions: Sequence[Partition]) -> None:
-        for partition in partitions:
-            scheduler.hold(partition)
-
-    return Peering(peers, PeerService(members.name, token, own, scheduler.hint, handed_over))
+    return Peering(peers, PeerService(members.name, token, own, scheduler.hint, scheduler.hand_over.receive))
