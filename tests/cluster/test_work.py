@@ -1,0 +1,258 @@
+"""Work across whole instances on one store: any worker anywhere gets any task, once, whatever dies."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from timerd.core.placement import holder_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.testing import Cluster
+from timerd.testing.server import CONFIG
+from timerd.worker import Delivery, Reject, Retry
+
+
+class Book:
+    """What handlers were given, in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.began: list[bytes] = []
+        self.attempts: list[int] = []
+        self.running = self.most_running = 0
+
+    def begin(self, delivery: Delivery) -> None:
+        self.began.append(delivery.payload)
+        self.attempts.append(delivery.attempt)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+
+    def end(self) -> None:
+        self.running -= 1
+
+    def twice(self) -> list[bytes]:
+        return [payload for payload, times in Counter(self.began).items() if times > 1]
+
+
+def payloads(tasks: int) -> list[bytes]:
+    return [b"%d" % number for number in range(tasks)]
+
+
+async def schedule(cluster: Cluster, name: str, tasks: int, *, every_s: float = 20.0, first_s: float = 5.0) -> None:
+    """Over so many buckets that every instance holds some of them."""
+    client = cluster.client(name)
+    for number, payload in enumerate(payloads(tasks)):
+        await client.schedule("mails", payload, delay=first_s + number * every_s)
+
+
+async def to_a_bucket(cluster: Cluster, fits: Callable[[Partition], bool]) -> Partition:
+    """Turns the clock to its beginning."""
+    bucket_ms = bucket_of(int(cluster.now.timestamp() * 1000)) + BUCKET_MS
+    while not fits(Partition(TIME_SCOPE, bucket_ms, 0)):
+        bucket_ms += BUCKET_MS
+    await cluster.advance(datetime.fromtimestamp(bucket_ms / 1000, UTC) - cluster.now)
+    return Partition(TIME_SCOPE, bucket_ms, 0)
+
+
+async def to_a_bucket_of_another(cluster: Cluster, home: str) -> str:
+    """Returns who holds it."""
+    live = sorted(cluster.instances)
+    return holder_of(await to_a_bucket(cluster, lambda p: holder_of(p, live) != home), live)
+
+
+async def to_a_bucket_of(cluster: Cluster, name: str, *, after: str) -> None:
+    """One that this instance holds, and another one when that has joined."""
+    live = sorted(cluster.instances)
+    await to_a_bucket(cluster, lambda p: holder_of(p, live) == name and holder_of(p, [*live, after]) == after)
+
+
+async def test_a_worker_gets_the_tasks_of_every_partition_and_its_acks_reach_the_holders() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        worker = cluster.worker("a")
+
+        @worker.on("mails")
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            book.end()
+
+        await worker.start()
+        await schedule(cluster, "b", 30, every_s=28.0)
+        holders = set()
+        for _ in range(3):
+            holders |= {name for name, each in cluster.instances.items() if each.holds()}
+            await cluster.advance(minutes=5)
+        assert sorted(book.began) == sorted(payloads(30))
+        assert set(book.attempts) == {1}
+        assert len(holders) > 1
+        assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 30
+
+
+async def test_a_worker_of_concurrency_one_never_has_two_tasks() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        worker = cluster.worker("c")
+
+        @worker.on("mails", concurrency=1)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await asyncio.sleep(0)
+            book.end()
+
+        await schedule(cluster, "b", 60, every_s=14.0)
+        # All of them are due by now, in the hands of several instances.
+        await cluster.advance(minutes=14.2)
+        assert sum(bool(each.holds()) for each in cluster.instances.values()) > 1
+        await worker.start()
+        await cluster.advance(seconds=5)
+        assert sorted(book.began) == sorted(payloads(60))
+        assert book.most_running == 1
+
+
+async def test_an_instance_that_is_killed_with_deliveries_out_costs_no_second_delivery() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        worker = cluster.worker("a")
+
+        @worker.on("mails", concurrency=100)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await cluster.sleep(seconds=60)
+            book.end()
+
+        await worker.start()
+        holder = await to_a_bucket_of_another(cluster, "a")
+        await schedule(cluster, "a", 20, every_s=0.5)
+        await cluster.advance(seconds=16)
+        assert cluster.instances[holder].node.delivery.in_flight == 20
+        await cluster.kill(holder)
+        await cluster.advance(minutes=3)
+        assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
+        await cluster.advance(seconds=10)
+        assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
+
+
+async def test_an_instance_that_stops_hands_its_deliveries_over_and_costs_no_second_delivery() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        worker = cluster.worker("a", lease=6.0)
+
+        @worker.on("mails", concurrency=100)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await cluster.sleep(seconds=60)
+            book.end()
+
+        await worker.start()
+        holder = await to_a_bucket_of_another(cluster, "a")
+        await schedule(cluster, "a", 20, every_s=0.5)
+        await cluster.advance(seconds=16)
+        assert cluster.instances[holder].node.delivery.in_flight == 20
+        await cluster.stop(holder)
+        await cluster.advance(minutes=3)
+        assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
+        await cluster.advance(seconds=10)
+        assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
+
+
+@pytest.mark.parametrize("home", ["a", "b"])
+async def test_tasks_in_hand_stay_there_when_their_partition_goes_to_an_instance_that_joins(home: str) -> None:
+    async with Cluster("a", "b") as cluster:
+        book = Book()
+        worker = cluster.worker(home, lease=6.0)
+
+        @worker.on("mails", concurrency=100)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await cluster.sleep(seconds=60)
+            book.end()
+
+        await worker.start()
+        await to_a_bucket_of(cluster, "a", after="c")
+        await schedule(cluster, "a", 20, every_s=0.5)
+        await cluster.advance(seconds=16)
+        assert cluster.instances["a"].node.delivery.in_flight == 20
+        await cluster.add("c")
+        await cluster.advance(seconds=30)
+        assert cluster.instances["c"].holds()
+        assert cluster.instances["a"].node.delivery.in_flight == 0
+        await cluster.advance(minutes=1)
+        assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
+        await cluster.advance(seconds=10)
+        assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
+
+
+async def test_a_worker_whose_home_is_killed_goes_on_at_another_one() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        holder = await to_a_bucket_of_another(cluster, "a")
+        other = next(name for name in "bc" if name != holder)
+        worker = cluster.worker("a", other)
+
+        @worker.on("mails", concurrency=100)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await cluster.sleep(seconds=60)
+            book.end()
+
+        await worker.start()
+        await schedule(cluster, other, 20, every_s=0.5)
+        await cluster.advance(seconds=16)
+        assert len(book.began) == 20
+        await cluster.kill("a")
+        await cluster.advance(minutes=3)
+        assert (book.twice(), book.running) == ([], 0)
+        await cluster.advance(seconds=10)
+        assert (await cluster.instances[other].node.engine.facts()).ledger["acked"] == 20
+
+
+async def test_failures_of_tasks_whose_partition_went_elsewhere_count() -> None:
+    async with Cluster("a", "b", "c") as cluster:
+        book = Book()
+        worker = cluster.worker("a")
+
+        @worker.on("mails", concurrency=100)
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            await cluster.sleep(seconds=20)
+            book.end()
+            if delivery.payload == b"0":
+                raise Reject("hopeless")
+            if delivery.attempt == 1:
+                raise Retry(delay=1.0)
+
+        await worker.start()
+        holder = await to_a_bucket_of_another(cluster, "a")
+        await schedule(cluster, "a", 5, every_s=0.5)
+        await cluster.advance(seconds=9)
+        await cluster.stop(holder)
+        await cluster.advance(seconds=50)
+        assert sorted(book.attempts) == [1] * 5 + [2] * 4
+        assert book.running == 0
+        [dead] = [letter async for letter in cluster.client("a").dead_letters("mails")]
+        assert (dead.task.payload, dead.last_error) == (b"0", "hopeless")
+
+
+async def test_backlog_opens_everywhere_when_a_worker_comes_anywhere() -> None:
+    async with Cluster("a", "b", "c", config=replace(CONFIG, max_mark_lag_ms=30_000)) as cluster:
+        await schedule(cluster, "b", 60, every_s=14.0)
+        await cluster.advance(minutes=16)
+        assert not any(each.holds() for each in cluster.instances.values()), "all of it is in the backlog"
+        book = Book()
+        worker = cluster.worker("c")
+
+        @worker.on("mails")
+        async def send(delivery: Delivery) -> None:
+            book.begin(delivery)
+            book.end()
+
+        await worker.start()
+        await cluster.settle()
+        opened = [name for name, each in cluster.instances.items() if any(p.scope != TIME_SCOPE for p in each.holds())]
+        assert len(opened) > 1
+        await cluster.advance(seconds=5)
+        assert sorted(book.began) == sorted(payloads(60))
