@@ -26,7 +26,7 @@ from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Move, MoveState, Place
-from timerd.model.rows import FLAG_MOVED_IN, RowGroup, concat, single_row
+from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup, concat, single_row
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import CasStatus, Mark, MarkKind, Page
 from timerd.model.task import NO_EXTRA, Template
@@ -415,3 +415,18 @@ def test_the_finish_flag_comes_first_then_closing_then_the_count() -> None:
     assert dict(change.value.counts) == {Outcome.ACKED: 1, Outcome.FORWARDED: 1}
     machine.control_changed(CasStatus.APPLIED, over_ms + 3_000)
     assert machine.phase is Phase.DONE
+
+
+@pytest.mark.parametrize("scope", [TIME_SCOPE, MAIL.scope], ids=["carried", "parked"])
+def test_a_carry_that_is_written_once_more_after_an_error_is_not_there_twice(scope: int) -> None:
+    """The store has its rows under the name of the first time; what came after them failed."""
+    machine = PartitionMachine(HERE._replace(scope=scope), Settings("me"), Memory(1 << 30))
+    machine.start()
+    machine.control_read(None, NOW_MS)
+    machine.control_changed(CasStatus.APPLIED, NOW_MS)
+    machine.settled_read([], NOW_MS)
+    machine.page_read(page(cursor=3), NOW_MS)
+    for _ in range(2):
+        machine.hint(rows(key(0), flags=FLAG_CARRIED if scope == TIME_SCOPE else 0), source=4)
+    machine.hint(rows(key(1), flags=FLAG_CARRIED), source=4)
+    assert sorted(taken(machine)) == [key(0), key(1)]

@@ -36,7 +36,7 @@ from timerd.core.taken import Again, Ended, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move
-from timerd.model.rows import RowGroup
+from timerd.model.rows import FLAG_CARRIED, RowGroup
 from timerd.model.settle import CarryReason, Outcome, SettleRecord
 from timerd.model.storage import CasStatus, Page
 
@@ -128,9 +128,11 @@ class PartitionMachine:
     # -- what comes from outside ----------------------------------------------------------------------------------
 
     def hint(self, rows: RowGroup, source: int) -> None:
-        """Rows just written at or after `closing`. May be ignored: the sweep finds them."""
+        """Rows just written at or after `closing`. May be ignored: the sweep finds them. Carried ones may come again:
+        whoever writes them begins anew after an error."""
         if self._takes_in:
-            self.rows.hint(rows, source)
+            is_carried = self.partition.scope != TIME_SCOPE or bool((rows.columns["flags"] & FLAG_CARRIED).any())
+            (self.rows.adopt if is_carried else self.rows.hint)(rows, source)
 
     def offer(self, rows: RowGroup, source: int, *, is_repeat: bool = False) -> Offered:
         """Rows just written below `closing`: whether this holder takes them in. What was refused once is never fired
