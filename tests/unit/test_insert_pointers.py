@@ -1,14 +1,15 @@
-"""A row that was written again many times before: each try of a carry goes the whole way once more."""
+"""Rows that are written again elsewhere: which places were chosen before, and what was said of them there."""
 
 from __future__ import annotations
 
 from timerd.core.holding import Offered
 from timerd.core.insert import MAX_ROUNDS, Inserted, insert
-from timerd.core.procedures import AppendRows, Ending, Find, FindSettledMany, HintRows, OfferRows, SetMarks
+from timerd.core.procedures import AppendRows, AskToEnd, Ending, Find, FindSettledMany, HintRows, OfferRows, SetMarks
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control
-from timerd.model.rows import single_row
+from timerd.model.rows import RowGroup, single_row
+from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 
@@ -19,9 +20,12 @@ CLOSED = Control(1, "me", "", 1_000, 1_000).to_bytes()
 POINTED = {10 * n: 10 * (n + 1) for n in range(1, MAX_ROUNDS * 2)}
 
 
+def row(position_ms: int) -> RowGroup:
+    return single_row(RowKey(position_ms, DIGEST, 1), 10, Template("default", "q"), b"", NO_EXTRA, 0)
+
+
 def test_places_that_were_chosen_before_are_followed_however_many_there_are() -> None:
-    row = single_row(RowKey(10, DIGEST, 1), 10, Template("default", "q"), b"", NO_EXTRA, 0)
-    procedure = insert(Append(((HERE, row),)), 500)
+    procedure = insert(Append(((HERE, row(10)),)), 500)
     answer: object = None
     written: list[int] = []
     done = Inserted()
@@ -38,7 +42,7 @@ def test_places_that_were_chosen_before_are_followed_however_many_there_are() ->
                     to_ms = POINTED.get(keys[0][0])
                     key = RowKey(keys[0][0], DIGEST, 1)
                     marks = [Mark(HERE, key, MarkKind.FORWARD, b"%d" % to_ms)] if to_ms else []
-                    answer = [Found(row, marks)]
+                    answer = [Found(row(10), marks)]
                 case FindSettledMany():
                     answer = [Ending(None)]
                 case SetMarks() | HintRows():
@@ -47,3 +51,40 @@ def test_places_that_were_chosen_before_are_followed_however_many_there_are() ->
         done = end.value
     assert written == [*POINTED, max(POINTED.values()), 1_000]
     assert done.moved == {(10, DIGEST): 1_000}
+
+
+def verdicts_taken_along(at_old_place: list[Mark]) -> list[SetMarks | AskToEnd | AppendRows]:
+    """What is asked for between the row that was refused and the one that is written instead, but reads."""
+    procedure = insert(Append(((HERE, row(10)),)), 500)
+    answer: object = None
+    asked: list[SetMarks | AskToEnd | AppendRows] = []
+    while sum(isinstance(each, AppendRows) for each in asked) < 2:
+        request = procedure.send(answer)
+        if isinstance(request, SetMarks | AskToEnd | AppendRows):
+            asked.append(request)
+        match request:
+            case AppendRows():
+                answer = [Appended({HERE: CLOSED}, {}, frozenset(), None)]
+            case OfferRows():
+                answer = None
+            case Find():
+                answer = [Found(row(10), at_old_place if asked[1:] else [])]
+            case FindSettledMany():
+                answer = [Ending(None)]
+            case _:
+                answer = ()
+    return asked[2:-1]
+
+
+def test_who_was_cancelled_where_it_was_being_written_is_cancelled_in_its_next_place() -> None:
+    """The mark came while the row was on its way, and the answer was given: now the row goes on elsewhere."""
+    cancelled = Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.CANCELLED, b"r")
+    assert verdicts_taken_along([cancelled]) == [
+        SetMarks([Mark(HERE, RowKey(1_000, DIGEST, 1), MarkKind.CANCELLED, b"r")]),
+        AskToEnd(HERE, RowKey(1_000, DIGEST, 1), Outcome.CANCELLED, b"r"),
+    ]
+
+
+def test_what_was_said_of_another_attempt_stays_there() -> None:
+    assert verdicts_taken_along([Mark(HERE, RowKey(10, DIGEST, 0), MarkKind.CANCELLED, b"r")]) == []
+    assert verdicts_taken_along([Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.MOVED, b"1")]) == []

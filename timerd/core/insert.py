@@ -17,6 +17,7 @@ import numpy as np
 from timerd.core.holding import Offered
 from timerd.core.procedures import (
     AppendRows,
+    AskToEnd,
     Ending,
     Find,
     FindSettledMany,
@@ -25,6 +26,7 @@ from timerd.core.procedures import (
     Procedure,
     SetMarks,
 )
+from timerd.core.rows_in_hand import VERDICTS
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control
@@ -169,7 +171,28 @@ def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Proc
             groups[Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)].append(moved)
     if marks:
         yield SetMarks(marks)
+        yield from _take_verdicts_along(marks)
     return Append(tuple((partition, concat(parts)) for partition, parts in groups.items())), is_new
+
+
+def _take_verdicts_along(forwards: Sequence[Mark]) -> Procedure[None]:
+    """A carried row is looked for, and cancelled, where it is being written. Who marked that place before it pointed
+    elsewhere has been answered, so the mark is repeated where it points to; who comes later follows it."""
+    for partition in dict.fromkeys(mark.partition for mark in forwards):
+        here = [mark for mark in forwards if mark.partition == partition]
+        found: Sequence[Found] = yield Find(partition, [(mark.key.position_ms, mark.key.digest) for mark in here])
+        for forward, place in zip(here, found, strict=True):
+            given = [m for m in place.marks if m.kind in VERDICTS and m.key == forward.key]
+            if given:
+                yield from _end_at(forward, given)
+
+
+def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:
+    position_ms = int(forward.value)
+    target = Partition(TIME_SCOPE, bucket_of(position_ms), forward.partition.shard)
+    key = forward.key._replace(position_ms=position_ms)
+    yield SetMarks([Mark(target, key, mark.kind, mark.value) for mark in given])
+    yield AskToEnd(target, key, VERDICTS[given[0].kind], given[0].value)
 
 
 def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[int | None], list[bool]]]:
