@@ -7,14 +7,15 @@ from typing import TypeVar
 import pytest
 
 from tests.property.world import QUEUES, START_MS, Task, World, done
+from timerd.core import keys
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
 from timerd.core.move import Wish, move_task
-from timerd.core.procedures import AppendRows, Procedure
-from timerd.model.errors import Aborted, Precondition
+from timerd.core.procedures import AppendRows, Procedure, Request, SetMarks
+from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
@@ -180,6 +181,25 @@ def test_many_are_cancelled_with_few_requests(world: World) -> None:
     ]
 
 
+def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(world: World) -> None:
+    """The holder of both places has met it, so the task is over before it was looked for where it was moved to."""
+    [task] = scheduled(world, 30_000)
+    procedure = end_many([task.id], Outcome.CANCELLED, b"r")
+    request: Request = next(procedure)
+    while not isinstance(request, SetMarks):
+        request = procedure.send(done(world.performer.perform(request)))
+    run(world, move_task(task.id, wish(world, 1_000)))
+    done(world.performer.perform(request))
+    for _ in range(4):
+        world.settle_down()
+        world.advance(1_000)
+    world.take(QUEUES[0], 10)
+    world.settle_down()
+    assert task.deliveries == 0
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"other")) is Cancelled.ALREADY_CANCELLED
+
+
 def test_a_move_and_its_repeat(world: World) -> None:
     [task] = scheduled(world, 30_000)
     asked = wish(world, 90_000)
@@ -282,6 +302,54 @@ def test_who_loses_the_key_cancels_the_own_task(world: World) -> None:
     assert second.replaces == (old.id,)
     assert run(world, activate(NAME, old.id, first)) == new.id
     assert run(world, end_task(old.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_CANCELLED
+
+
+def test_a_repeat_that_is_late_now_keeps_the_key_by_the_place_of_the_first_time(world: World) -> None:
+    """Whoever comes before the repeat knows where its task lives must not take it for one that was never written."""
+    old, new = scheduled(world, 30_000, 60_000)
+    claimed(world, old.id, Conflict.REJECT)
+    for later_ms in (35_000, 36_000):
+        repeat = old.id._replace(position_ms=world.now_ms + later_ms)
+        assert claimed(world, repeat, Conflict.REJECT).taken_by is None
+    assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
+    held = claimed(world, new.id, Conflict.REPLACE)
+    assert held.replaces == (old.id,)
+
+
+@pytest.mark.parametrize("waits", [False, True], ids=["in flight", "between two attempts"])
+def test_who_loses_the_key_of_a_task_that_was_sent_leaves_it_as_it_is(world: World, waits: bool) -> None:
+    """It is tried again like any other, for it was acknowledged."""
+    old, new = scheduled(world, 0, 40_000)
+    first = claimed(world, old.id, Conflict.KEEP)
+    claimed(world, new.id, Conflict.REPLACE)
+    delivered(world, old)
+    if waits:
+        world.nack(old, 1_000)
+        world.settle_down()
+    assert run(world, activate(NAME, old.id, first)) is None
+    if not waits:
+        world.nack(old, 1_000)
+    world.settle_down()
+    world.advance(2_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert old.deliveries == 2
+
+
+def test_who_loses_the_key_while_the_task_is_sent_cannot_say_what_became_of_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_yet(_: TaskId) -> Procedure[bool]:
+        yield from ()
+        return False
+
+    old, new = scheduled(world, 0, 40_000)
+    first = claimed(world, old.id, Conflict.KEEP)
+    claimed(world, new.id, Conflict.REPLACE)
+    delivered(world, old)
+    monkeypatch.setattr(keys, "_was_sent", not_yet)
+    with pytest.raises(StoreUnknown, match="went to a worker"):
+        run(world, activate(NAME, old.id, first))
 
 
 def test_a_repeat_sees_to_what_was_written_below_the_marks_and_never_offered(world: World) -> None:

@@ -13,7 +13,8 @@ from enum import Enum
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located, locate
 from timerd.core.procedures import AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
-from timerd.model.identity import TaskId
+from timerd.model.identity import RowKey, TaskId
+from timerd.model.registers import Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
 
@@ -44,12 +45,13 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancel
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
             yield from _mark_here(here)
+            mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
             return _ended(here, here.ending.outcome, request, mine)
         verdict, value = _verdict(here, outcome, request)
         yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[verdict], value)])
         again = yield from locate(task)
         if again.place != here.place:
-            mine = mine or (yield from _is_first(here, KINDS[outcome], request))
+            mine = mine or (yield from _is_marked(here.place, KINDS[outcome], request))
             here = again
             continue
         lease_ms = again.rows.extra_of(0).lease_until_ms if again.rows is not None else 0
@@ -81,10 +83,20 @@ def _mark_here(here: Located) -> Procedure[None]:
         yield AskToEnd(here.place.partition, here.place.key, outcome, value)
 
 
-def _is_first(here: Located, kind: MarkKind, request: bytes) -> Procedure[bool]:
+def _is_marked(place: Place, kind: MarkKind, request: bytes) -> Procedure[bool]:
     """Whether the mark on a place that the task has left meanwhile is ours: it may end the task in its new place."""
-    found: Found = (yield Find(here.place.partition, [(here.place.key.position_ms, here.place.key.digest)]))[0]
+    found: Found = (yield Find(place.partition, [(place.key.position_ms, place.key.digest)]))[0]
     return any(m.kind == kind and m.value == request for m in found.marks)
+
+
+def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: bytes) -> Procedure[bool]:
+    """Of a task that was moved before the mark came, or by a call that was tried before: whoever holds home and the new
+    place goes by that mark, if there is no other."""
+    is_asked = here.ending.outcome is outcome and outcome is not Outcome.ACKED
+    if not is_asked or here.first(KINDS[outcome]) is not None:
+        return False
+    home = Place(task.home, RowKey(task.position_ms, task.digest, 0))
+    return (yield from _is_marked(home, KINDS[outcome], request))
 
 
 def _conclude(

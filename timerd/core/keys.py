@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from timerd.core.cancel import KINDS, Cancelled, end_task
+from timerd.core.holding import Asked
 from timerd.core.lookup import locate
-from timerd.core.procedures import Procedure, ReadRegister, TryCas
+from timerd.core.procedures import AskToMove, HolderAnswer, Procedure, ReadRegister, TryCas
 from timerd.model.errors import Aborted, StoreUnknown
-from timerd.model.identity import TaskId, parse_task_id
+from timerd.model.identity import TaskId, attempt_of, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
@@ -49,7 +50,7 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
         old = yield from _holders(current, mine)
         if old and policy is not Conflict.REPLACE:
             return Reserved(taken_by=old[0])
-        pending = KeyEntry(str(mine), replaces=tuple(map(str, old))).to_bytes()
+        pending = KeyEntry(str(mine), replaces=(*map(str, old), *_as_named_before(current, mine))).to_bytes()
         change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
         result: CasResult = yield TryCas(change)
         if result.status is CasStatus.APPLIED:
@@ -71,13 +72,27 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
             break
         # Whoever had it is forgotten already: it is free.
         found = None
+    # What is with a worker already was faster than the call that took the key.
+    if (yield from _was_sent(mine)):
+        return None
     said = yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
     if said is Cancelled.PENDING:
         raise StoreUnknown("Another call took the key, and who holds this task did not answer: it may still fire.")
-    # What is with a worker already was faster than the call that took the key.
-    if said in (Cancelled.IN_FLIGHT, Cancelled.ALREADY_FIRED):
+    if said is Cancelled.IN_FLIGHT:
+        raise StoreUnknown("Another call took the key while the task went to a worker: it is not tried again.")
+    if said is Cancelled.ALREADY_FIRED:
         return None
     return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
+
+
+def _was_sent(mine: TaskId) -> Procedure[bool]:
+    """Asked without a mark, which would stop the retries of a task that stands. What is not sent yet is suspended, and
+    so is not sent before the mark is written, unless that takes long."""
+    here = yield from locate(mine)
+    if here.rows is None or attempt_of(here.place.key.version) > 1:
+        return here.rows is not None
+    answer: HolderAnswer = yield AskToMove(here.place.partition, here.place.key)
+    return answer.asked is Asked.OPEN
 
 
 def was_lost(mine: TaskId) -> Procedure[bool]:
@@ -128,6 +143,16 @@ def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
     """The task that has the key."""
     current: bytes | None = yield ReadRegister(name)
     return parse_task_id(KeyEntry.from_bytes(current).task_id) if current is not None else None
+
+
+def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
+    """Until a repeat knows where its task was stored the first time, its id names the place of a task that is late
+    now: whoever looks for it finds it by the id of the first time."""
+    if current is None:
+        return []
+    entry = KeyEntry.from_bytes(current)
+    known = {text: parse_task_id(text) for text in (entry.task_id, *entry.replaces) if text != str(mine)}
+    return [text for text, task in known.items() if task is not None and task.digest == mine.digest]
 
 
 def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[TaskId, ...]]:
