@@ -152,3 +152,23 @@ async def test_what_a_lost_worker_had_does_not_keep_others_from_expiring(
     await server.advance(minutes=1)
     assert b"expiring" not in inbox.payloads
     assert (await client.get(expiring.id)).state is TaskState.EXPIRED
+
+
+@pytest.mark.parametrize("hours", [0.1, 1, 3], ids=["bucket open", "bucket finished", "long ago"])
+async def test_a_cancelled_one_whose_worker_is_never_heard_of_again_is_not_in_flight_for_ever(
+    server: Server, client: Client, inbox: Inbox, hours: float
+) -> None:
+    """It was carried on once more because its worker came back after the restart; the cancel ends the row where it
+    waits, when the lease is over."""
+    inbox.after = takes(server, 36_000)
+    worker = await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=1)
+    await server.advance(seconds=10)
+    await server.restart()
+    await server.advance(seconds=60)
+    assert await client.cancel(task.id) is CancelOutcome.IN_FLIGHT
+    await worker.kill()
+    await inbox.works("mails")
+    await server.advance(hours=hours)
+    assert (await client.get(task.id)).state is TaskState.CANCELLED
+    assert inbox.attempts == [1]

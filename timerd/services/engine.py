@@ -316,7 +316,9 @@ class Engine:
         return end_ms + self._config.history_retention_ms <= now_ms
 
     async def _is_in_hand(self, here: Located, rows: RowGroup) -> bool:
-        if here.ending.outcome not in (None, Outcome.CANCELLED, Outcome.PURGED):
+        outcome, is_held = here.ending.outcome, here.place.partition in self._scheduler.machines
+        # Who holds the row may know that only its retries have ended; in the store that is the end.
+        if outcome is not None and not (is_held and outcome in (Outcome.CANCELLED, Outcome.PURGED)):
             return False
         lease_ms, now_ms = rows.extra_of(0).lease_until_ms, int(self._time.exact_ms())
         return await self._procedures.is_in_hand(here.place, lease_ms, now_ms)

@@ -214,7 +214,7 @@ class Scheduler:
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         """Whether a worker has a delivery that this row waits for; `lease_until_ms` is that of the row."""
         machine = self.machines.get(partition)
-        if machine is not None and machine.log.settled.get(key) is not None:
+        if machine is not None and (key.position_ms < machine.floor_ms or machine.log.settled.get(key) is not None):
             return False
         return self.lease_of(key) is not None or self.waits(key) or lease_until_ms > self._time.exact_ms()
 
