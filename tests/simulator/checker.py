@@ -136,6 +136,7 @@ class Checker:
             task.stored_ms = replied.at_ms
             self._order.stored(task)
         for other in self._keys.replaced_by(task, called):
+            other.replaced |= not other.over
             self._end(other, f"{task.name} took its key over")
 
     def _end(self, task: Known, why: str) -> None:
@@ -225,7 +226,7 @@ class Checker:
             self._wrong(f"G8: {task.name} came for an instant that it was moved away from, or never to")
         if 0 < task.wanted.expire_at_ms <= got.at_ms:
             self._wrong(f"G4: {task.name} was delivered {got.at_ms - task.wanted.expire_at_ms:.3f} ms after it expired")
-        if task.over:
+        if task.over and not task.may_live_again(got):
             self._wrong(f"G7: {task.name} was delivered after {task.over}")
         if got.delivery_id in task.ended:
             self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
@@ -241,7 +242,7 @@ class Checker:
         task.rejected |= said.action == "reject"
         task.failed += said.action == "nack"
         if said.action == "reject" or (said.action == "nack" and said.attempt >= task.wanted.max_attempts):
-            task.given_up.add(said.delivery_id)
+            task.given_up.setdefault(said.delivery_id, said.at_ms)
         if said.action != "ack":
             task.in_hand = None
         elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:

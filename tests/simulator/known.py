@@ -34,6 +34,8 @@ class Known:
     stored_ms: float = 0.0
     over: str = ""
     over_ms: float = 0.0
+    # Over because another task took its key.
+    replaced: bool = False
     # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
     sure: set[int] = field(default_factory=set)
     maybe: dict[int, int] = field(default_factory=dict)
@@ -48,8 +50,8 @@ class Known:
     delivered: int = 0
     failed: int = 0
     acked: bool = False
-    # Deliveries that a worker rejected, or failed for the last time.
-    given_up: set[bytes] = field(default_factory=set)
+    # Deliveries that a worker rejected, or failed for the last time, and when.
+    given_up: dict[bytes, float] = field(default_factory=dict)
     rejected: bool = False
     cancels: set[str] = field(default_factory=set)
     moves: int = 0
@@ -61,6 +63,11 @@ class Known:
     def may_have_left(self, delivery_id: bytes) -> bool:
         """Whether the task may be on to another delivery than this one: a move, or a redrive of what was given up."""
         return delivery_id in self.given_up or bool(self.maybe) or any(hi == float("inf") for _, hi in self.between)
+
+    def may_live_again(self, got: Delivered) -> bool:
+        """Another task took its key, but it was dead by then, and not cancelled: it may be redriven."""
+        was_dead = self.replaced and any(at_ms < self.over_ms for at_ms in self.given_up.values())
+        return was_dead and any(lo - 1 <= got.fire_at_ms <= hi and self.over_ms <= hi for lo, hi in self.between)
 
     @property
     def asked(self) -> set[int]:

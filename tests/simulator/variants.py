@@ -78,7 +78,7 @@ def cancelled_forgotten_at_merge() -> AbstractContextManager[object]:
 def settle_record_skipped() -> AbstractContextManager[object]:
     async def write(self: Scheduler, machine: PartitionMachine, effect: Any) -> None:
         self.perform(machine, machine.settled_written(effect.record))
-        self._resolve(machine)
+        self._settled(machine)
 
     return patch.object(Scheduler, "_write_settled", write)
 
@@ -104,7 +104,7 @@ def carried_row_before_its_record() -> AbstractContextManager[object]:
             batch.groups = []
         await self._store.settle([effect.record])
         self.perform(machine, machine.settled_written(effect.record))
-        self._resolve(machine)
+        self._settled(machine)
 
     return patch.object(Scheduler, "_write_settled", write)
 
