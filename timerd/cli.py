@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from timerd.commands import (
+    backup,
     change,
     config,
     dead,
@@ -35,7 +36,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (serve, schedule, change, look, purge, dead, work, doctor, config, token, schema, version, demo):
+for group in (serve, schedule, change, look, purge, dead, work, doctor, config, token, backup, schema, version, demo):
     group.register(app)
 
 # Whatever typer says about wrong usage, whichever parser it is built on.

@@ -1,0 +1,154 @@
+"""A copy of the data while a server writes them, and the way back.
+
+The copy is one transaction's view of the file, taken by SQLite's online backup from another process: the server is not
+asked and does not wait. It becomes one file that is checked to the last row group before it gets its name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from timerd.adapters.sqlite.files import DATABASE, DataDirectory
+from timerd.adapters.sqlite.groups import open_group
+from timerd.adapters.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_BYTES
+from timerd.model.errors import CorruptRow, StartupError
+from timerd.model.registers import Table
+
+# So much in one go; then the disk is the server's for a moment.
+STEP_PAGES = (4 << 20) // PAGE_BYTES
+PAUSE_S = 0.01
+PARTIAL = ".partial"
+# What has been copied, and what there is.
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a copy holds. `rows`: of all row groups, ended or not; `controls`: the control rows, for the ledger."""
+
+    schema_version: int
+    size_bytes: int
+    rows: int
+    dead_letters: int
+    controls: tuple[bytes, ...]
+
+
+def back_up(directory: Path, target: Path, progress: Progress) -> Checked:
+    """Raises StartupError with a sentence. `target` exists only if it is whole and good."""
+    source = directory / DATABASE
+    if not source.is_file():
+        raise StartupError(f"There are no data in {directory}: name the data directory of a server with --data.")
+    if target.exists():
+        raise StartupError(f"{target} exists already: name a file that does not.")
+    with _partial(target) as partial:
+        with closing(_open(source)) as connection, closing(sqlite3.connect(partial, isolation_level=None)) as copy:
+            # Everything from here on is one view, whatever the server commits meanwhile.
+            connection.execute("BEGIN")
+            _version(connection, source)
+            connection.backup(
+                copy,
+                pages=STEP_PAGES,
+                progress=lambda _status, left, whole: progress((whole - left) * PAGE_BYTES, whole * PAGE_BYTES),
+                sleep=PAUSE_S,
+            )
+            # One file: what stands in a log beside it would be left behind.
+            copy.execute("PRAGMA journal_mode = DELETE")
+        return check(partial)
+
+
+def restore(backup: Path, directory: Path) -> Checked:
+    """Into a directory without data. Raises StartupError with a sentence."""
+    if not backup.is_file():
+        raise StartupError(f"There is no file {backup}: name one that `timerd backup` has made.")
+    checked = check(backup)
+    database = directory / DATABASE
+    if database.exists() and database.stat().st_size:
+        raise StartupError(
+            f"{directory} holds data already: name a directory that has none, or move its files away first."
+        )
+    lock = DataDirectory(directory)
+    try:
+        with _partial(database) as partial:
+            shutil.copyfile(backup, partial)
+            for beside in ("-wal", "-shm"):
+                (directory / f"{DATABASE}{beside}").unlink(missing_ok=True)
+    finally:
+        lock.close()
+    return checked
+
+
+def check(path: Path) -> Checked:
+    """Every page, and every row group against its checksums. Raises StartupError with a sentence."""
+    try:
+        with closing(_open(path)) as connection:
+            version = _version(connection, path)
+            found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+            if found not in (b"ok", "ok"):
+                raise StartupError(f"{path} is damaged ({_text(found)}): use another copy.")
+            rows = sum(_rows(connection))
+            letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
+            controls = connection.execute("SELECT value FROM registers WHERE kind = ?", (str(Table.CONTROL),))
+            return Checked(version, path.stat().st_size, rows, letters, tuple(value for (value,) in controls))
+    except (sqlite3.Error, CorruptRow) as error:
+        raise StartupError(f"{path} is damaged ({error}): use another copy.") from error
+
+
+def _rows(connection: sqlite3.Connection) -> Iterator[int]:
+    for table in ("groups", "far_groups"):
+        columns = "id, keys_crc, keys, payloads_crc, payloads"
+        for name, *parts in connection.execute(f"SELECT {columns} FROM {table}"):
+            yield len(open_group(f"{table} {name}", parts, 0))
+
+
+def _open(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.text_factory = bytes
+    connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _version(connection: sqlite3.Connection, path: Path) -> int:
+    """Of the schema; raises StartupError where it is not ours, or newer."""
+    try:
+        application = connection.execute("PRAGMA application_id").fetchone()[0]
+        version = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    except sqlite3.DatabaseError as error:
+        raise StartupError(f"{path} is no database ({error}).") from error
+    if application != APPLICATION_ID:
+        raise StartupError(f"{path} was not written by timerd.")
+    if version > MIGRATIONS[-1].version:
+        raise StartupError(f"{path} was written by a newer timerd (schema version {version}): use that version.")
+    return version
+
+
+@contextmanager
+def _partial(target: Path) -> Iterator[Path]:
+    """A file beside the target, for its owner only, that takes the target's name when all went well."""
+    partial = target.with_name(target.name + PARTIAL)
+    partial.unlink(missing_ok=True)
+    os.close(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+    try:
+        yield partial
+        _sync(partial)
+        partial.replace(target)
+        _sync(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,101 @@
+"""`timerd backup` and `timerd restore`: the data of one machine into a file while the server serves, and back."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.failures import Failure
+from timerd.commands.output import Output
+from timerd.commands.progress import Bar
+
+if TYPE_CHECKING:
+    from timerd.bootstrap import Kept
+
+Data = Annotated[
+    Path | None, typer.Option("--data", show_default="that of `timerd serve`", help="Folder of the server's data.")
+]
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Made; must not exist.")],
+    config: options.ConfigFile = None,
+    data: Data = None,
+    json: options.Json = False,
+) -> None:
+    """Copy the data into FILE and check the copy; the server goes on meanwhile. The copy holds all payloads."""
+    from timerd.model.errors import StartupError
+
+    folder = _folder(config, data)
+    try:
+        kept = asyncio.run(_copy(folder, file))
+    except StartupError as error:
+        raise Failure(str(error)) from error
+    Output(json).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `timerd backup` has made.")],
+    config: options.ConfigFile = None,
+    data: Data = None,
+    json: options.Json = False,
+) -> None:
+    """Check FILE and put it into a data folder that is empty. What was delivered since the copy is delivered again."""
+    from timerd.bootstrap import restore_sqlite
+    from timerd.model.errors import StartupError
+
+    folder = _folder(config, data)
+    try:
+        kept = restore_sqlite(file, folder)
+    except StartupError as error:
+        raise Failure(str(error)) from error
+    Output(json).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
+
+
+async def _copy(folder: Path, file: Path) -> Kept:
+    """In a thread; the bar lives in the loop."""
+    from timerd.bootstrap import back_up_sqlite
+
+    loop = asyncio.get_running_loop()
+    with Bar(f"copying {folder}") as bar:
+
+        def tell(done: int, whole: int) -> None:
+            bar.begin(f"copying {folder}", whole)
+            bar.reach(done)
+
+        def progress(done: int, whole: int) -> None:
+            loop.call_soon_threadsafe(tell, done, whole)
+
+        return await asyncio.to_thread(back_up_sqlite, folder, file, progress)
+
+
+def _folder(config: Path | None, data: Path | None) -> Path:
+    from timerd.commands.settings import load
+
+    return load(config, os.environ, {"data": ("--data", data)}).config.data
+
+
+def _record(place: Path, kept: Kept) -> dict[str, object]:
+    return {
+        "place": str(place),
+        "size_bytes": kept.size_bytes,
+        "schema_version": kept.schema_version,
+        "rows": kept.rows,
+        "dead_letters": kept.dead_letters,
+        "unexplained": kept.unexplained,
+    }
+
+
+def _said(kept: Kept) -> str:
+    wrong = f", {kept.unexplained} of them without a known end" if kept.unexplained else ""
+    return f"{kept.rows:,} rows{wrong} and {kept.dead_letters:,} dead letters in {kept.size_bytes:,} bytes"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(backup)
+    app.command()(restore)
