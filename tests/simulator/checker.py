@@ -133,7 +133,7 @@ class Checker:
 
     def _stored(self, task: Known, replied: Replied, called: Called) -> None:
         if not task.stored:
-            task.stored_ms = replied.at_ms
+            task.stored_ms, task.was_sent_first = replied.at_ms, task.delivered > 0
             self._order.stored(task)
         for other in self._keys.replaced_by(task, called):
             other.replaced |= not other.over

@@ -36,6 +36,9 @@ class Known:
     over_ms: float = 0.0
     # Over because another task took its key.
     replaced: bool = False
+    # Another call wanted its key while its own was under way; it was delivered before that was answered.
+    has_rival: bool = False
+    was_sent_first: bool = False
     # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
     sure: set[int] = field(default_factory=set)
     maybe: dict[int, int] = field(default_factory=dict)

@@ -57,6 +57,54 @@ def test_a_call_with_another_key_or_policy_replaces_nothing(tale: Tale) -> None:
     assert any(sentence.startswith("G2: old counts as cancelled") for sentence in tale.wrong)
 
 
+@pytest.mark.parametrize(("overlaps", "sent_first"), [(True, True), (True, False), (False, True)])
+def test_what_was_sent_before_it_lost_its_key_to_a_call_beside_it_is_not_replaced(
+    tale: Tale, overlaps: bool, sent_first: bool
+) -> None:
+    """Neither of both is excused alone."""
+    due_ms = 1_000 if sent_first else 9_000
+    first = tale.schedule(1_000, "old", Wanted(due_ms, "a", key="k", policy="KEEP"))
+    beside = tale.schedule(1_010, "beside", KEYED) if overlaps else None
+    if sent_first:
+        tale.came(1_020, "old", due_ms)
+    tale.reply(1_030, first, "stored")
+    if beside is not None:
+        tale.reply(1_040, beside, "stored")
+    tale.reply(2_001, tale.schedule(2_000, "new", REPLACING), "stored")
+    tale.came(9_000, "old", due_ms)
+    is_over = ["G7: old was delivered after new took its key over"]
+    assert [sentence for sentence in tale.wrong if "G7" in sentence] == ([] if overlaps and sent_first else is_over)
+
+
+def test_a_dead_task_may_live_again_although_its_key_was_taken_over(tale: Tale) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "old", KEYED), "stored")
+    tale.came(9_000, "old", 9_000)
+    tale.said(9_010, "old", "reject")
+    tale.reply(9_101, tale.schedule(9_100, "new", REPLACING), "stored")
+    tale.reply(9_210, tale.call(9_200, Verb.REDRIVE, "redrive", "old"), "True")
+    tale.came(9_220, "old", 9_200, delivery=b"old again")
+    assert [sentence for sentence in tale.wrong if "G7" in sentence] == []
+
+
+@pytest.mark.parametrize(("rejected_ms", "redriven_ms"), [(9_150, 9_200), (9_010, 9_050)], ids=["later", "before"])
+def test_one_that_lived_when_its_key_was_taken_over_does_not(
+    tale: Tale, rejected_ms: float, redriven_ms: float
+) -> None:
+    tale.reply(1_001, tale.schedule(1_000, "old", KEYED), "stored")
+    tale.came(9_000, "old", 9_000)
+    events = {
+        rejected_ms: lambda: tale.said(rejected_ms, "old", "reject"),
+        9_100: lambda: tale.reply(9_101, tale.schedule(9_100, "new", REPLACING), "stored"),
+        redriven_ms: lambda: tale.reply(
+            redriven_ms + 1, tale.call(redriven_ms, Verb.REDRIVE, "redrive", "old"), "True"
+        ),
+    }
+    for at_ms in sorted(events):
+        events[at_ms]()
+    tale.came(9_220, "old", int(redriven_ms), delivery=b"old again")
+    assert "G7: old was delivered after new took its key over" in tale.wrong
+
+
 def test_who_is_told_that_it_was_cancelled_already_is_not_the_one_who_did_it(tale: Tale) -> None:
     tale.stored(1_000, "one", 5_000)
     tale.cancelled(2_000, "one", "CANCELLED", request="first")
