@@ -13,8 +13,11 @@ import pytest
 from timerd.core.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.testing import Cluster
-from timerd.testing.server import CONFIG
+from timerd.testing.server import CONFIG, START
 from timerd.worker import Delivery, Reject, Retry
+
+# Longer than the leases of instances and of deliveries.
+HANDLER_S = 35.0
 
 
 class Book:
@@ -49,25 +52,16 @@ async def schedule(cluster: Cluster, name: str, tasks: int, *, every_s: float = 
         await client.schedule("mails", payload, delay=first_s + number * every_s)
 
 
-async def to_a_bucket(cluster: Cluster, fits: Callable[[Partition], bool]) -> Partition:
-    """Turns the clock to its beginning."""
-    bucket_ms = bucket_of(int(cluster.now.timestamp() * 1000)) + BUCKET_MS
+def start_in(fits: Callable[[Partition], bool]) -> datetime:
+    """The beginning of a bucket."""
+    bucket_ms = bucket_of(int(START.timestamp() * 1000))
     while not fits(Partition(TIME_SCOPE, bucket_ms, 0)):
         bucket_ms += BUCKET_MS
-    await cluster.advance(datetime.fromtimestamp(bucket_ms / 1000, UTC) - cluster.now)
-    return Partition(TIME_SCOPE, bucket_ms, 0)
+    return datetime.fromtimestamp(bucket_ms / 1000, UTC)
 
 
-async def to_a_bucket_of_another(cluster: Cluster, home: str) -> str:
-    """Returns who holds it."""
-    live = sorted(cluster.instances)
-    return holder_of(await to_a_bucket(cluster, lambda p: holder_of(p, live) != home), live)
-
-
-async def to_a_bucket_of(cluster: Cluster, name: str, *, after: str) -> None:
-    """One that this instance holds, and another one when that has joined."""
-    live = sorted(cluster.instances)
-    await to_a_bucket(cluster, lambda p: holder_of(p, live) == name and holder_of(p, [*live, after]) == after)
+def held_by(name: str, *, of: str) -> Callable[[Partition], bool]:
+    return lambda partition: holder_of(partition, list(of)) == name
 
 
 async def test_a_worker_gets_the_tasks_of_every_partition_and_its_acks_reach_the_holders() -> None:
@@ -114,46 +108,44 @@ async def test_a_worker_of_concurrency_one_never_has_two_tasks() -> None:
 
 
 async def test_an_instance_that_is_killed_with_deliveries_out_costs_no_second_delivery() -> None:
-    async with Cluster("a", "b", "c") as cluster:
+    async with Cluster("a", "b", "c", start=start_in(held_by("b", of="abc"))) as cluster:
         book = Book()
         worker = cluster.worker("a")
 
         @worker.on("mails", concurrency=100)
         async def send(delivery: Delivery) -> None:
             book.begin(delivery)
-            await cluster.sleep(seconds=60)
+            await cluster.sleep(seconds=HANDLER_S)
             book.end()
 
         await worker.start()
-        holder = await to_a_bucket_of_another(cluster, "a")
-        await schedule(cluster, "a", 20, every_s=0.5)
-        await cluster.advance(seconds=16)
-        assert cluster.instances[holder].node.delivery.in_flight == 20
-        await cluster.kill(holder)
-        await cluster.advance(minutes=3)
+        await schedule(cluster, "a", 20, every_s=0.1, first_s=1.0)
+        await cluster.advance(seconds=4)
+        assert cluster.instances["b"].node.delivery.in_flight == 20
+        await cluster.kill("b")
+        await cluster.advance(seconds=HANDLER_S + 5)
         assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
         await cluster.advance(seconds=10)
         assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
 
 
 async def test_an_instance_that_stops_hands_its_deliveries_over_and_costs_no_second_delivery() -> None:
-    async with Cluster("a", "b", "c") as cluster:
+    async with Cluster("a", "b", "c", start=start_in(held_by("b", of="abc"))) as cluster:
         book = Book()
         worker = cluster.worker("a", lease=6.0)
 
         @worker.on("mails", concurrency=100)
         async def send(delivery: Delivery) -> None:
             book.begin(delivery)
-            await cluster.sleep(seconds=60)
+            await cluster.sleep(seconds=HANDLER_S)
             book.end()
 
         await worker.start()
-        holder = await to_a_bucket_of_another(cluster, "a")
-        await schedule(cluster, "a", 20, every_s=0.5)
-        await cluster.advance(seconds=16)
-        assert cluster.instances[holder].node.delivery.in_flight == 20
-        await cluster.stop(holder)
-        await cluster.advance(minutes=3)
+        await schedule(cluster, "a", 20, every_s=0.1, first_s=1.0)
+        await cluster.advance(seconds=4)
+        assert cluster.instances["b"].node.delivery.in_flight == 20
+        await cluster.stop("b")
+        await cluster.advance(seconds=HANDLER_S + 5)
         assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
         await cluster.advance(seconds=10)
         assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
@@ -161,64 +153,63 @@ async def test_an_instance_that_stops_hands_its_deliveries_over_and_costs_no_sec
 
 @pytest.mark.parametrize("home", ["a", "b"])
 async def test_tasks_in_hand_stay_there_when_their_partition_goes_to_an_instance_that_joins(home: str) -> None:
-    async with Cluster("a", "b") as cluster:
+    fits = [held_by("a", of="ab"), held_by("c", of="abc")]
+    start = start_in(lambda partition: all(each(partition) for each in fits))
+    async with Cluster("a", "b", start=start) as cluster:
         book = Book()
         worker = cluster.worker(home, lease=6.0)
 
         @worker.on("mails", concurrency=100)
         async def send(delivery: Delivery) -> None:
             book.begin(delivery)
-            await cluster.sleep(seconds=60)
+            await cluster.sleep(seconds=HANDLER_S)
             book.end()
 
         await worker.start()
-        await to_a_bucket_of(cluster, "a", after="c")
-        await schedule(cluster, "a", 20, every_s=0.5)
-        await cluster.advance(seconds=16)
+        await schedule(cluster, "a", 20, every_s=0.1, first_s=1.0)
+        await cluster.advance(seconds=4)
         assert cluster.instances["a"].node.delivery.in_flight == 20
         await cluster.add("c")
-        await cluster.advance(seconds=30)
+        await cluster.advance(seconds=12)
         assert cluster.instances["c"].holds()
         assert cluster.instances["a"].node.delivery.in_flight == 0
-        await cluster.advance(minutes=1)
+        await cluster.advance(seconds=HANDLER_S)
         assert (book.twice(), book.running, len(book.began)) == ([], 0, 20)
         await cluster.advance(seconds=10)
         assert (await cluster.instances["a"].node.engine.facts()).ledger["acked"] == 20
 
 
 async def test_a_worker_whose_home_is_killed_goes_on_at_another_one() -> None:
-    async with Cluster("a", "b", "c") as cluster:
+    async with Cluster("a", "b", "c", start=start_in(held_by("b", of="abc"))) as cluster:
         book = Book()
-        holder = await to_a_bucket_of_another(cluster, "a")
-        other = next(name for name in "bc" if name != holder)
-        worker = cluster.worker("a", other)
+        worker = cluster.worker("a", "c")
 
         @worker.on("mails", concurrency=100)
         async def send(delivery: Delivery) -> None:
             book.begin(delivery)
-            await cluster.sleep(seconds=60)
+            await cluster.sleep(seconds=HANDLER_S)
             book.end()
 
         await worker.start()
-        await schedule(cluster, other, 20, every_s=0.5)
-        await cluster.advance(seconds=16)
+        await schedule(cluster, "c", 20, every_s=0.1, first_s=1.0)
+        await cluster.advance(seconds=4)
         assert len(book.began) == 20
         await cluster.kill("a")
-        await cluster.advance(minutes=3)
+        await cluster.advance(seconds=HANDLER_S + 5)
         assert (book.twice(), book.running) == ([], 0)
         await cluster.advance(seconds=10)
-        assert (await cluster.instances[other].node.engine.facts()).ledger["acked"] == 20
+        assert (await cluster.instances["c"].node.engine.facts()).ledger["acked"] == 20
 
 
 async def test_failures_of_tasks_whose_partition_went_elsewhere_count() -> None:
-    async with Cluster("a", "b", "c") as cluster:
+    async with Cluster("a", "b", "c", start=start_in(held_by("b", of="abc"))) as cluster:
         book = Book()
         worker = cluster.worker("a")
 
         @worker.on("mails", concurrency=100)
         async def send(delivery: Delivery) -> None:
             book.begin(delivery)
-            await cluster.sleep(seconds=20)
+            await cluster.sleep(seconds=10)
             book.end()
             if delivery.payload == b"0":
                 raise Reject("hopeless")
@@ -226,11 +217,10 @@ async def test_failures_of_tasks_whose_partition_went_elsewhere_count() -> None:
                 raise Retry(delay=1.0)
 
         await worker.start()
-        holder = await to_a_bucket_of_another(cluster, "a")
-        await schedule(cluster, "a", 5, every_s=0.5)
-        await cluster.advance(seconds=9)
-        await cluster.stop(holder)
-        await cluster.advance(seconds=50)
+        await schedule(cluster, "a", 5, every_s=0.1, first_s=1.0)
+        await cluster.advance(seconds=3)
+        await cluster.stop("b")
+        await cluster.advance(seconds=24)
         assert sorted(book.attempts) == [1] * 5 + [2] * 4
         assert book.running == 0
         [dead] = [letter async for letter in cluster.client("a").dead_letters("mails")]
