@@ -13,7 +13,8 @@ from google.protobuf.duration_pb2 import Duration
 from tests.fundamentals.conftest import Inbox, ledger
 from tests.services.test_delivery import RawWorker
 from timerd.client import Client, TaskState
-from timerd.model.errors import StoreUnavailable
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.identity import parse_task_id
 from timerd.model.settle import SettleRecord
 from timerd.model.storage import Cas, CasResult, CasStatus, DeadLetter
 from timerd.testing import Server
@@ -22,7 +23,7 @@ from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.timer_service_pb2_grpc import TimerServiceStub
 from timerd.v1.work_service_pb2 import SETTLE_ACTION_ACK, Credit, Open
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
-from timerd.worker import Delivery
+from timerd.worker import Delivery, Reject
 
 UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
 WRITES = ("append", "mark", "settle", "finish_bucket", "bury", "save_estimates")
@@ -160,3 +161,27 @@ def turn_clock(server: Server, by_ms: int) -> None:
     server._clock.now_ms += by_ms
     server.node.scheduler.tick(server._clock.now_ms)
     server.node.delivery.wake()
+
+
+async def test_a_redrive_that_has_moved_its_task_is_not_told_as_refused(
+    server: Server, client: Client, inbox: Inbox, away: Away, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store went away before the dead letter was taken off the list: the repeat does that."""
+
+    async def rejects(_: Delivery) -> None:
+        raise Reject("no")
+
+    inbox.after = rejects
+    await inbox.works("mails")
+    sent = await client.schedule("mails", b"x", delay=1)
+    await server.advance(seconds=5)
+    task = parse_task_id(sent.id)
+    assert task is not None
+    cas = server.node.store.cas
+    away("exhume")
+    monkeypatch.setattr(server.node.store, "cas", cas)
+    with pytest.raises(StoreUnknown):
+        await server.node.engine.redrive("default", "r", [task])
+    monkeypatch.undo()
+    assert await server.node.engine.redrive("default", "r", [task]) == [True]
+    assert [letter async for letter in client.dead_letters("mails")] == []

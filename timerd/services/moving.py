@@ -7,12 +7,12 @@ from collections.abc import Sequence
 
 from timerd.core.lookup import from_letter, locate
 from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnknown, Unavailable
+from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
-from timerd.services.performing import Performs, drive
+from timerd.services.performing import Performs, drive, unknown_of
 
 MOVE_TRIES = 5
 
@@ -60,5 +60,8 @@ class Moving:
             await self.move(task, request, now_ms, now_ms, revive=letters[0])
         elif here.move is None or here.move.request != request:
             return False
-        await self._store.exhume([task.to_bytes()])
+        try:
+            await self._store.exhume([task.to_bytes()])
+        except StoreUnavailable as error:
+            raise unknown_of(error) from error
         return True
