@@ -129,7 +129,7 @@ class Flights:
         ended: list[Ended] = []
         unknown: list[int] = []
         pop, batches, append = self._slots.pop, self._batches, ended.append
-        last, counted = None, 0
+        last, counted, outcome = None, 0, Outcome.ACKED
         for at, delivery_id in enumerate(ids):
             slot = pop(delivery_id, None)
             if slot is None:
@@ -145,7 +145,7 @@ class Flights:
                 last, counted = batch, len(ended)
             taken = batch.taken
             key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
-            append(Ended(taken.partition, key, Outcome.ACKED))
+            append(Ended(taken.partition, key, outcome))
         if last is not None:
             last.settled(ACKED, now_ms, len(ended) - counted)
         return ended, unknown
