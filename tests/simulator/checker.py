@@ -54,6 +54,7 @@ class Checker:
         self._at = 0
         self._now_ms = 0.0
         self._stopping_ms = self._crashed_ms = 0.0
+        self._is_stopping = False
         # How each task stood when all had run out.
         self._looks: dict[str, str] = {}
         self._all_over = False
@@ -261,7 +262,11 @@ class Checker:
             task.ended.setdefault(said.delivery_id, "its reject was confirmed")
 
     def _held(self, held: Held) -> None:
+        """A server that is going away may have handed the leases over already: nobody hears of one that is extended
+        then, and its worker, who sees the stream end, comes back before it would have had to be extended again."""
         self._connected.add(held.worker)
+        if self._is_stopping:
+            return
         until_ms = held.at_ms + held.lease_ms - ROUNDED_MS
         for task, delivery_id in self._with(held.delivery_ids):
             known, had_ms = task.in_hand, task.leases[delivery_id]
@@ -302,6 +307,7 @@ class Checker:
 
     def _server(self, event: Server) -> None:
         self._all_over |= event.what == "all over"
+        self._is_stopping = event.what == "stopping"
         if event.what == "started":
             self._order.server_started()
             self._lost.server_started()

@@ -93,5 +93,8 @@ class Tale:
     def came_back(self, at_ms: float, *deliveries: bytes, worker: str = "w1") -> None:
         self.events.append(Held(at_ms, worker, deliveries, LEASE_MS, resumed=True))
 
+    def extended(self, at_ms: float, delivery: bytes, *, worker: str = "w1") -> None:
+        self.events.append(Held(at_ms, worker, (delivery,), LEASE_MS))
+
     def broke(self, at_ms: float, *, worker: str = "w1", going_away: bool = False) -> None:
         self.events.append(Broke(at_ms, worker, going_away, ("a",), LEASE_MS))

@@ -265,6 +265,20 @@ def test_over_a_stop_only_what_was_brought_after_a_crash_is_forgotten(
     assert g5(in_hand) == held
 
 
+@pytest.mark.parametrize(("extended_ms", "held"), [(6_000, HELD), (7_000, [])], ids=["before", "on its way out"])
+def test_a_lease_that_is_extended_while_the_server_stops_may_be_unknown_to_the_next_one(
+    in_hand: Tale, extended_ms: float, held: list[str]
+) -> None:
+    in_hand.extended(extended_ms, b"one")
+    in_hand.server(6_500, "stopping")
+    in_hand.events.sort(key=lambda event: event.at_ms)
+    in_hand.broke(7_100, going_away=True)
+    in_hand.server(7_110, "stopped")
+    in_hand.server(7_120, "started")
+    in_hand.came(5_000 + LEASE_MS + 500, "one", 5_000, worker="w2")
+    assert g5(in_hand) == held
+
+
 @pytest.mark.parametrize(("is_acked", "held"), [(True, []), (False, HELD)])
 def test_a_confirmed_ack_is_the_end_of_what_was_in_hand(in_hand: Tale, is_acked: bool, held: list[str]) -> None:
     """Here of a delivery that a move has left behind: what the move promised does not wait for it."""
