@@ -255,7 +255,8 @@ async def _assemble_watched(config: ServerConfig, store: Store, clock: Clock) ->
 
     times = StoreTimes()
     node = await assemble(config, times.watch(store), clock, make_alarm, name)
-    observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times)
+    peers = node.peering.peers if node.peering is not None else None
+    observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times, peers)
     return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))
 
 

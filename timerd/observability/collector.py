@@ -81,6 +81,8 @@ def _engine(f: Figures) -> Iterator[Metric]:
     for phase, number in f.partitions.items():
         held.add_metric((phase,), number)
     yield held
+    yield _gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
+    yield CounterMetricFamily("timerd_hints_dropped", "Hints to other instances that were lost.", value=f.hints_dropped)
     yield _gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
     yield _gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
     yield _gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)

@@ -22,6 +22,7 @@ from timerd.services.api import TimerApi
 from timerd.services.delivery import Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
+from timerd.services.peers import Peers
 from timerd.services.scheduler import Scheduler
 from timerd.services.verbs import EngineFacts
 
@@ -56,6 +57,8 @@ class Figures:
     calls: Mapping[tuple[str, str], int]
     call_times: Mapping[str, Curve]
     in_flight: int
+    instances: int
+    hints_dropped: int
     workers: int
     streams: int
     partitions: Mapping[str, int]
@@ -86,6 +89,7 @@ class Observed:
         api: TimerApi,
         time: EngineTime,
         store_times: StoreTimes,
+        peers: Peers | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -94,6 +98,7 @@ class Observed:
         self._delivery = delivery
         self._api = api
         self._time = time
+        self._peers = peers
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -114,6 +119,8 @@ class Observed:
             calls=dict(calls.ended),
             call_times={name: _curve(each) for name, each in calls.seconds.items()},
             in_flight=self._delivery.in_flight,
+            instances=len(self._scheduler.membership.live()),
+            hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
             workers=self._delivery.workers,
             streams=self._api.sessions + self._delivery.workers,
             partitions=Counter(m.phase.name.lower() for m in machines),
