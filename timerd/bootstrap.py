@@ -236,6 +236,7 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
+    node.membership.on_oust(stopped.set)
     ready(address, http_address)
     await stopped.wait()
     with contextlib.suppress(asyncio.CancelledError):

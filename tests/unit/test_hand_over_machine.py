@@ -23,7 +23,7 @@ from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Ended
 from timerd.model.registers import Control
-from timerd.model.settle import CarryReason, Outcome
+from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import CasStatus
 
 
@@ -117,13 +117,24 @@ def test_the_next_holder_has_a_token_and_an_incarnation_of_its_own() -> None:
     assert value.token > free.token
 
 
-def test_who_is_still_loading_keeps_the_partition_until_it_is_loaded() -> None:
-    machine, _ = acquired()
+def test_who_is_still_loading_need_not_load_the_rest() -> None:
+    machine, _ = acquired(control(verified_ms=500, closing_ms=2_000))
     machine.hand_over("b")
-    assert machine.phase.name == "LOAD"
-    machine.page_read(page(), NOW_MS)
+    assert released(machine, list(machine.tick(NOW_MS))).verified_ms == START_MS + 500
+
+
+def test_what_an_earlier_holder_carried_is_written_before_the_partition_goes_on() -> None:
+    gone = Carry(key(0), CarryReason.RETRY, HERE, NOW_MS, 1)
+    record = SettleRecord(HERE, 5, 0, settle_entries([(key(0), Outcome.CARRIED)]), (gone,))
+    machine, _ = acquired(control(), [record])
     machine.hand_over("b")
-    assert machine.phase is Phase.HAND_OVER
+    assert machine.phase is Phase.LOAD
+    [again] = only(machine.page_read(page(rows(key(0))), NOW_MS), WriteCarried)
+    assert isinstance(again, WriteCarried)
+    machine.hand_over("b")
+    assert machine.tick(NOW_MS) == []
+    machine.carried_written(again.sequence)
+    released(machine, list(machine.tick(NOW_MS)))
 
 
 def test_the_control_row_of_one_who_is_alone_is_written_as_before() -> None:

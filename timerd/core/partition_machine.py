@@ -263,8 +263,9 @@ class PartitionMachine:
         return effects
 
     def hand_over(self, successor: str) -> Effects:
-        """Sends nothing more; what is open is to be carried. Once all is settled, nobody holds the partition."""
-        if self.phase is Phase.HOT:
+        """Sends nothing more; what is open is to be carried. Once all is settled, nobody holds the partition. Rows that
+        an earlier holder carried are written first."""
+        if self.phase is Phase.HOT or (self.phase is Phase.LOAD and not self.log.has_unfinished):
             self.phase, self.successor = Phase.HAND_OVER, successor
         return self.log.flush()
 

@@ -179,6 +179,11 @@ class SettleLog:
         """Rows carried by an earlier holder are still being written again: `verified` stays."""
         return any(number < 0 for number in self._carrying)
 
+    @property
+    def has_unfinished(self) -> bool:
+        """Of an earlier holder: their rows are perhaps still to be met."""
+        return bool(self.unfinished) or self.recovers
+
     def has_left(self, key: RowKey) -> bool:
         """Of a row that went on elsewhere: whether that is durable. Until then a crash leaves it here."""
         return key not in self._leaving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from timerd.core.engine_clock import STABLE_MS, EngineClock
 from timerd.core.lease_trust import LeaseTrust
-from timerd.model.errors import Unavailable
+from timerd.model.errors import StoreUnavailable, Unavailable
 from timerd.ports import Clock
 
 
@@ -43,6 +43,11 @@ class EngineTime:
     def is_sure(self) -> bool:
         """Whether what this instance holds is surely its own."""
         return self._trust.is_trusted(self._clock.boot_ms())
+
+    def check_sure(self) -> None:
+        """Raises StoreUnavailable: what was held is to be tried again, or dropped, when the store answers."""
+        if not self.is_sure:
+            raise StoreUnavailable("This instance is not sure of its lease.", "LEASE_NOT_SURE")
 
     @property
     def difference_ms(self) -> float:

@@ -65,12 +65,14 @@ class HandOver:
         """What is placed elsewhere by now."""
         for machine in list(self._scheduler.machines.values()):
             successor = self.place_of(machine.partition)
-            if machine.phase is Phase.HOT and successor != self._membership.name:
+            if machine.phase in (Phase.LOAD, Phase.HOT) and successor != self._membership.name:
                 self.begin(machine, successor, now_ms)
 
     def begin(self, machine: PartitionMachine, successor: str, now_ms: int) -> None:
-        log.info("%s is handed over to %s", machine.partition, successor or "whoever needs it")
         effects = machine.hand_over(successor)
+        if machine.phase is not Phase.HAND_OVER:
+            return
+        log.info("%s is handed over to %s", machine.partition, successor or "whoever needs it")
         self._scheduler.carry_open(machine, now_ms)
         self._scheduler.perform(machine, [*effects, *machine.tick(now_ms)])
 

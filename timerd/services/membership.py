@@ -62,6 +62,10 @@ class Membership(Protocol):
         """The lease was not sure: what was held until now must be dropped before this returns."""
         ...
 
+    def on_oust(self, ousted: Callable[[], None]) -> None:
+        """The name has got another owner: this instance cannot go on."""
+        ...
+
     def may_take(self, control: Control) -> bool:
         """Whether the holder that is named there may be succeeded, as far as `confirm` or `step` has seen."""
         ...
@@ -120,6 +124,9 @@ class Alone:
     def on_lapse(self, lapsed: Callable[[], None]) -> None:
         """The lease is always sure."""
 
+    def on_oust(self, ousted: Callable[[], None]) -> None:
+        """There is nobody else."""
+
     def may_take(self, control: Control) -> bool:
         return True
 
@@ -146,8 +153,7 @@ class Alone:
 
 
 class Member:
-    """One of several instances on one store. `ousted` is called when the name has got another owner; `sleep` is how
-    time passes before it has joined."""
+    """One of several instances on one store. `sleep` is how time passes before it has joined."""
 
     def __init__(
         self,
@@ -161,7 +167,6 @@ class Member:
         self.timing = timing
         self.trust = LeaseTrust(timing.ttl_ms)
         self.members = Members(name, timing)
-        self.ousted: Callable[[], None] = lambda: None
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self._store = store
         self._performer = RegisterPerformer(store)
@@ -177,6 +182,7 @@ class Member:
         self._shown: tuple[str, ...] = ()
         self._changed: list[Callable[[], None]] = []
         self._lapsed: list[Callable[[], None]] = []
+        self._ousted: list[Callable[[], None]] = []
 
     @property
     def incarnation(self) -> int:
@@ -198,6 +204,9 @@ class Member:
 
     def on_lapse(self, lapsed: Callable[[], None]) -> None:
         self._lapsed.append(lapsed)
+
+    def on_oust(self, ousted: Callable[[], None]) -> None:
+        self._ousted.append(ousted)
 
     def may_take(self, control: Control) -> bool:
         return self._stored is not None and self.members.may_take(control)
@@ -335,9 +344,8 @@ class Member:
     def _oust(self) -> None:
         log.error(self._taken("meanwhile"))
         self._stored = None
-        for lapsed in self._lapsed:
-            lapsed()
-        self.ousted()
+        for told in (*self._lapsed, *self._ousted):
+            told()
 
     def _tell(self) -> None:
         live = self.live()

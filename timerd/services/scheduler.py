@@ -297,6 +297,7 @@ class Scheduler:
         self._settled(machine)
 
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
+        self._time.check_sure()
         groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
         await drive(insert(Append(groups), now_ms), self.procedures)
         found = [each for partition, rows in groups for each in wanderers(partition, rows, self._history_ms)]

@@ -1,0 +1,123 @@
+"""What belonging to a cluster costs, and what instances do that cannot reach the store: by the clock alone, without
+ports and partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import cast
+
+from tests.cluster.crowd import Crowd
+from timerd.adapters.memory import MemoryStore
+from timerd.core.membership import Timing
+from timerd.model.instance import InstanceEntry, instance_key
+from timerd.model.storage import Cas
+from timerd.ports import Store
+from timerd.services.membership import Member
+from timerd.testing import SimClock
+from timerd.testing.gate import Gate
+
+TIMING = Timing(heartbeat_ms=2_000, ttl_ms=10_000)
+
+
+@dataclass
+class One:
+    """A member and what it heard."""
+
+    member: Member
+    gate: Gate
+    lapses: list[int] = field(default_factory=list)
+    ousted: list[bool] = field(default_factory=list)
+    lived: set[tuple[str, ...]] = field(default_factory=set)
+
+
+class Members:
+    """By one clock."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.clock = SimClock(1_800_000_000_000)
+        self.all: dict[str, One] = {}
+
+    async def join(self, name: str) -> One:
+        gate = Gate(self.store)
+        member = Member(name, cast(Store, gate), self.clock, TIMING)
+        one = self.all[name] = One(member, gate)
+        member.on_lapse(lambda: one.lapses.append(member.incarnation))
+        member.on_oust(lambda: one.ousted.append(True))
+        member.on_change(lambda: one.lived.add(member.live()))
+        await member.join(f"{name}:1")
+        return one
+
+    async def run(self, seconds: int) -> None:
+        for _ in range(4 * seconds):
+            self.clock.now_ms += 250
+            for one in self.all.values():
+                await one.member.step()
+
+
+async def test_after_an_outage_of_the_store_nobody_is_taken_for_dead() -> None:
+    """Each has lost its lease, for nobody could confirm it; what it held it takes again, and from nobody else."""
+    members = Members()
+    a, b = await members.join("a"), await members.join("b")
+    await members.run(5)
+    for one in (a, b):
+        one.gate.cut()
+        one.lived.clear()
+    before = a.member.incarnation
+    await members.run(20)
+    assert not a.member.trust.is_trusted(members.clock.boot_ms())
+    for one in (a, b):
+        one.gate.cut(off=False)
+    await members.run(15)
+    assert a.member.trust.is_trusted(members.clock.boot_ms())
+    assert (a.lapses, len(b.lapses)) == ([before], 1)
+    assert a.member.incarnation != before
+    assert a.lived | b.lived == set()
+    assert a.member.live() == b.member.live() == ("a", "b")
+
+
+async def test_a_short_outage_costs_no_lease() -> None:
+    members = Members()
+    a = await members.join("a")
+    a.gate.cut()
+    await members.run(6)
+    a.gate.cut(off=False)
+    await members.run(3)
+    assert (a.lapses, a.member.trust.is_trusted(members.clock.boot_ms())) == ([], True)
+
+
+async def test_who_is_cut_off_alone_stops_before_it_is_succeeded() -> None:
+    members = Members()
+    a, b = await members.join("a"), await members.join("b")
+    await members.run(5)
+    a.gate.cut()
+    for _ in range(60):
+        await members.run(1)
+        if a.member.trust.is_trusted(members.clock.boot_ms()):
+            assert b.member.live() == ("a", "b")
+    assert b.member.live() == ("b",)
+    a.gate.cut(off=False)
+    await members.run(3)
+    assert b.member.live() == ("a", "b")
+
+
+async def test_who_finds_its_name_with_another_owner_ends() -> None:
+    members = Members()
+    a = await members.join("a")
+    stored = (await members.store.read([instance_key("a")]))[0]
+    other = InstanceEntry("a", "elsewhere:1", 5, 1)
+    await members.store.cas([Cas(instance_key("a"), stored, other.to_bytes())])
+    await members.run(3)
+    assert (a.ousted, len(a.lapses)) == ([True], 1)
+
+
+async def test_an_idle_cluster_writes_its_heartbeats_and_nothing_else() -> None:
+    """Also while a task waits: an idle partition is only read."""
+    async with Crowd() as crowd:
+        await crowd.cluster.client("a").schedule("mails", b"later", delay=timedelta(minutes=3))
+        await crowd.cluster.advance(seconds=10)
+        before = {name: each.gate.cas_calls for name, each in crowd.cluster.instances.items()}
+        await crowd.cluster.advance(seconds=60)
+        changes = [each.gate.cas_calls - before[name] for name, each in crowd.cluster.instances.items()]
+        assert all(28 <= each <= 31 for each in changes), changes
