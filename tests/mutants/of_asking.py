@@ -1,0 +1,49 @@
+"""What one instance asks another, and what it makes of the answer: G7 in a cluster."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        name="silence-taken-for-nobody",
+        guarantee="G7",
+        file="timerd/services/remote_holders.py",
+        old="            return [SILENT] * len(asks)\n",
+        new="            return [HolderAnswer(None)] * len(asks)\n",
+        breaks="CANCELLED is said although a holder that does not answer may send the task before it meets the mark",
+        tests=(
+            "tests/cluster/test_peers.py::test_a_dead_holder_leaves_a_cancel_pending_until_its_lease_is_over",
+            "tests/cluster/test_peers_between_holders.py::test_no_answer_is_not_nobody",
+        ),
+    ),
+    Mutant(
+        name="holder-elsewhere-not-asked",
+        guarantee="G7",
+        file="timerd/services/remote_holders.py",
+        old="                said = await there(holder)\n",
+        new="                said = None\n",
+        breaks="a task that another instance holds fires although its cancel was answered with CANCELLED",
+        tests=("tests/cluster/test_peers.py::test_a_cancel_through_the_other_instance_counts_to_the_last_millisecond",),
+    ),
+    Mutant(
+        name="answers-by-any-token",
+        guarantee="G7",
+        file="timerd/services/peer_service.py",
+        old="token is not None and holding.fencing_token in (0, token)\n",
+        new="token is not None\n",
+        breaks="a holder that was succeeded speaks for its successor",
+        tests=(
+            "tests/cluster/test_peers_calls.py::test_only_the_holder_that_is_named_answers_by_the_token_that_is_named",
+        ),
+    ),
+    Mutant(
+        name="believes-itself-while-letting-go",
+        guarantee="G7",
+        file="timerd/services/remote_holders.py",
+        old="        return self._own.holds(partition) and self._is_trusted()\n",
+        new="        return self._own.token(partition) is not None and self._is_trusted()\n",
+        breaks="who lets go of a partition answers a cancel when the next holder is sending already",
+        tests=("tests/cluster/test_peers_between_holders.py::test_who_is_letting_go_looks_whether_he_still_holds_it",),
+    ),
+)
