@@ -23,6 +23,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
 from timerd.services.deliver_wire import deliver_messages
 from timerd.services.desk import Abroad, Outlet
+from timerd.services.gathering import Gathering
 from timerd.services.settling import Settling
 from timerd.services.verbs import Firing
 from timerd.services.work_stream import WorkStream
@@ -73,13 +74,14 @@ class Delivery:
         self.relayed = 0
         self.tallies = self.machine.tallies
         self._settling = Settling(firing, self.settled)
+        self._gathering = Gathering()
         self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
         self._now_ms = 0
         # (ms, tasks sent in it); about how many bytes a task of the queue takes.
         self._sent_at: tuple[int, int] = (0, 0)
         self._task_bytes: dict[QueueKey, int] = {}
-        self._awake = self._resting = self._draining = False
+        self._awake = self._resting = self._is_gathering = self._draining = False
         self._quiet = asyncio.Event()
         alarm.listen(self.wake)
         firing.on_due(self._due)
@@ -99,7 +101,7 @@ class Delivery:
     @property
     def is_idle(self) -> bool:
         """Nothing is about to be sent, and all that was settled is durable."""
-        return not (self._awake or self._resting or self._settling.busy)
+        return not (self._awake or self._resting or self._is_gathering or self._settling.busy)
 
     def open_deliveries(self) -> list[OpenDelivery]:
         """What is with workers now, and until when."""
@@ -133,6 +135,7 @@ class Delivery:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
         self._streams[stream.number] = stream
         self.machine.join(stream.number, namespace, lease_ms)
+        self._gathering.join(stream.number, namespace)
 
     def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
         """A new one; it counts from `join` on."""
@@ -144,6 +147,7 @@ class Delivery:
         return self._next_stream
 
     def credit(self, stream: Outlet, queue: str, tasks: int) -> None:
+        self._gathering.granted(stream.number, queue, tasks)
         key = self.machine.credit(stream.number, queue, tasks)
         if key is not None:
             self._firing.worked(key, present=True)
@@ -202,6 +206,7 @@ class Delivery:
     def left(self, stream: Outlet) -> None:
         """The stream is over, well or not."""
         if self._streams.pop(stream.number, None) is not None:
+            self._gathering.left(stream.number)
             self.machine.broken(stream.number, self.clock_ms())
             self.wake()
 
@@ -277,14 +282,30 @@ class Delivery:
         for queue in queues:
             due_ms = self._due_ms(queue)
             if due_ms <= now_ms:
+                if self._gathers(queue):
+                    continue
                 if left <= 0:
                     return now_ms
                 cost = self._send_slice(queue, slice_tasks, now_ms)
                 left -= cost
+                self._gathering.sent(queue, asyncio.get_running_loop().time(), is_dry=not self.machine.wanted(queue))
                 # What is due but was not given is asked for again a millisecond later.
                 due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
             next_ms = min(next_ms, due_ms)
         return next_ms
+
+    def _gathers(self, queue: QueueKey) -> bool:
+        """Whether what is due waits a moment for more credit."""
+        loop = asyncio.get_running_loop()
+        wait_s = self._gathering.wait_s(queue, self.machine.wanted(queue), loop.time())
+        if wait_s and not self._is_gathering:
+            self._is_gathering = True
+            loop.call_later(wait_s, self._gathered)
+        return wait_s > 0
+
+    def _gathered(self) -> None:
+        self._is_gathering = False
+        self.wake()
 
     def _due_ms(self, queue: QueueKey) -> float:
         """When the queue may next have something for a worker that wants it."""

@@ -17,6 +17,9 @@ from timerd.v1 import work_service_pb2 as pb
 # A confirmation that is owed counts as so much, so that a worker cannot settle without reading the answers.
 _OWED_BYTES = 256
 _MERGE_S = 0.004
+# A stream takes one write at a time. While so many messages wait for theirs, what falls due waits with the other tasks:
+# it can still be cancelled or go to another worker, and leaves in one message with what falls due after it.
+MOST_MESSAGES = 4
 
 
 class Forwarded(NamedTuple):
@@ -62,7 +65,7 @@ class WorkStream:
 
     def block_if_full(self) -> bool:
         """True once when the bound is passed; `on_room` follows."""
-        if self._blocked or self._queued_bytes < self._limit_bytes():
+        if self._blocked or (self._queued_bytes < self._limit_bytes() and len(self._waiting) < MOST_MESSAGES):
             return False
         self._blocked = True
         return True
@@ -123,6 +126,7 @@ class WorkStream:
             self._room.set()
             if isinstance(response, Forwarded):
                 response.written(size_bytes)
-            if self._blocked and self._queued_bytes < self._limit_bytes() // 2:
+            few = len(self._waiting) <= MOST_MESSAGES // 2
+            if self._blocked and few and self._queued_bytes < self._limit_bytes() // 2:
                 self._blocked = False
                 self._on_room(self.number)
