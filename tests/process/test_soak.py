@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.soak.__main__ import exit_code, table
 from tests.process.soak.plot import draw
-from tests.process.soak.run import Settings, run
+from tests.process.soak.run import Report, Settings, run
 from tests.process.soak.samples import Sample, trend, write_csv
 
 pytestmark = pytest.mark.process
@@ -48,5 +49,21 @@ def test_what_grows_after_the_warm_up_is_not_flat() -> None:
     assert not trend([_sample(n * 60, size) for n, size in enumerate(growing)], "pss_bytes", 120).is_flat
 
 
-def _sample(at_s: float, pss_bytes: float) -> Sample:
-    return Sample(at_s, int(pss_bytes), 0, 0, 0, 0, 0, 0, 0, 0.0, 0.0, 0.0, 0)
+def test_who_falls_behind_is_told_from_who_breaks_a_promise(tmp_path: Path) -> None:
+    report = Report(Settings(60, 1, 1, 1, 0, "1m", 1, tmp_path))
+    report.counts = dict.fromkeys(("scheduled", "arrived", "confirmed"), 1)
+    on_time, late = [_sample(n, 1) for n in range(1, 91)], [_sample(n, 1, late_ms=9_000) for n in range(91, 101)]
+    report.samples = [*on_time, *late]
+    assert exit_code(report) == 2
+    assert any("FELL BEHIND in 10 of 100 samples" in line for line in table(report))
+    report.samples = [*on_time, late[0]]
+    assert exit_code(report) == 0, "a restart is not a fall-behind"
+    report.outstanding = 5
+    assert exit_code(report) == 2
+    assert any("5 tasks were still coming" in line for line in table(report))
+    report.broken = {"early": ["task 1 arrived 3 ms before its time"]}
+    assert exit_code(report) == 1
+
+
+def _sample(at_s: float, pss_bytes: float, late_ms: float = 0.0) -> Sample:
+    return Sample(at_s, int(pss_bytes), 0, 0, 0, 0, 0, 0, 0, late_ms, late_ms, late_ms, 0)

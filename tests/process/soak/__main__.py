@@ -1,5 +1,6 @@
 """`python -m tests.process.soak --minutes 30 --rate 2000 --kill-every 60`: exit code 0 only if every promise held and
-memory, open files and disk are flat after the warm-up."""
+memory, open files and disk are flat after the warm-up; 1 if not; 2 if the promises held as far as could be seen, but
+the machine did not keep the pace, so that flatness and lateness say nothing."""
 
 from __future__ import annotations
 
@@ -63,7 +64,15 @@ def main() -> int:
     for line in table(report):
         say(line)
     say(f"drawn into {given.plot}, samples in {given.csv}")
-    return 0 if report.holds and all(each.is_flat for each in report.trends) else 1
+    return exit_code(report)
+
+
+def exit_code(report: Report) -> int:
+    if not report.holds:
+        return 1
+    if report.behind or report.outstanding:
+        return 2
+    return 0 if all(each.is_flat for each in report.trends) else 1
 
 
 def table(report: Report) -> list[str]:
@@ -83,8 +92,24 @@ def table(report: Report) -> list[str]:
     lines.append(f"duplicates {repeats:,}, of deliveries without a confirmed ack {explained:,}")
     lines.append(f"memory of the judge {last.judge_rss_bytes // _MIB} MiB")
     lines += [_row(each, settings.warm_up_s) for each in report.trends]
+    lines += _behind(report)
     lines += shown(report.broken)
     lines.append("every promise held" if report.holds else "NOT every promise held")
+    return lines
+
+
+def _behind(report: Report) -> list[str]:
+    """No promise is broken by being late; but it must be told from what breaks one."""
+    lines, late = [], report.behind
+    if late:
+        worst_s = max(each.late_p50_ms for each in late) / 1000
+        lines.append(
+            f"FELL BEHIND in {len(late)} of {len(report.samples)} samples, from minute {late[0].at_s / 60:.1f} to "
+            f"{late[-1].at_s / 60:.1f}; half of what came was up to {worst_s:,.0f} s late. This machine did not keep "
+            "the pace (look at its load, or give a lower --rate): flatness and lateness say nothing, the promises do."
+        )
+    if report.outstanding:
+        lines.append(f"{report.outstanding:,} tasks were still coming when the run ended: whether lost, is not known")
     return lines
 
 

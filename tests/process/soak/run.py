@@ -16,6 +16,7 @@ from tests.process.soak.samples import (
     GROWING,
     Sample,
     Trend,
+    behind,
     lateness_of,
     memory_of,
     open_files_of,
@@ -58,10 +59,17 @@ class Report:
     server_kills: int = 0
     broken: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    # Still coming when the run gave up waiting for them: late, and nobody knows whether lost.
+    outstanding: int = 0
 
     @property
     def holds(self) -> bool:
         return not any(self.broken.values())
+
+    @property
+    def behind(self) -> list[Sample]:
+        """Samples of a machine that did not keep the pace: what grew then says nothing about what a run costs."""
+        return behind(self.samples)
 
     @property
     def trends(self) -> list[Trend]:
@@ -108,6 +116,8 @@ class Soak:
         report = self._report
         report.broken = self._books.verdict(report.kills)
         report.counts = dict(self._books.counts)
+        if report.outstanding:
+            report.broken["lost"] = []
         return report
 
     @contextmanager
@@ -220,15 +230,19 @@ class Soak:
         )
 
     def _settle(self, end_ms: int) -> None:
-        """Until all that must come is here and nothing else comes; what is missing then, the verdict names."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        heard_s, heard = time.monotonic(), -1
-        while time.monotonic() < deadline_s:
+        """Until all that must come is here and nothing else comes; what is missing then, the verdict names. A server
+        that fell behind is waited for as long as something comes, and at most as long as the run took."""
+        started_s = heard_s = time.monotonic()
+        while time.monotonic() < heard_s + _PATIENCE_S:
             self._read()
-            if len(self._books.lateness_ms) != heard:
-                heard_s, heard = time.monotonic(), len(self._books.lateness_ms)
+            if self._books.lateness_ms:
+                heard_s = time.monotonic()
+                self._books.lateness_ms.clear()
             over = now_ms() > end_ms and time.monotonic() > heard_s + _QUIET_S
             if over and not self._books.missing():
+                return
+            if time.monotonic() > started_s + self._settings.seconds + _PATIENCE_S:
+                self._report.outstanding = self._books.missing()
                 return
             time.sleep(_LOOK_S)
 

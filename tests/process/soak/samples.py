@@ -11,6 +11,9 @@ import numpy as np
 
 # A series is flat when its straight line rises by less than this share of its mean, from the warm-up to the end.
 FLAT_SHARE = 0.10
+# Half of what came was later than this: no restart after a kill explains it, the machine does not keep the pace.
+BEHIND_MS = 5_000.0
+BEHIND_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +85,12 @@ def trend(samples: Sequence[Sample], name: str, warm_up_s: float) -> Trend:
     values = np.array([getattr(each, name) for each in kept], dtype=float)
     slope = float(np.polyfit(at_s, values, 1)[0]) if len(kept) > 2 else 0.0
     return Trend(name, float(values.mean()), float(values.max()), slope * float(at_s[-1] - at_s[0]))
+
+
+def behind(samples: Sequence[Sample]) -> list[Sample]:
+    """Those that show that the server had fallen behind; none where it was for less than a twentieth of the run."""
+    late = [each for each in samples if each.late_p50_ms > BEHIND_MS]
+    return late if len(late) > BEHIND_SHARE * len(samples) else []
 
 
 def write_csv(samples: Sequence[Sample], path: Path) -> None:
