@@ -5,15 +5,15 @@ A page is one transaction: rows and marks of the same moment. What does not matc
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import sqlite3
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from timerd.adapters.sqlite.groups import between, read_groups
+from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.marks import marks_on, marks_since
 from timerd.adapters.sqlite.schema import connect_reader
@@ -23,6 +23,8 @@ from timerd.model.rows import RowGroup
 from timerd.ports import Found, Page
 
 T = TypeVar("T")
+# Who is first among them waits for the last one.
+_MOST_AT_ONCE = 32
 _log = logging.getLogger(__name__)
 
 
@@ -52,18 +54,35 @@ class Reader:
     def __init__(self, path: Path, on_corrupt: Corruption, name: str) -> None:
         self._connection = connect_reader(path)
         self._on_corrupt = on_corrupt
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"timerd-{name}")
+        self._jobs = Jobs()
         self._closed = False
         self.index = KeyIndex(self._connection, on_corrupt)
+        self._thread = threading.Thread(target=self._serve, name=f"timerd-{name}", daemon=True)
+        self._thread.start()
 
     async def run(self, read: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
             raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, read, self._connection)
+            result: T = await self._jobs.hand_over(read)
+            return result
         except sqlite3.Error as error:
             self._on_corrupt.note(error)
             raise StoreUnavailable(f"The store could not read ({error}).", "STORE_UNAVAILABLE") from error
+
+    def _serve(self) -> None:
+        open_ = True
+        while open_:
+            batch, open_ = self._jobs.next_batch(_MOST_AT_ONCE)
+            tell([self._outcome(job) for job in batch])
+            # What it read is not kept while it waits for more.
+            del batch
+
+    def _outcome(self, job: Job) -> Outcome:
+        try:
+            return job, job.work(self._connection), None
+        except Exception as error:  # noqa: BLE001 - told to who waits
+            return job, None, error
 
     def page(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool
@@ -106,5 +125,6 @@ class Reader:
 
     def close(self) -> None:
         self._closed = True
-        self._thread.shutdown()
+        self._jobs.end()
+        self._thread.join()
         self._connection.close()

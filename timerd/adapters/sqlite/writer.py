@@ -11,11 +11,10 @@ import logging
 import sqlite3
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Callable, Sequence
-from queue import Empty, SimpleQueue
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
+from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 
 T = TypeVar("T")
@@ -43,15 +42,6 @@ class Transaction(Protocol):
         """The transaction was rolled back: whatever was remembered of it, or before it, is to be read again."""
 
 
-class _Job(NamedTuple):
-    work: Callable[[Any], Callable[[], Any]]
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
-
-
-Outcome = tuple[_Job, Any, BaseException | None]
-
-
 class Writer(Generic[TxT]):
     """Owns the writing connection. `reopen` makes a new one after an error that leaves the old unusable; `on_error`
     hears of SQLite's errors."""
@@ -62,7 +52,7 @@ class Writer(Generic[TxT]):
         self._on_error = on_error
         self._transaction = transaction
         self._reopen = reopen
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs = Jobs()
         self._closed = False
         self._broken = False
         # Of work that was handed in: how much, how much of it was answered, and when it last went on.
@@ -76,11 +66,9 @@ class Writer(Generic[TxT]):
         if self._closed:
             raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
         self._refuse_when_frozen()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
         self._submitted += 1
-        self._jobs.put(_Job(work, loop, future))
-        return await future
+        result: T = await self._jobs.hand_over(work)
+        return result
 
     def _refuse_when_frozen(self) -> None:
         now_s = time.monotonic()
@@ -93,33 +81,20 @@ class Writer(Generic[TxT]):
         """After everything that was submitted before."""
         if not self._closed:
             self._closed = True
-            self._jobs.put(None)
+            self._jobs.end()
         await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
 
     def _run(self) -> None:
         open_ = True
         while open_:
-            batch, open_ = self._next_batch()
+            batch, open_ = self._jobs.next_batch(MOST_JOBS)
             if batch:
                 self._tell(self._commit(batch))
             # What it wrote is not kept while it waits for more.
             del batch
         self._transaction.connection.close()
 
-    def _next_batch(self) -> tuple[list[_Job], bool]:
-        batch: list[_Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) >= MOST_JOBS:
-                return batch, True
-            try:
-                job = self._jobs.get_nowait()
-            except Empty:
-                return batch, True
-        return batch, False
-
-    def _commit(self, batch: Sequence[_Job]) -> list[Outcome]:
+    def _commit(self, batch: Sequence[Job]) -> list[Outcome]:
         try:
             if self._broken:
                 self._transaction = self._reopen()
@@ -144,7 +119,7 @@ class Writer(Generic[TxT]):
             return _failed(batch, self._commit_failed(error))
         return [(job, result, None) for job, result in zip(batch, results, strict=True)]
 
-    def _apply(self, batch: Sequence[_Job]) -> list[Any]:
+    def _apply(self, batch: Sequence[Job]) -> list[Any]:
         transaction = self._transaction
         transaction.connection.execute("BEGIN IMMEDIATE")
         transaction.begin()
@@ -152,7 +127,7 @@ class Writer(Generic[TxT]):
         transaction.flush()
         return [finish() for finish in finishers]
 
-    def _one_by_one(self, batch: Sequence[_Job], error: BaseException) -> list[Outcome]:
+    def _one_by_one(self, batch: Sequence[Job], error: BaseException) -> list[Outcome]:
         if len(batch) == 1:
             return _failed(batch, error)
         return [outcome for job in batch for outcome in self._commit([job])]
@@ -180,27 +155,10 @@ class Writer(Generic[TxT]):
     def _tell(self, outcomes: list[Outcome]) -> None:
         self._answered += len(outcomes)
         self._went_on_s = time.monotonic()
-        by_loop: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
-        for outcome in outcomes:
-            by_loop[outcome[0].loop].append(outcome)
-        for loop, told in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_resolve, told)
-            except RuntimeError:
-                _log.warning("An event loop ended before it heard of its last %d writes.", len(told))
+        tell(outcomes)
 
 
-def _resolve(outcomes: list[Outcome]) -> None:
-    for job, result, error in outcomes:
-        if job.future.done():
-            continue
-        if error is None:
-            job.future.set_result(result)
-        else:
-            job.future.set_exception(error)
-
-
-def _failed(batch: Sequence[_Job], error: BaseException) -> list[Outcome]:
+def _failed(batch: Sequence[Job], error: BaseException) -> list[Outcome]:
     return [(job, None, error) for job in batch]
 
 

@@ -1,0 +1,79 @@
+"""Work that coroutines hand to a thread of the store, and how they hear of its end.
+
+A thread takes all that waits at once and tells of all of it by one call into the event loop: to wake the thread, and
+the loop again, costs more than most of the work itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+class Job(NamedTuple):
+    work: Callable[[Any], Any]
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+Outcome = tuple[Job, Any, BaseException | None]
+
+
+class Jobs:
+    """A queue from coroutines to one thread."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+
+    def hand_over(self, work: Callable[[Any], Any]) -> asyncio.Future[Any]:
+        """What comes of it; in the order of the calls."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._waiting.put(Job(work, loop, future))
+        return future
+
+    def end(self) -> None:
+        """The thread ends after everything that was handed over before."""
+        self._waiting.put(None)
+
+    def next_batch(self, most: int) -> tuple[list[Job], bool]:
+        """Waits for work, and takes all there is of it. False: there will be no more."""
+        batch: list[Job] = []
+        job = self._waiting.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) >= most:
+                return batch, True
+            try:
+                job = self._waiting.get_nowait()
+            except Empty:
+                return batch, True
+        return batch, False
+
+
+def tell(outcomes: Iterable[Outcome]) -> None:
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        by_loop[outcome[0].loop].append(outcome)
+    for loop, told in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, told)
+        except RuntimeError:
+            _log.warning("An event loop ended before it heard of its last %d answers of the store.", len(told))
+
+
+def _resolve(outcomes: list[Outcome]) -> None:
+    for job, result, error in outcomes:
+        if job.future.done():
+            continue
+        if error is None:
+            job.future.set_result(result)
+        else:
+            job.future.set_exception(error)
