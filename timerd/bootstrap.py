@@ -8,12 +8,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 import logging
 import os
 import signal
+import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,7 +23,7 @@ from timerd.adapters.allocator import give_back_large_buffers
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.open_files import allow_open_files
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.config import ServerConfig
+from timerd.config import CassandraConfig, ServerConfig
 from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
@@ -31,12 +31,10 @@ from timerd.core.membership import Timing
 from timerd.core.memory import Memory
 from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
-from timerd.model.partition import BUCKET_MS
-from timerd.model.registers import Control, RegisterKey, Table
-from timerd.model.storage import Cas, CasStatus
-from timerd.model.task import dump_json
+from timerd.model.registers import Control
 from timerd.ports import Clock, Store
 from timerd.services.api import TimerApi
+from timerd.services.cluster_settings import CLUSTER, cluster_settings
 from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
@@ -48,6 +46,7 @@ from timerd.services.reads import DeliveryFacts
 from timerd.services.relaying import Relaying, relaying
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
+from timerd.services.shards import Shards
 from timerd.services.throttle import Throttle
 from timerd.services.work_service import WorkService
 
@@ -56,13 +55,14 @@ if TYPE_CHECKING:
     from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
-CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
 # The collector looks at young objects this often: columns make little garbage, and a look holds up firing.
 GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
 # Housekeeping begins so soon after the start, so that a server that is restarted every minute keeps house as well.
 FIRST_HOUSEKEEPING_S = 5.0
+# Of each bucket, where nothing is recorded yet: so that a few instances share a minute that nobody announced.
+DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 
@@ -100,7 +100,7 @@ class Node:
         """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
         self.address = str(await self.server.start())
         try:
-            await self.membership.join(self.address)
+            await self.membership.join(self.config.advertise or self.address)
         except BaseException:
             await self.server.kill()
             raise
@@ -137,6 +137,7 @@ class Node:
         await self.scheduler.leave(int(self.time.exact_ms()))
         await self.membership.left()
         await self.engine.flush_estimates()
+        await self.engine.shards.close()
         self.delivery.close()
         if self.peering is not None:
             await self.peering.peers.close()
@@ -168,7 +169,7 @@ async def assemble(
     timing: Timing | None = None,
 ) -> Node:
     """A node on the given engine and clock; with `timing` it is one of several on the same store."""
-    secret = await cluster_secret(store)
+    secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
     membership = Member(name, store, clock, timing) if timing is not None else Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
@@ -182,7 +183,14 @@ async def assemble(
         membership,
     )
     scheduler.throttle = Throttle(config.catch_up_rows_per_s).wait
-    engine = Engine(store, scheduler, time, secret, config)
+    shards = Shards(
+        store,
+        shard_count,
+        grows=config.store != "sqlite" or shard_count > 1,
+        now_ms=lambda: int(time.exact_ms()),
+        instances=lambda: len(membership.live()),
+    )
+    engine = Engine(store, scheduler, time, secret, config, shards)
     firing = Firing(scheduler, time, store, secret)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
     scheduler.lease_of = delivery.lease_of
@@ -198,19 +206,41 @@ async def assemble(
     return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 
 
-async def cluster_secret(store: Store) -> bytes:
-    """Made once for the lifetime of the data: it signs ids. Raises StartupError where the data were made with other
-    buckets."""
-    made = dump_json({"bucket_ms": BUCKET_MS, "secret": os.urandom(32).hex()})
-    result = (await store.cas([Cas(CLUSTER, None, made)]))[0]
-    stored = made if result.status is CasStatus.APPLIED else (await store.read([CLUSTER]))[0]
-    settings = json.loads(stored or made)
-    if settings["bucket_ms"] != BUCKET_MS:
+def _place_of(config: ServerConfig) -> tuple[str, Timing | None]:
+    """The name of this instance, and how often it says that it lives where it is one of several."""
+    if config.store == "sqlite":
+        return config.name or f"timerd-{os.getpid()}", None
+    return config.name or f"{socket.gethostname()}-{os.getpid()}", Timing(config.heartbeat_ms, config.lease_ttl_ms)
+
+
+async def open_store(config: ServerConfig, clock: Clock) -> Store:
+    """Raises StartupError where it is not there, or not as it should be."""
+
+    def now_ms() -> int:
+        return int(clock.wall_ms())
+
+    if config.store == "sqlite":
+        return SqliteStore(config.data, now_ms, config.synchronous)
+    with _needs_driver():
+        from timerd.adapters.cassandra.opening import open_store as open_cassandra
+    return await open_cassandra(config.cassandra, now_ms)
+
+
+def apply_schema(config: CassandraConfig) -> int:
+    """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
+    with _needs_driver():
+        from timerd.adapters.cassandra.opening import make_tables
+    return make_tables(config)
+
+
+@contextlib.contextmanager
+def _needs_driver() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
         raise StartupError(
-            f"The data were written with buckets of {settings['bucket_ms']} ms, this program uses {BUCKET_MS} ms: "
-            "start the version that wrote them, or another data directory."
-        )
-    return bytes.fromhex(settings["secret"])
+            "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
+        ) from error
 
 
 async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None:
@@ -219,7 +249,7 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
     give_back_large_buffers()
     allow_open_files()
     clock = SystemClock()
-    store = SqliteStore(config.data, lambda: int(clock.wall_ms()), config.synchronous)
+    store = await open_store(config, clock)
     watching = None
     try:
         node, watching = await _assemble_watched(config, store, clock)
@@ -247,15 +277,15 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
 
 async def _assemble_watched(config: ServerConfig, store: Store, clock: Clock) -> tuple[Node, Watch | None]:
     """Nobody pays for a watch that nobody asked for."""
-    name = f"timerd-{os.getpid()}"
+    name, timing = _place_of(config)
     if not config.http.listen:
-        return await assemble(config, store, clock, make_alarm, name), None
+        return await assemble(config, store, clock, make_alarm, name, timing), None
     from timerd.observability.figures import Observed
     from timerd.observability.store_timing import StoreTimes
     from timerd.observability.watch import Watch
 
     times = StoreTimes()
-    node = await assemble(config, times.watch(store), clock, make_alarm, name)
+    node = await assemble(config, times.watch(store), clock, make_alarm, name, timing)
     peers = node.peering.peers if node.peering is not None else None
     observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times, peers)
     return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))
@@ -298,17 +328,3 @@ def _tune() -> None:
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
     sys.setswitchinterval(0.0005)
-
-
-def apply_schema(nodes: str, keyspace: str, datacenter: str, replication: str, user: str, password: str) -> int:
-    """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
-    try:
-        from timerd.adapters.cassandra.schema import apply_schema as apply
-        from timerd.adapters.cassandra.settings import CassandraSettings, parse_nodes, parse_replication
-    except ModuleNotFoundError as error:
-        raise StartupError(
-            "Cassandra's driver is not installed: `pip install timerd[cassandra]`, or timerd[scylla] for ScyllaDB."
-        ) from error
-    points, port = parse_nodes(nodes)
-    replicas = parse_replication(replication, datacenter)
-    return apply(CassandraSettings(points, port, keyspace, datacenter, replicas, user, password))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SecretStr
 from pydantic.dataclasses import dataclass
 
 DEFAULT_LISTEN = "127.0.0.1:7400"
@@ -67,9 +67,38 @@ class LogConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class CassandraConfig:
+    """Where the tasks of a cluster are (docs/cassandra.md)."""
+
+    # HOST or HOST:PORT of some of its nodes; the others are found by them.
+    nodes: tuple[str, ...] = ("127.0.0.1",)
+    keyspace: str = "timerd"
+    # Only its nodes are spoken to.
+    datacenter: str = "datacenter1"
+    # 3, or east:3,west:3. Used when `timerd schema apply` makes the keyspace.
+    replication: str = "3"
+    user: str = ""
+    password: SecretStr = SecretStr("")
+    # Repeats of a message within a day get the first reply, at a read and a write for each message.
+    remember_requests: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ServerConfig:
     """Settings of one serving process."""
 
+    # "sqlite": one process, its data in `data`. "cassandra": one of any number of equal instances.
+    store: Literal["sqlite", "cassandra"] = "sqlite"
+    cassandra: CassandraConfig = CassandraConfig()
+    # Of this instance; two that live must not have the same. Empty: made from the machine's name.
+    name: str = ""
+    # HOST:PORT at which the other instances reach this one. Empty: where it listens.
+    advertise: str = ""
+    # How often an instance says that it lives, and how long it is believed without saying so.
+    heartbeat_ms: Annotated[int, Field(ge=100)] = 2_000
+    lease_ttl_ms: Annotated[int, Field(ge=1_000)] = 10_000
+    # Of each bucket, recorded with the first start of a cluster; a hot bucket gets more by itself. 0: as recorded.
+    shards: Annotated[int, Field(ge=0, le=1_024)] = 0
     data: Path = Path("timerd-data")
     listen: str = DEFAULT_LISTEN
     # Off loopback either TLS or this is needed.

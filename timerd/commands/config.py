@@ -60,13 +60,14 @@ def check(config: options.ConfigFile = None, settings: options.Settings = None, 
 
 def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
-    from timerd.commands.serve import check_listen
+    from timerd.commands.serve import check_listen, check_store
     from timerd.model.errors import StartupError
     from timerd.services import listen
     from timerd.services.principals import read_principals
     from timerd.services.tls import read_tls
 
     check_listen(config)
+    check_store(config)
     try:
         listen.check_listen(config)
         listen.check_http(config)

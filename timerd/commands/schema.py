@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
 
 import typer
 
 from timerd.commands import options
+from timerd.commands import serve_flags as flags
 from timerd.commands.failures import Failure
 from timerd.commands.output import Output
 
@@ -20,32 +21,33 @@ def schema() -> None:
 
 @_group.command("apply")
 def apply(
-    cassandra: Annotated[
-        str, typer.Option(metavar="ADDRESS[,ADDRESS...]", envvar="TIMERD_CASSANDRA", help="Some of the nodes.")
-    ] = "127.0.0.1",
-    keyspace: Annotated[str, typer.Option(envvar="TIMERD_KEYSPACE", help="Made if absent.")] = "timerd",
-    datacenter: Annotated[
-        str, typer.Option(envvar="TIMERD_DATACENTER", help="The data centre of these nodes.")
-    ] = "datacenter1",
-    replication: Annotated[
-        str, typer.Option(envvar="TIMERD_REPLICATION", help="Replicas: 3, or east:3,west:3. For a new keyspace.")
-    ] = "3",
-    user: Annotated[str, typer.Option(envvar="TIMERD_CASSANDRA_USER", help="Where nodes ask for one.")] = "",
-    password: Annotated[
-        str, typer.Option(envvar="TIMERD_CASSANDRA_PASSWORD", help="Its password; better by the variable.")
-    ] = "",
+    config: options.ConfigFile = None,
+    cassandra: flags.Cassandra = None,
+    keyspace: flags.Keyspace = None,
+    datacenter: flags.Datacenter = None,
+    replication: flags.Replication = None,
+    settings: options.Settings = None,
     json: options.Json = False,
 ) -> None:
     """Make the keyspace and its tables, or bring them to this version. May be repeated."""
     from timerd.bootstrap import apply_schema
+    from timerd.commands.settings import load
     from timerd.model.errors import StartupError
 
+    given = {
+        "cassandra.nodes": ("--cassandra", cassandra),
+        "cassandra.keyspace": ("--keyspace", keyspace),
+        "cassandra.datacenter": ("--datacenter", datacenter),
+        "cassandra.replication": ("--replication", replication),
+    }
+    store = load(config, os.environ, given, settings or ()).config.cassandra
     try:
-        version = apply_schema(cassandra, keyspace, datacenter, replication, user, password)
+        version = apply_schema(store)
     except StartupError as error:
         raise Failure(str(error)) from error
     Output(json).one(
-        {"keyspace": keyspace, "schema_version": version}, f"The keyspace {keyspace} has schema version {version}."
+        {"keyspace": store.keyspace, "schema_version": version},
+        f"The keyspace {store.keyspace} has schema version {version}.",
     )
 
 

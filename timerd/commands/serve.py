@@ -18,11 +18,20 @@ if TYPE_CHECKING:
     from timerd.config import ServerConfig
 
 # What an OK means at each level.
+_ANYWHERE = ("0.0.0.0", "::")
+_QUORUM = "a quorum of replicas before OK"
 _DURABILITY = {"full": "fsync before OK", "normal": "no fsync before OK: a power cut may take the last commits"}
 
 
 def serve(
     config: options.ConfigFile = None,
+    store: flags.Store = None,
+    cassandra: flags.Cassandra = None,
+    keyspace: flags.Keyspace = None,
+    datacenter: flags.Datacenter = None,
+    name: flags.Name = None,
+    advertise: flags.Advertise = None,
+    shards: flags.Shards = None,
     data: flags.Data = None,
     listen: flags.Listen = None,
     tls_cert: flags.TlsCert = None,
@@ -40,26 +49,17 @@ def serve(
     json: options.Json = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C. Flags win over TIMERD_... variables, those over the --config file."""
+    parameters = locals()
     from timerd.commands.settings import load
     from timerd.observability.logs import set_up
 
-    given = {
-        "data": ("--data", data),
-        "listen": ("--listen", listen),
-        "tls.certificate_file": ("--tls-cert", tls_cert),
-        "tls.key_file": ("--tls-key", tls_key),
-        "http.listen": ("--http", http),
-        "insecure": ("--insecure", insecure),
-        "synchronous": ("--synchronous", synchronous),
+    given = flags.given(parameters) | {
         "memory_budget": ("--memory-mb", memory_mb and f"{memory_mb}MiB"),
         "payload_limit": ("--payload-kb", payload_kb and f"{payload_kb}KiB"),
-        "max_streams": ("--max-streams", max_streams),
-        "history_retention": ("--keep-history", keep_history),
-        "drain": ("--drain", drain),
-        "clock_stable": ("--clock-stable", clock_stable),
     }
     loaded = load(config, os.environ, given, settings or ()).config
     check_listen(loaded)
+    check_store(loaded)
     set_up(loaded.log)
     asyncio.run(_run(loaded, Output(json or loaded.log.format == "json")))
 
@@ -83,6 +83,28 @@ def check_listen(config: ServerConfig) -> None:
         )
 
 
+def check_store(config: ServerConfig) -> None:
+    """What the settings of one instance say together."""
+    if config.store == "sqlite":
+        if config.shards > 1:
+            raise WrongInput(
+                f"--shards is {config.shards}, and SQLite has one: leave it out, or give --store cassandra."
+            )
+        return
+    address = config.advertise or config.listen
+    host, colon, port = address.rpartition(":")
+    if not (host and colon and port.isdigit()) or host.strip("[]") in _ANYWHERE:
+        raise WrongInput(
+            f"Other instances cannot reach this one at {address}: give --advertise HOST:PORT with an address that they "
+            "can call."
+        )
+    if config.lease_ttl_ms < 3 * config.heartbeat_ms:
+        raise WrongInput(
+            f"lease_ttl is {config.lease_ttl_ms} ms and heartbeat {config.heartbeat_ms} ms: an instance is heard three "
+            "times within its lease at least, so make lease_ttl three times heartbeat or more."
+        )
+
+
 def _is_loopback(host: str) -> bool:
     if host == "localhost":
         return True
@@ -94,23 +116,32 @@ def _is_loopback(host: str) -> bool:
 
 async def _run(config: ServerConfig, out: Output) -> None:
     from timerd.bootstrap import serve as run_server
-    from timerd.model.errors import StartupError
+    from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 
-    durability = _DURABILITY[config.synchronous]
+    where, durability = _where(config)
 
     def ready(address: str, http: str) -> None:
-        record = {"ready": address, "data": str(config.data), "durability": durability}
+        record = {"ready": address, **where, "durability": durability} | ({"http": http} if http else {})
         seen = f", metrics: {http}" if http else ""
-        out.line(
-            record | ({"http": http} if http else {}),
-            f"timerd is ready on {address} (data: {config.data}, durability: {durability}{seen})",
-        )
+        out.line(record, f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})")
 
     try:
         await run_server(config, ready)
-    except StartupError as error:
+    except (StartupError, StoreUnavailable, StoreUnknown) as error:
         raise Failure(str(error)) from error
-    out.line({"stopped": True, "data": str(config.data)}, f"timerd has stopped (data: {config.data})")
+    out.line({"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
+
+
+def _where(config: ServerConfig) -> tuple[dict[str, str], str]:
+    """Where the tasks are, and what an OK means."""
+    if config.store == "sqlite":
+        return {"data": str(config.data)}, _DURABILITY[config.synchronous]
+    nodes = ",".join(config.cassandra.nodes)
+    return {"store": "cassandra", "keyspace": config.cassandra.keyspace, "nodes": nodes}, _QUORUM
+
+
+def _shown(where: dict[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in where.items())
 
 
 def register(app: typer.Typer) -> None:

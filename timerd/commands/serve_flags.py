@@ -3,6 +3,7 @@ the defaults shown here are words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,6 +24,16 @@ def _address(name: str, text: str, default: str = "") -> Any:  # noqa: ANN401 - 
     return _flag(name, text, default, metavar="HOST:PORT")
 
 
+Store = Annotated[str | None, _flag("--store", "sqlite: one process; cassandra: one instance of many.", "sqlite")]
+Cassandra = Annotated[
+    str | None, _flag("--cassandra", "Some of its nodes.", "127.0.0.1", metavar="HOST[:PORT][,HOST...]")
+]
+Keyspace = Annotated[str | None, _flag("--keyspace", "Of timerd's tables in Cassandra.", "timerd")]
+Datacenter = Annotated[str | None, _flag("--datacenter", "Whose nodes are spoken to.", "datacenter1")]
+Replication = Annotated[str | None, _flag("--replication", "Replicas: 3, or east:3,west:3. For a new keyspace.", "3")]
+Name = Annotated[str | None, _flag("--name", "Of this instance: no other one may have it.", "from the machine's name")]
+Advertise = Annotated[str | None, _address("--advertise", "Where other instances reach this one.", "as --listen")]
+Shards = Annotated[int | None, _flag("--shards", "Of each bucket, recorded at the first start.", "4", min=1, max=1024)]
 Data = Annotated[Path | None, _flag("--data", "Folder of the data; made if absent.", "timerd-data")]
 Listen = Annotated[str | None, _address("--listen", "Where to listen; port 0 takes a free one.", DEFAULT_SERVER)]
 TlsCert = Annotated[Path | None, _flag("--tls-cert", "Certificate chain of the server (PEM).")]
@@ -40,3 +51,30 @@ Drain = Annotated[str | None, _span("--drain", "How long a stop waits for delive
 ClockStable = Annotated[
     str | None, _span("--clock-stable", "How long a wall clock that jumped must run steadily to be trusted.", "30s")
 ]
+
+# Parameter -> the setting that it is, and the flag.
+NAMES = {
+    "store": ("store", "--store"),
+    "cassandra": ("cassandra.nodes", "--cassandra"),
+    "keyspace": ("cassandra.keyspace", "--keyspace"),
+    "datacenter": ("cassandra.datacenter", "--datacenter"),
+    "name": ("name", "--name"),
+    "advertise": ("advertise", "--advertise"),
+    "shards": ("shards", "--shards"),
+    "data": ("data", "--data"),
+    "listen": ("listen", "--listen"),
+    "tls_cert": ("tls.certificate_file", "--tls-cert"),
+    "tls_key": ("tls.key_file", "--tls-key"),
+    "http": ("http.listen", "--http"),
+    "insecure": ("insecure", "--insecure"),
+    "synchronous": ("synchronous", "--synchronous"),
+    "max_streams": ("max_streams", "--max-streams"),
+    "keep_history": ("history_retention", "--keep-history"),
+    "drain": ("drain", "--drain"),
+    "clock_stable": ("clock_stable", "--clock-stable"),
+}
+
+
+def given(parameters: Mapping[str, object]) -> dict[str, tuple[str, object]]:
+    """Setting -> (flag, value), of the command's parameters."""
+    return {setting: (flag, parameters[name]) for name, (setting, flag) in NAMES.items()}

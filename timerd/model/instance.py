@@ -14,7 +14,8 @@ from enum import StrEnum
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.task import dump_json
 
-ROSTER = RegisterKey(Table.INSTANCES, b"")
+# No instance is called so, and not every store takes an empty name.
+ROSTER = RegisterKey(Table.INSTANCES, b"\0roster")
 
 
 class InstanceState(StrEnum):

@@ -24,6 +24,8 @@ class Table(StrEnum):
 
 
 class RegisterKey(NamedTuple):
+    """`name` is not empty."""
+
     table: Table
     name: bytes
 

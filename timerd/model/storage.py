@@ -120,6 +120,8 @@ class StoreFacts:
     schema_version: int
     # What does not match its checksum and is not delivered, as sentences.
     corrupt: tuple[str, ...] = ()
+    # What its operator should change, as sentences.
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ class Engine:
         self._time = time
         self._config = config
         self._procedures = scheduler.procedures
-        self._shards = shards or Shards(store)
+        self.shards = shards or Shards(store)
         self._browsing = Browsing(store, scheduler, secret)
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms)
         self._estimating = Estimating(store)
@@ -121,7 +121,7 @@ class Engine:
         now_ms = self.now_ms()
         asked_ms = np.ascontiguousarray(tasks.rows.columns["fire_at_ms"])
         positions_ms = np.maximum(asked_ms, now_ms)
-        shards = await self._shards.place(tasks.prefix, tasks.rows, positions_ms)
+        shards = await self.shards.place(tasks.prefix, tasks.rows, positions_ms)
         ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
         reserved = await self._reserve(tasks, ids) if tasks.keys else {}
         kept = {row: r.taken_by for row, r in reserved.items() if r.taken_by is not None}
@@ -168,7 +168,7 @@ class Engine:
             await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms, True
         self._estimating.add(rows)
-        self._shards.took_in(rows.columns["position_ms"], len(rows.payloads))
+        self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))
         if done.moved:
             keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
@@ -192,7 +192,7 @@ class Engine:
         rows = rows.select(np.flatnonzero(placed_ms <= now_ms))
         if len(rows):
             try:
-                shards = await self._shards.place(tasks.prefix, rows, rows.columns["position_ms"])
+                shards = await self.shards.place(tasks.prefix, rows, rows.columns["position_ms"])
                 await drive(insert_repeated(Append(tuple(_by_bucket(rows, shards))), now_ms), self._procedures)
             except ClosedForGood as error:
                 raise StoreUnknown("The task's instant was closed while it was looked for.") from error
@@ -203,7 +203,7 @@ class Engine:
         """Of rows that do not live where this call put them: it is a repeat, or they were written again."""
         others: Mapping[int, int] = {}
         if is_repeat:
-            shards = await self._shards.place(tasks.prefix, tasks.rows, placed_ms)
+            shards = await self.shards.place(tasks.prefix, tasks.rows, placed_ms)
         else:
             shards, others = homes_after(positions_ms, placed_ms, shards)
         return PlacedIds(self.secret, tasks.prefix, tasks.rows, placed_ms, shards, others)

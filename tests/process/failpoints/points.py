@@ -114,7 +114,7 @@ POINTS = {
     "carry recorded": Point(Scheduler, "_write_carried"),
     "carried": Point(PartitionMachine, "carried_written"),
     # The life of a partition.
-    "secret made": Point(bootstrap, "cluster_secret", after=True),
+    "secret made": Point(bootstrap, "cluster_settings", after=True),
     "schema made": Point(stores, "migrate", after=True),
     "taken over": Point(PartitionMachine, "control_changed", asks=_takes_over),
     "recovered": Point(PartitionMachine, "settled_read", after=True),

@@ -7,6 +7,7 @@ meanwhile, so no request costs a thread or a wake-up of its own. cassandra-drive
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections import deque
 from collections.abc import Sequence
@@ -94,6 +95,8 @@ class Driver:
 
     @classmethod
     def connect(cls, settings: CassandraSettings) -> Driver:
+        # A traceback for each node that does not answer, again and again; what follows from it is told by our errors.
+        logging.getLogger("cassandra").setLevel(logging.CRITICAL)
         cluster = Cluster(
             list(settings.contact_points),
             port=settings.port,

@@ -162,9 +162,17 @@ class CassandraStore:
 
     async def facts(self) -> StoreFacts:
         durability = f"acknowledged by a quorum of {self._replicas} replicas (Cassandra, QUORUM and SERIAL)"
-        if self._replicas < SAFE_REPLICAS:
-            durability += f"; with fewer than {SAFE_REPLICAS} replicas one lost node stops or loses tasks"
-        return StoreFacts("cassandra", durability, 0, _ROOM_BYTES, self._schema_version)
+        return StoreFacts("cassandra", durability, 0, _ROOM_BYTES, self._schema_version, advice=self._advice())
+
+    def _advice(self) -> tuple[str, ...]:
+        if self._replicas >= SAFE_REPLICAS:
+            return ()
+        keyspace = self._driver.settings.keyspace
+        return (
+            f"The keyspace {keyspace!r} keeps {self._replicas} replica(s) of each row: with fewer than {SAFE_REPLICAS} "
+            "the loss of one node stops the service or loses tasks. Raise its replication (ALTER KEYSPACE, then a full "
+            "repair).",
+        )
 
     async def close(self) -> None:
         if self._tidying is not None:
