@@ -8,6 +8,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -94,7 +95,8 @@ def test_no_payload_no_id_and_no_address_is_shown(watched: Watched) -> None:
 
 
 def test_prometheus_finds_nothing_to_say(watched: Watched) -> None:
-    promtool = shutil.which("promtool")
+    places = os.pathsep.join((os.environ.get("PATH", ""), str(Path(sys.executable).parent)))
+    promtool = shutil.which("promtool", path=places)
     if promtool is None:
         pytest.skip("promtool is not installed here (Debian: prometheus)")
     told = subprocess.run(

@@ -1,4 +1,4 @@
-"""Lets a call pass if its caller is known and has the role that the method needs; nothing is read of it before."""
+"""Lets a call pass if its caller is known and has the role that the method needs; nothing is done for it before."""
 
 from __future__ import annotations
 
