@@ -154,3 +154,10 @@ def test_http_speaks_tls_where_callers_do_and_renews_it(tmp_path: Path) -> None:
         assert is_alive(later)
     finally:
         assert server.stop()[0] == 0
+
+
+def test_where_logs_are_json_all_lines_are(tmp_path: Path) -> None:
+    server = Server(tmp_path, "--set", "log.format=json")
+    assert json.loads(server.ready)["ready"] == server.address
+    code, out, err = server.stop()
+    assert (code, json.loads(out)["stopped"], err) == (0, True, "")
