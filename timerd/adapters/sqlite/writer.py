@@ -72,7 +72,7 @@ class Writer(Generic[TxT]):
 
     def _refuse_when_frozen(self) -> None:
         now_s = time.monotonic()
-        if self._answered == self._submitted:
+        if self._answered >= self._submitted:
             self._went_on_s = now_s
         elif now_s - self._went_on_s > PATIENCE_S:
             raise _not_stored(TimeoutError(f"the disk has not answered for {now_s - self._went_on_s:.0f} s"))
