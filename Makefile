@@ -8,10 +8,11 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo departures test lint $(LINTS) format proto bench models mutants wheel clean
+.PHONY: help venv demo cluster departures test lint $(LINTS) format proto bench models mutants wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
+	@echo "make cluster  start Cassandra and three instances on this machine, until Ctrl-C (JDK 17 and Maven, or Docker)"
 	@echo "make departures  replay a day of real flights and check every one"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
@@ -43,6 +44,9 @@ venv: .venv/.dev
 
 demo: .venv/.base
 	@$(BIN)/timerd demo
+
+cluster: .venv/.dev
+	@$(BIN)/python -m tests.engines.cluster
 
 test: .venv/.dev
 	@$(BIN)/python -m pytest $(TESTS)
