@@ -161,6 +161,18 @@ async def test_a_thousand_are_cancelled_with_one_question() -> None:
         assert pair.got == []
 
 
+async def test_tasks_of_many_hours_are_cancelled_side_by_side() -> None:
+    """Some are held by the one instance, some by the other, most by nobody."""
+    async with Pair() as pair:
+        await pair.b_holds()
+        await pair.works()
+        due = [(b"x", pair.cluster.now + n * timedelta(minutes=2)) for n in range(1, 200)]
+        tasks = await pair.client.schedule_many("q", due)
+        said = await pair.client.cancel_many([task.id for task in (*tasks, tasks[0])])
+        assert list(said) == [CancelOutcome.CANCELLED] * 200
+        assert set(await pair.client.cancel_many([t.id for t in tasks])) == {CancelOutcome.ALREADY_CANCELLED}
+
+
 async def test_what_nobody_holds_is_cancelled_without_asking_anybody() -> None:
     """Hours ahead."""
     async with Pair() as pair:

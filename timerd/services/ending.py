@@ -4,17 +4,21 @@ moved, carried or have ended. These go side by side, so that they share the comm
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
+from typing import TypeVar
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.procedures import Request
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
+from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.performing import WRITES, Performs, drive, unknown_of
 
 AT_ONCE = 256
+Result = TypeVar("Result")
 
 
 class _Noting:
@@ -30,11 +34,20 @@ class _Noting:
         return answer
 
 
-async def end_all(tasks: Sequence[TaskId], outcome: Outcome, request: bytes, performer: Performs) -> list[Cancelled]:
-    """One answer a task, in order."""
+async def end_all(
+    tasks: Sequence[TaskId], outcome: Outcome, request: bytes, performer: Performs, side_by_side: int = 1
+) -> list[Cancelled]:
+    """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt."""
     noting = _Noting(performer)
-    said = await drive(end_many(tasks, outcome, request), noting)
-    answers = {task: answer for task, answer in zip(tasks, said, strict=True) if answer is not None}
+    groups = _dealt(tasks, side_by_side)
+    together = [drive(end_many(group, outcome, request), noting) for group in groups]
+    said = _sound(await asyncio.gather(*together, return_exceptions=True), noting)
+    answers = {
+        task: answer
+        for group, each in zip(groups, said, strict=True)
+        for task, answer in zip(group, each, strict=True)
+        if answer is not None
+    }
     rest = [task for task in dict.fromkeys(tasks) if task not in answers]
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
@@ -43,10 +56,21 @@ async def end_all(tasks: Sequence[TaskId], outcome: Outcome, request: bytes, per
     return [answers[task] for task in tasks]
 
 
-def _sound(results: Sequence[Cancelled | BaseException], noting: _Noting) -> list[Cancelled]:
+def _dealt(tasks: Sequence[TaskId], groups: int) -> list[Sequence[TaskId]]:
+    """Those of one home stay together."""
+    if groups == 1:
+        return [tasks]
+    homes: dict[Partition, list[TaskId]] = defaultdict(list)
+    for task in tasks:
+        homes[task.home].append(task)
+    dealt = list(homes.values())
+    return [[task for home in dealt[n::groups] for task in home] for n in range(min(groups, len(dealt)))]
+
+
+def _sound(results: Sequence[Result | BaseException], noting: _Noting) -> list[Result]:
     for result in results:
         if isinstance(result, StoreUnavailable) and noting.has_written:
             raise unknown_of(result) from result
         if isinstance(result, BaseException):
             raise result
-    return [result for result in results if isinstance(result, Cancelled)]
+    return [result for result in results if not isinstance(result, BaseException)]

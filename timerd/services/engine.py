@@ -240,7 +240,7 @@ class Engine:
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
-        said = await end_all(ids, Outcome.CANCELLED, request, self._procedures)
+        said = await end_all(ids, Outcome.CANCELLED, request, self._procedures, self._procedures.others.side_by_side)
         self._estimating.remove(_ended_now(ids, said))
         forgotten = await self._forgotten(
             [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND], now_ms
@@ -289,7 +289,7 @@ class Engine:
         page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)
         request = _hash(query.namespace, "purge")
         ids = [view.task_id for view in page.views]
-        said = await end_all(ids, Outcome.PURGED, request, self._procedures)
+        said = await end_all(ids, Outcome.PURGED, request, self._procedures, self._procedures.others.side_by_side)
         self._estimating.remove(_ended_now(ids, said))
         return sum(s is Cancelled.CANCELLED for s in said), page.cursor, page.scanned_through_ms
 

@@ -13,7 +13,10 @@ from timerd.model.rows import RowGroup
 
 
 class OtherHolders(Protocol):
-    """Asked only about partitions that are not `is_here`."""
+    """Asked only about partitions that are not `is_here`. `side_by_side`: how many of them one call looks at at a
+    time."""
+
+    side_by_side: int
 
     def is_here(self, partition: Partition) -> bool:
         """Whether the machines of this instance speak for the partition, also by not being there."""
@@ -36,6 +39,9 @@ class OtherHolders(Protocol):
 
 class Alone:
     """There are none: what this instance does not hold, nobody holds."""
+
+    # A commit takes longer than all that can be done meanwhile.
+    side_by_side = 1
 
     def is_here(self, partition: Partition) -> bool:
         return True
