@@ -18,6 +18,8 @@ U64 = npt.NDArray[np.uint64]
 _STEPS = 0x40  # rows hold the distance to the row before, less the least such distance (4 bytes after the base)
 _DERIVED = 0x80  # not written: it follows from another column
 _BYTES = (0, 1, 2, 4, 8)
+# Bits of a value without its sign -> width code of the value with its sign.
+_CODES = tuple(next(code for code, size in enumerate(_BYTES) if bits < 8 * size) for bits in range(64))
 _TYPES = ("", "<u1", "<u2", "<u4", "<u8")
 _STEP_BYTES = 4
 # Columns in the order of writing. `fire_at_ms` is written as its distance to `position_ms`.
@@ -89,8 +91,7 @@ def _origin(value: int) -> tuple[int, bytes]:
     if value == 0:
         return 0, b""
     value = (value + (1 << 63)) % (1 << 64) - (1 << 63)
-    bits = (value if value >= 0 else ~value).bit_length() + 1
-    code = next(code for code, size in enumerate(_BYTES) if bits <= 8 * size)
+    code = _CODES[(value if value >= 0 else ~value).bit_length()]
     return code, value.to_bytes(_BYTES[code], "little", signed=True)
 
 

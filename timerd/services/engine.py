@@ -383,12 +383,13 @@ def _positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGrou
 
 def _by_bucket(rows: RowGroup, shards: Mapping[int, int]) -> list[tuple[Partition, RowGroup]]:
     """`shards` has the shard of each bucket."""
-    positions_ms = rows.columns["position_ms"]
-    buckets = positions_ms - positions_ms % BUCKET_MS
     if not len(rows):
         return []
-    if len(rows) == 1 or bool((buckets == buckets[0]).all()):
-        return [(Partition(TIME_SCOPE, int(buckets[0]), shards[int(buckets[0])]), rows)]
+    positions_ms = rows.columns["position_ms"]
+    first_ms = bucket_of(int(positions_ms[0]))
+    if len(rows) == 1 or bool((positions_ms // BUCKET_MS == first_ms // BUCKET_MS).all()):
+        return [(Partition(TIME_SCOPE, first_ms, shards[first_ms]), rows)]
+    buckets = positions_ms - positions_ms % BUCKET_MS
     # Sorted once: its parts are then slices, which copy nothing.
     ordered = rows.select(np.argsort(buckets, kind="stable"))
     places = np.sort(buckets)
