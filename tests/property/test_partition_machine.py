@@ -48,6 +48,10 @@ class ServiceModel(RuleBasedStateMachine):
         for pick in chosen:
             self.world.move(tasks[pick % len(tasks)], max(0, delay_ms))
 
+    @rule(lost=st.booleans())
+    def lose_hints(self, lost: bool) -> None:
+        self.world.loses_hints = lost
+
     @rule(after_ms=st.sampled_from([0, 2_000, 300_000]), count=st.sampled_from([2, 3, 5]))
     def grow(self, after_ms: int, count: int) -> None:
         self.world.grow(after_ms, count)

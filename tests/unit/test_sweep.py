@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from tests.property.rereading import RereadingStore
+from tests.property.world import QUEUES, World
 from timerd.core.effects import Effects, ReadPage
 from timerd.core.known_keys import LARGE_GROUP, MOST_FRESH, KnownKeys
 from timerd.core.sweep import AHEAD_MS, WIDE_MS, Sweep
@@ -127,3 +128,21 @@ class TestReadPage:
 
     def test_of_many_the_whole_page_is_read(self) -> None:
         assert self.read(1_000, 999 - FEW_ROWS) == (FEW_ROWS + 1, 1_000, {b"body"})
+
+
+def test_a_row_whose_hint_was_lost_is_met_although_closing_has_passed_it() -> None:
+    world = World(store=RereadingStore())
+    world.insert([0], 0)
+    world.settle_down()
+    world.tick()
+    world.settle_down()
+    world.take(QUEUES[0], 1)
+    assert world.in_hand()
+    world.loses_hints = True
+    world.insert([10_000], 0)
+    world.settle_down()
+    world.advance(20_000)
+    world.settle_down()
+    world.take(QUEUES[0], 1)
+    assert len(world.in_hand()) == 2
+    world.drain()

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from timerd.v1.timer_service_pb2 import GetServerInfoResponse, Ledger
 
 _ENDS = ("acked", "cancelled", "moved", "carried", "expired", "dead", "purged", "unexplained")
+# So much says that nobody could look.
+_NOT_SEEN_BYTES = 1 << 60
 # Below it a night of backlog may fill the disk.
 _DISK_FREE_BYTES = 1 << 30
 _MEMORY_SHARE = 0.9
@@ -61,6 +63,13 @@ def surplus(ledger: Ledger) -> int:
 def _overdue_s(info: GetServerInfoResponse, now: datetime) -> float:
     engine_now = info.engine_time.ToDatetime(UTC) if info.HasField("engine_time") else now
     return (engine_now - info.oldest_due_time.ToDatetime(UTC)).total_seconds()
+
+
+def _disk(info: GetServerInfoResponse) -> str:
+    """That of a store with nodes of its own is theirs to watch."""
+    if info.disk_free_bytes >= _NOT_SEEN_BYTES:
+        return "of the store's nodes: look there"
+    return f"{_mib(info.disk_used_bytes)} used, {_mib(info.disk_free_bytes)} free"
 
 
 def _mib(count: int) -> str:
@@ -111,7 +120,7 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
         "store": info.store,
         "durability": info.durability,
         "clock": f"{trusted}, wall less engine {info.clock_offset_ms} ms",
-        "disk": f"{_mib(info.disk_used_bytes)} used, {_mib(info.disk_free_bytes)} free",
+        "disk": _disk(info),
         "memory": f"{_mib(info.memory_used_bytes)} of {_mib(info.memory_budget_bytes)}",
         "tasks": f"{info.loaded:,} loaded, {info.in_flight:,} in flight, {info.workers} workers",
         "oldest due": oldest,

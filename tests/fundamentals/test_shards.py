@@ -1,0 +1,71 @@
+"""Buckets of several shards, one of which grows while it is open: callers and workers see no difference."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from datetime import timedelta
+
+from timerd.client import CancelOutcome
+from timerd.model.partition import TIME_SCOPE, bucket_of
+from timerd.sdk.times import instant_ms
+from timerd.testing import Server
+from timerd.testing.server import CONFIG
+from timerd.worker import Delivery
+
+FOUR = replace(CONFIG, shards=4)
+TASKS = 60
+HOUR = timedelta(hours=1)
+
+
+async def arrivals(server: Server) -> Counter[bytes]:
+    """What a worker gets from now on."""
+    found: Counter[bytes] = Counter()
+    worker = server.worker()
+
+    @worker.on("mails")
+    async def take(delivery: Delivery) -> None:
+        found[bytes(delivery.payload)] += 1
+
+    await worker.start()
+    return found
+
+
+async def shard_count(server: Server) -> int:
+    """Of the bucket that is open."""
+    bucket_ms = bucket_of(instant_ms(server.now, "now"))
+    [entry] = await server.node.store.catalogue(TIME_SCOPE, bucket_ms, bucket_ms + 1)
+    return entry.shard_count
+
+
+async def test_every_task_arrives_once_through_growth_and_a_restart() -> None:
+    async with Server(config=FOUR) as server:
+        found, client = await arrivals(server), server.client()
+        tasks = [await client.schedule("mails", b"%d" % n, delay=5 + n) for n in range(TASKS)]
+        assert await shard_count(server) == 4
+        await server.node.engine.shards.grow(bucket_of(instant_ms(server.now, "now")), 16)
+        tasks += [await client.schedule("mails", b"%d" % n, delay=5 + n) for n in range(TASKS, 2 * TASKS)]
+        assert await shard_count(server) > 8
+        await server.advance(seconds=20)
+        await server.restart()
+        assert await client.cancel(tasks[70].id) is CancelOutcome.CANCELLED
+        await client.reschedule(tasks[-1].id, delay=timedelta(minutes=20))
+        await server.advance(minutes=30)
+        assert found == Counter({b"%d" % n: 1 for n in range(2 * TASKS) if n != 70})
+
+
+async def test_a_message_over_a_day_and_a_list_in_the_order_of_time() -> None:
+    async with Server(config=FOUR) as server:
+        found, client = await arrivals(server), server.client()
+        times = [server.now + timedelta(minutes=1 + (n * 37) % 300) for n in range(200)]
+        await client.schedule_many("mails", [(b"%d" % n, at) for n, at in enumerate(times)])
+        for n in range(TASKS):
+            await client.schedule("mails", b"single %d" % n, delay=1 + (n * 37) % TASKS)
+        listed = [task async for task in client.list(start=server.now, end=server.now + 6 * HOUR)]
+        assert [task.fire_time for task in listed] == sorted(task.fire_time for task in listed)
+        assert len({task.id for task in listed}) == 200 + TASKS
+        for task in listed[::50]:
+            assert (await client.get(task.id)).fire_time == task.fire_time
+        await server.advance(hours=6)
+        assert set(found.values()) == {1}
+        assert len(found) == 200 + TASKS
