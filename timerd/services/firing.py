@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 STRETCH = 256
 # So many at a time are waited for: those whose rows are elsewhere read the store.
 WAITS_AT_ONCE = 256
+# After a holder did not answer.
+SAY_AGAIN_MS = 500
 Item = TypeVar("Item", Ended, Again)
 
 
@@ -189,7 +191,7 @@ class Firing:
             return True
         said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
         if said is Cancelled.PENDING:
-            raise StoreUnknown("Who holds the row of a late ack did not answer.")
+            raise _silent()
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")
         machine = self._scheduler.machines.get(here.place.partition)
@@ -225,11 +227,7 @@ class Firing:
     async def _fail_there(self, forward: Forwards, partition: Partition, token: AckToken, failure: Failure) -> bool:
         said = await forward(partition, token, failure)
         if said is None:
-            raise Unavailable(
-                "The instance that holds the task's partition does not answer: say it again in a moment.",
-                "HOLDER_SILENT",
-                retry_after_ms=500,
-            )
+            raise _silent()
         return said
 
     async def _is_forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool:
@@ -343,6 +341,14 @@ class Firing:
         if not await self._is_forwarded(item.partition, item.key, failure):
             await self._elsewhere.again(item)
         self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+
+
+def _silent() -> Unavailable:
+    return Unavailable(
+        "The instance that holds the task's partition does not answer: say it again in a moment.",
+        "HOLDER_SILENT",
+        retry_after_ms=SAY_AGAIN_MS,
+    )
 
 
 def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
