@@ -201,8 +201,9 @@ def _pick(
     group, ranked, order = opened
     first = np.searchsorted(ranked, wanted[asked]).tolist()
     end = np.searchsorted(ranked, wanted[asked], side="right").tolist()
-    for at, low, high in zip(asked, first, end, strict=True):
-        for row in order[low:high].tolist():
-            one = group.one(row)
-            if (int(one.columns["position_ms"][0]), one.digests()[0]) == keys[at]:
-                found[at].append(one)
+    met = [(at, row) for at, low, high in zip(asked, first, end, strict=True) for row in order[low:high].tolist()]
+    rows = group.select(np.array([row for _, row in met], np.intp))
+    positions_ms = rows.columns["position_ms"].tolist()
+    for (at, row), position_ms, digest in zip(met, positions_ms, rows.digests(), strict=True):
+        if (position_ms, digest) == keys[at]:
+            found[at].append(group.one(row))

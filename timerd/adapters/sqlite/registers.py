@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from itertools import islice
 
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, Table, control_key
@@ -11,6 +12,7 @@ from timerd.ports import Cas, CasResult, CasStatus
 
 _MOST_REMEMBERED = 100_000
 _MOST_EXPIRED = 2_000
+_MOST_ASKED = 256
 _READ = "SELECT value FROM registers WHERE kind = ? AND name = ?"
 _CONTROLS = "SELECT name, value FROM registers WHERE kind = ? AND name BETWEEN ? AND ?"
 
@@ -75,4 +77,12 @@ def read_register(connection: sqlite3.Connection, key: RegisterKey) -> bytes | N
 
 
 def read_registers(connection: sqlite3.Connection, keys: Sequence[RegisterKey]) -> list[bytes | None]:
-    return [read_register(connection, key) for key in keys]
+    """Those of a table in few statements: between two of them the thread gives up the interpreter and waits for it."""
+    found: dict[RegisterKey, bytes] = {}
+    for table in {key.table for key in keys}:
+        waiting = iter({key.name for key in keys if key.table is table})
+        while names := list(islice(waiting, _MOST_ASKED)):
+            query = f"SELECT name, value FROM registers WHERE kind = ? AND name IN ({','.join('?' * len(names))})"
+            rows = connection.execute(query, (table.value, *names))
+            found.update((RegisterKey(table, name), value) for name, value in rows)
+    return [found.get(key) for key in keys]
