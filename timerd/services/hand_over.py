@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from timerd.core.holding import Phase
+from timerd.core.instance_machine import shards_of
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.placement import holder_of
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
+from timerd.model.storage import BucketEntry
 from timerd.ports import Store
 from timerd.services.membership import Membership
 
@@ -53,6 +55,7 @@ class HandOver:
         self._scheduler = scheduler
         self._membership = membership
         self._store = store
+        self._done: set[Partition] = set()
         # Handed over at this stop.
         self._given: list[Partition] = []
 
@@ -60,6 +63,18 @@ class HandOver:
         """The instance that should hold it; empty where all are leaving."""
         live = self._membership.live()
         return holder_of(partition, live) if len(live) > 1 else "".join(live)
+
+    def is_mine(self, partition: Partition) -> bool:
+        """Placed here, and not done yet."""
+        return partition not in self._done and self.place_of(partition) == self._membership.name
+
+    def done(self, partition: Partition) -> None:
+        """A shard that is over while others of its bucket are not."""
+        self._done.add(partition)
+
+    def forget_done(self, known: Iterable[BucketEntry]) -> None:
+        if self._done:
+            self._done &= {p for entry in known if not entry.finished for p in shards_of(entry)}
 
     def begin_due(self, now_ms: int) -> None:
         """What is placed elsewhere by now."""

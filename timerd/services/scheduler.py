@@ -29,7 +29,7 @@ from timerd.core.effects import (
 )
 from timerd.core.holding import Phase, Settings
 from timerd.core.insert import ClosedForGood, insert
-from timerd.core.instance_machine import InstanceMachine, shards_of
+from timerd.core.instance_machine import InstanceMachine
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rehome import rehome, wanderers
@@ -89,8 +89,6 @@ class Scheduler:
         self.finishing = Finishing(store, instance, history_ms)
         self._tasks: set[asyncio.Task[None]] = set()
         self._tickets = Tickets()
-        # Shards that are done while others of their bucket are not.
-        self._done: set[Partition] = set()
         self._reconciled_ms = 0
         self._settling: set[Partition] = set()
         self._settled_s: dict[Partition, float] = {}
@@ -155,8 +153,8 @@ class Scheduler:
         near_ms = now_ms + self._instance.look_ahead_ms
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
         scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
-        wanted = self._instance.wanted(now_ms, catalogue, scopes, self._is_mine)
-        self._done &= {p for e in (*catalogue, *chain(*scopes.values())) if not e.finished for p in shards_of(e)}
+        self.hand_over.forget_done(chain(catalogue, *scopes.values()))
+        wanted = self._instance.wanted(now_ms, catalogue, scopes, self.hand_over.is_mine)
         for partition in wanted:
             self.hold(partition)
         self.hand_over.begin_due(now_ms)
@@ -202,9 +200,7 @@ class Scheduler:
         if machine is not None:
             machine.hint(rows, source)
             self.wake()
-        elif self._is_mine(partition) and (
-            partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))
-        ):
+        elif self._is_near(partition) and self.hand_over.is_mine(partition):
             self.hold(partition)
 
     def wake(self) -> None:
@@ -338,7 +334,7 @@ class Scheduler:
 
     async def _bring_backlog(self, scope: int) -> None:
         entries = await self._store.catalogue(scope, -(1 << 62), 1 << 62)
-        partitions = self._instance.backlog({scope: entries})
+        partitions = self._instance.backlog({scope: entries}, self.hand_over.is_mine)
         for partition in partitions:
             self.hold(partition)
         loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
@@ -363,10 +359,10 @@ class Scheduler:
 
     async def _finished(self, partition: Partition) -> None:
         if not await self.finishing.finish(partition):
-            self._done.add(partition)
+            self.hand_over.done(partition)
 
-    def _is_mine(self, partition: Partition) -> bool:
-        return partition not in self._done and self.hand_over.place_of(partition) == self.membership.name
+    def _is_near(self, partition: Partition) -> bool:
+        return partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))
 
     def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
         """What workers have in hand stays with them: the next holder treats it as in flight."""
