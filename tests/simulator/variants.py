@@ -215,7 +215,10 @@ def cancel_without_asking() -> AbstractContextManager[object]:
 
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
     """A store that goes away half-way is told to the caller as if nothing had been written."""
-    return patch("timerd.services.performing.unknown_of", lambda error: error)
+    stack = ExitStack()
+    for module in ("performing", "ending", "engine", "moving"):
+        stack.enter_context(patch(f"timerd.services.{module}.unknown_of", lambda error: error))
+    return stack
 
 
 VARIANTS: dict[str, Variant] = {
