@@ -7,7 +7,7 @@ once. Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Protocol
 
 from timerd.model.partition import Partition
@@ -72,8 +72,9 @@ class Rows(Protocol):
         """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as
         by `bury`; where that takes two steps, the letters first."""
 
-    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
-        """All records of the partition in the order of (token, sequence)."""
+    async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
+        """The records of the partition in the order of (token, sequence), without those whose names the caller knows:
+        a record never changes."""
 
     async def drop(self, partition: Partition) -> None:
         """Forgets rows, marks and settle records of the partition as a whole. A bucket that is finished leaves the

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 import pytest
 
@@ -12,7 +12,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
-from timerd.services.settled_reads import SettledReads
+from timerd.services.settled_reads import INLINE_ENDINGS, SettledReads
 from timerd.testing.contracts.build import digest
 
 HERE = Partition(0, 0, 0)
@@ -26,13 +26,15 @@ class SlowStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
         self.reads = 0
+        self.records = 0
         self.has_begun = asyncio.Event()
         self.gate = asyncio.Event()
         self.is_away = False
 
-    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
+    async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
         self.reads += 1
-        found = await super().settled(partition)
+        found = await super().settled(partition, known)
+        self.records += len(found)
         self.has_begun.set()
         await self.gate.wait()
         if self.is_away:
@@ -69,7 +71,7 @@ async def test_who_asks_during_a_read_is_answered_from_the_next(store: SlowStore
     late = [asyncio.create_task(reads.endings(HERE)) for _ in range(300)]
     await asyncio.sleep(0)
     store.gate.set()
-    assert (await early).of(OPEN).outcome is None
+    assert (await early).of(ACKED).outcome is Outcome.ACKED
     assert {each.of(OPEN).outcome for each in await asyncio.gather(*late)} == {Outcome.CANCELLED}
     assert store.reads == 2
 
@@ -91,3 +93,24 @@ async def test_an_error_is_told_to_all_and_the_next_read_is_a_new_one(store: Slo
     assert {type(each) for each in await asyncio.gather(*asked, return_exceptions=True)} == {StoreUnavailable}
     store.is_away = False
     assert (await reads.endings(HERE)).of(ACKED).outcome is Outcome.ACKED
+
+
+async def test_a_record_is_read_once_and_the_first_one_counts(store: SlowStore) -> None:
+    reads = SettledReads(store)
+    store.gate.set()
+    await reads.endings(HERE)
+    # A holder that was taken over may say it as well, and another end.
+    again = settle_entries([(ACKED, Outcome.DEAD), (OPEN, Outcome.CANCELLED)])
+    await store.settle([SettleRecord(HERE, 2, 1, again)])
+    endings = await reads.endings(HERE)
+    assert (store.reads, store.records) == (2, 2)
+    assert [endings.of(key).outcome for key in (ACKED, OPEN)] == [Outcome.ACKED, Outcome.CANCELLED]
+
+
+async def test_many_endings_are_known_as_few_are(store: SlowStore) -> None:
+    store.gate.set()
+    many = [RowKey(n, digest("many", n), 0) for n in range(INLINE_ENDINGS + 1)]
+    await store.settle([SettleRecord(HERE, 1, 2, settle_entries([(key, Outcome.ACKED) for key in many]))])
+    endings = await SettledReads(store).endings(HERE)
+    assert {endings.of(key).outcome for key in many} == {Outcome.ACKED}
+    assert endings.of(CARRIED).carry == CARRY

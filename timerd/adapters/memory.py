@@ -7,7 +7,7 @@ that whatever runs on it runs on them; where speed and plainness disagree, it is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -153,8 +153,9 @@ class MemoryStore:
         for record in records:
             self._partitions[record.partition].records.setdefault((record.token, record.sequence), record)
 
-    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
-        return [record for _, record in sorted(self._partitions.get(partition, _Rows()).records.items())]
+    async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
+        records = self._partitions.get(partition, _Rows()).records
+        return [record for name, record in sorted(records.items()) if name not in known]
 
     async def drop(self, partition: Partition) -> None:
         self._partitions.pop(partition, None)

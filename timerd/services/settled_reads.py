@@ -1,7 +1,9 @@
-"""How rows ended, from the settle records: read whole, so one read serves all who asked while another one ran.
+"""How rows ended, from the settle records. One read serves all who asked while another one ran, and what was read once
+is kept for a while: records never change.
 
-Whoever asks is answered from a read that began after he asked, as each by itself would be. After a crash hundreds of
-late acks ask at once about one partition of thousands of records.
+Whoever asks is answered from a read that began after he asked, as each by itself would be. After a crash thousands of
+late acks and repeats ask about one partition, which has a record for each commit: at 2,000 tasks a second 600,000
+endings. Read whole each time, they would stop the loop for longer than the leases of what it delivers.
 """
 
 from __future__ import annotations
@@ -15,18 +17,34 @@ from timerd.core.procedures import Ending
 from timerd.core.settled_index import SettledIndex
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.settle import SettleRecord
+from timerd.model.settle import Carry, SettleRecord
 from timerd.ports import Store
+
+# More endings than this are indexed in a thread: a few milliseconds of the loop.
+INLINE_ENDINGS = 10_000
+# Partitions that are kept, the one that fires and the one before it, and for how long after the last question.
+KEPT = 2
+KEPT_S = 30.0
 
 
 class Endings:
     """What the records of one partition say."""
 
-    def __init__(self, records: Sequence[SettleRecord]) -> None:
+    def __init__(self) -> None:
+        self.names: set[tuple[int, int]] = set()
         self._index = SettledIndex()
-        if records:
-            self._index.load(np.concatenate([record.entries for record in records]))
-        self._carries = {carry.source: carry for record in reversed(records) for carry in record.carries}
+        self._carries: dict[RowKey, Carry] = {}
+
+    def add(self, records: Sequence[SettleRecord]) -> None:
+        """What was said first counts."""
+        if not records:
+            return
+        entries = np.concatenate([record.entries for record in records])
+        self._index.load(self._index.without_known(entries) if self.names else entries)
+        for record in records:
+            self.names.add((record.token, record.sequence))
+            for carry in record.carries:
+                self._carries.setdefault(carry.source, carry)
 
     def of(self, key: RowKey) -> Ending:
         return Ending(self._index.get(key), self._carries.get(key))
@@ -38,6 +56,9 @@ class SettledReads:
         # Partitions that are being read -> who has asked since that began.
         self._waiting: dict[Partition, list[asyncio.Future[Endings]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Asked about last, last.
+        self._kept: dict[Partition, Endings] = {}
+        self._forgetting: asyncio.TimerHandle | None = None
 
     async def endings(self, partition: Partition) -> Endings:
         waiting = self._waiting.get(partition)
@@ -52,7 +73,24 @@ class SettledReads:
             self._pass_on(partition)
 
     async def _read(self, partition: Partition) -> Endings:
-        return Endings(await self._store.settled(partition))
+        """Of one partition one at a time."""
+        known = self._kept.get(partition) or Endings()
+        records = await self._store.settled(partition, known.names)
+        if not known.names and sum(len(record.entries) for record in records) > INLINE_ENDINGS:
+            await asyncio.to_thread(known.add, records)
+        else:
+            known.add(records)
+        self._keep(partition, known)
+        return known
+
+    def _keep(self, partition: Partition, endings: Endings) -> None:
+        self._kept.pop(partition, None)
+        self._kept[partition] = endings
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+        self._forgetting = asyncio.get_running_loop().call_later(KEPT_S, self._kept.clear)
 
     def _pass_on(self, partition: Partition) -> None:
         """The next read begins: for all who asked during this one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from timerd.adapters.cassandra.driver import READS, ROWS, Driver
 from timerd.adapters.cassandra.waiting import every
@@ -35,12 +35,12 @@ class SettledTable:
             for r in records
         )
 
-    async def read(self, partition: Partition) -> list[SettleRecord]:
+    async def read(self, partition: Partition, known: Set[tuple[int, int]]) -> list[SettleRecord]:
         """In the order of (token, sequence)."""
         found: dict[tuple[int, int], bytes] = {}
         for token, sequence, packed in await self._driver.rows(self._all, partition):
             found.setdefault((token, sequence), packed)
-        return [SettleRecord.unpack(partition, *name, packed) for name, packed in found.items()]
+        return [SettleRecord.unpack(partition, *name, packed) for name, packed in found.items() if name not in known]
 
     async def drop(self, partition: Partition) -> None:
         await self._driver.write(self._drop, partition)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from timerd.adapters.cassandra.appending import Appending
 from timerd.adapters.cassandra.catalogue import Catalogue
@@ -111,8 +111,8 @@ class CassandraStore:
             await self._letters.bury(letters)
         await self._settled.add(records)
 
-    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
-        return await self._settled.read(partition)
+    async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
+        return await self._settled.read(partition, known)
 
     async def drop(self, partition: Partition) -> None:
         """Whole partitions: one deletion each, whatever they hold. The catalogue follows, so that a drop that was cut

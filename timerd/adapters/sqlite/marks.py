@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 
 from timerd.adapters.sqlite.groups import checksum, place_of
 from timerd.model.errors import CorruptRow
@@ -18,8 +18,10 @@ _FIELDS = "SELECT id, position_ms, digest, version, kind, value"
 # Without the plus, SQLite takes the index that gives this order for nothing, and reads all marks of the partition.
 OF_ROW = f"{_FIELDS} {_OF_PLACE} AND position_ms = ? AND digest = ? ORDER BY +id"
 _SETTLE = "INSERT OR IGNORE INTO settled VALUES (NULL,?,?,?,?,?,?,?)"
-_SETTLED = """SELECT token, sequence, crc, packed FROM settled WHERE scope = ? AND bucket = ? AND shard = ?
+_SETTLED_NAMES = """SELECT token, sequence FROM settled WHERE scope = ? AND bucket = ? AND shard = ?
     ORDER BY token, sequence"""
+_SETTLED = """SELECT crc, packed FROM settled WHERE scope = ? AND bucket = ? AND shard = ? AND token = ?
+    AND sequence = ?"""
 
 
 def write_marks(connection: sqlite3.Connection, marks: Iterable[Mark], next_name: Callable[[], int]) -> None:
@@ -59,10 +61,18 @@ def write_settled(connection: sqlite3.Connection, records: Iterable[SettleRecord
 
 
 def read_settled(
-    connection: sqlite3.Connection, partition: Partition, on_corrupt: Callable[[CorruptRow], None]
+    connection: sqlite3.Connection,
+    partition: Partition,
+    known: Set[tuple[int, int]],
+    on_corrupt: Callable[[CorruptRow], None],
 ) -> list[SettleRecord]:
+    """Only names are read of records that are known."""
     out = []
-    for token, sequence, crc, packed in connection.execute(_SETTLED, place_of(partition)):
+    place = place_of(partition)
+    for token, sequence in connection.execute(_SETTLED_NAMES, place).fetchall():
+        if (token, sequence) in known:
+            continue
+        crc, packed = connection.execute(_SETTLED, (*place, token, sequence)).fetchone()
         if checksum(packed) == crc:
             out.append(SettleRecord.unpack(partition, token, sequence, packed))
         else:

@@ -6,7 +6,7 @@ Writes go through one thread that commits for all who wait; reads have their own
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -127,8 +127,8 @@ class SqliteStore:
 
         await self._write(write)
 
-    async def settled(self, partition: Partition) -> Sequence[SettleRecord]:
-        return await self._look_ups.run(lambda connection: read_settled(connection, partition, self._corruption))
+    async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
+        return await self._look_ups.run(lambda connection: read_settled(connection, partition, known, self._corruption))
 
     async def drop(self, partition: Partition) -> None:
         await self.split_day(partition.bucket_ms)
