@@ -13,10 +13,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import grpc
 
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.allocator import give_back_large_buffers
@@ -65,6 +67,8 @@ FIRST_HOUSEKEEPING_S = 5.0
 DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
 # For calls that are being answered.
 STOP_GRACE_MS = 500
+# Makes what listens: from the services for everybody, and those for the other instances.
+Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
 
 @dataclass(slots=True)
@@ -167,6 +171,7 @@ async def assemble(
     make: Callable[[Callable[[], float]], Alarm],
     name: str,
     timing: Timing | None = None,
+    serve: Serving = ApiServer,
 ) -> Node:
     """A node on the given engine and clock; with `timing` it is one of several on the same store."""
     secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
@@ -198,11 +203,11 @@ async def assemble(
     api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
     peers = peering(store, scheduler, secret, time, config) if timing is not None else None
     if peers is None:
-        return Node(config, store, time, scheduler, engine, delivery, ApiServer(config, api, WorkService(delivery)))
+        return Node(config, store, time, scheduler, engine, delivery, serve(config, api, WorkService(delivery), ()))
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
     scheduler.gone = relays.gone
     inside = [peers.service.handler(), relays.service.handler()]
-    server = ApiServer(config, api, WorkService(relays.home), inside)
+    server = serve(config, api, WorkService(relays.home), inside)
     return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 
 

@@ -156,7 +156,7 @@ class Links:
         if self._closed:
             return
         live = set(self._membership.live()) - {self._membership.name}
-        for name in live - self._kept.keys():
+        for name in sorted(live - self._kept.keys()):
             self._kept[name] = asyncio.get_running_loop().create_task(self._keep(name))
         for name in self._kept.keys() - live - set(self._membership.present()):
             self._kept.pop(name).cancel()

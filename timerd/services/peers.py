@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -112,12 +112,14 @@ class Peers:
         self._outboxes: dict[str, Outbox] = {}
         self._silent_until_s: dict[str, float] = {}
         self._notices: set[asyncio.Task[None]] = set()
+        # How an address is reached; the simulator has a network of its own.
+        self.connect: Callable[[str], grpc.aio.Channel] = self._connect
 
     def channel(self, address: str) -> grpc.aio.Channel:
         """Kept for the next call."""
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = self._connect(address)
+            channel = self._channels[address] = self.connect(address)
         return channel
 
     def _connect(self, address: str) -> grpc.aio.Channel:
@@ -134,7 +136,7 @@ class Peers:
 
     def keep(self, addresses: Iterable[str]) -> None:
         """Hangs up on all others: instances come and go, each with an address of its own."""
-        for address in self._channels.keys() - set(addresses):
+        for address in sorted(self._channels.keys() - set(addresses)):
             self._outboxes.pop(address, None)
             self._silent_until_s.pop(address, None)
             self._spawn(self._hang_up(self._channels.pop(address)))
