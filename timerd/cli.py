@@ -13,11 +13,13 @@ import typer
 from timerd.commands import (
     backup,
     change,
+    cluster,
     config,
     dead,
     demo,
     doctor,
     look,
+    partition,
     purge,
     schedule,
     schema,
@@ -36,7 +38,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (serve, schedule, change, look, purge, dead, work, doctor, config, token, backup, schema, version, demo):
+for group in (
+    *(serve, schedule, change, look, purge, dead, work, doctor, cluster, partition),
+    *(config, token, backup, schema, version, demo),
+):
     group.register(app)
 
 # Whatever typer says about wrong usage, whichever parser it is built on.

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from tests.cli.conftest import Terminal
 from tests.sdk.fake_server import FakeServer
 from timerd.commands.doctor import findings, lateness_quantile_ms
+from timerd.v1 import operate_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -32,6 +33,12 @@ def healthy() -> Info:
         lateness_bounds_ms=[1, 2, 5],
         lateness_counts=[98, 1, 1],
     )
+
+
+def alone() -> operate_pb2.GetClusterResponse:
+    one = operate_pb2.Instance(name="a", state=operate_pb2.INSTANCE_STATE_SERVING)
+    one.report.CopyFrom(operate_pb2.InstanceReport(clock_trusted=True, lease_trusted=True))
+    return operate_pb2.GetClusterResponse(instances=[one], answered_by="a")
 
 
 def untrusted(info: Info) -> None:
@@ -104,6 +111,7 @@ def test_doctor_prints_and_ends_with_its_findings(terminal: Terminal, server: Fa
     sick = healthy()
     full(sick)
     server.timers.unary_answers["GetServerInfo"].extend([healthy(), healthy(), sick, sick])
+    server.timers.unary_answers["GetCluster"].extend([alone()] * 4)
     ran = terminal("doctor")
     assert (ran.code, ran.err) == (0, "")
     assert "fsync (SQLite)" in ran.out

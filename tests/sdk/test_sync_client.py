@@ -35,7 +35,8 @@ def threaded() -> Iterator[FakeServer]:
 
 
 def test_the_names_and_signatures_are_those_of_the_client() -> None:
-    names = [name for name in vars(Client) | vars(Client.__mro__[1]) if not name.startswith("_")]
+    own = vars(Client) | vars(Client.__mro__[1]) | vars(Client.__mro__[2])
+    names = [name for name in own if not name.startswith("_")]
     assert "schedule" in names
     assert "list" in names
     for name in names:

@@ -1,5 +1,5 @@
 """`timerd doctor`: is this server well, and if not, what to do. Looks at the server's figures from outside and adds
-the server's own advice; `findings` is where each figure is judged."""
+the server's own advice; `findings` is where each figure is judged, doctor_cluster.py judges the other instances."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from timerd.commands.call import Call, online
+from timerd.commands.doctor_cluster import cluster_findings, cluster_of, cluster_record, cluster_rows
 from timerd.commands.failures import Failure
 from timerd.commands.times import iso_of, shown, shown_span
 
@@ -131,10 +132,13 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
 
 
 async def doctor(call: Call) -> None:
-    """Examine a server: durability, clock, disk, memory, ledger. Exit code 1 if something is wrong."""
-    info = await (await call.connect()).server_info()
-    wrong = list(findings(info, datetime.now(UTC)))
-    call.out.details(record_of(info, wrong), rows_of(info))
+    """Examine a server, and the instances beside it: durability, clocks, disk, memory, ledger, schema, old buckets.
+    Exit code 1 if something is wrong."""
+    client = await call.connect()
+    info = await client.server_info()
+    found = await cluster_of(client)
+    wrong = [*findings(info, datetime.now(UTC)), *(cluster_findings(found) if found is not None else ())]
+    call.out.details(record_of(info, wrong) | cluster_record(found), rows_of(info) | cluster_rows(found))
     for sentence in wrong:
         call.out.say(f"WRONG: {sentence}")
     if wrong:

@@ -28,6 +28,10 @@ class LeaseTrust:
         """A heartbeat that began then has succeeded."""
         self._good_start_ms = max(self._good_start_ms, started_boot_ms)
 
+    def age_ms(self, boot_ms: float) -> float:
+        """Of the last good heartbeat."""
+        return boot_ms - self._good_start_ms
+
     def is_trusted(self, boot_ms: float) -> bool:
         return boot_ms < self._good_start_ms + self.ttl_ms - MARGIN_MS
 
@@ -54,6 +58,10 @@ class Observation:
     @property
     def stood_still_ms(self) -> float:
         return self._last_read_ms - self._since_ms
+
+    def age_ms(self, boot_ms: float) -> float:
+        """Of the last sign of life, at least."""
+        return max(0.0, boot_ms - self._since_ms)
 
     @property
     def dead_at_ms(self) -> float:

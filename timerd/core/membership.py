@@ -32,6 +32,15 @@ class Timing:
     ttl_ms: int = 10_000
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """One instance as another one, or itself, sees it; `age_ms`: of its last sign of life."""
+
+    entry: InstanceEntry
+    is_dead: bool
+    age_ms: float
+
+
 class Members:
     """`read` is called after each successful serial read of an entry, whoever asked for it."""
 
@@ -75,6 +84,11 @@ class Members:
     def may_take(self, control: Control) -> bool:
         """Under one's own name stands what an earlier incarnation held, or one's own let go of."""
         return control.holder in ("", self._me) or self.is_over(control.holder, control.incarnation)
+
+    def seen(self, boot_ms: float) -> list[Seen]:
+        """All on the roster that were read."""
+        known = [(self._entries.get(name), self._seen.get(name)) for name in self.roster if name != self._me]
+        return [Seen(entry, seen.is_dead, seen.age_ms(boot_ms)) for entry, seen in known if entry and seen]
 
     def watched(self) -> list[str]:
         """Not on the roster, but named in a control row, and not known to be dead yet."""

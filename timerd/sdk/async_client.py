@@ -12,7 +12,7 @@ from timerd.sdk.checks import id_list, name, optional_name, payload_bytes
 from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, submit_group
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import one_target, set_target
-from timerd.sdk.lookups import Lookups
+from timerd.sdk.operations import Operations
 from timerd.sdk.templates import make_template
 from timerd.sdk.times import (
     Span,
@@ -30,7 +30,7 @@ TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
 
 
-class Client(Lookups):
+class Client(Operations):
     """Use it as `async with Client() as client:`; safe to share between all coroutines of a loop."""
 
     async def schedule(

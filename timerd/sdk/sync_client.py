@@ -100,5 +100,8 @@ class SyncClient:
     purge = blocking(Client.purge)
     redrive = blocking(Client.redrive)
     server_info = blocking(Client.server_info)
+    cluster = blocking(Client.cluster)
+    partition = blocking(Client.partition)
+    drain = blocking(Client.drain)
     dead_letters = iterating(Client.dead_letters)
     list = iterating(Client.list)

@@ -19,7 +19,10 @@ _OF_CALLERS = (
     *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
     *("Get", "List", "Count"),
 )
-_OF_OPERATORS = ("Purge", "ListDeadLetters", "Redrive", "GetServerInfo")
+_OF_OPERATORS = (
+    *("Purge", "ListDeadLetters", "Redrive"),
+    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance"),
+)
 # Method -> the role it needs. A method that is not here is nobody's.
 NEEDED = {
     **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},

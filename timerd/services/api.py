@@ -22,6 +22,7 @@ from timerd.services.call_times import CallTimes
 from timerd.services.decoding import Received, decoder
 from timerd.services.ingest import IngestBudget
 from timerd.services.mutations import Mutations
+from timerd.services.operating import Operating
 from timerd.services.reads import DeliveryFacts, Reads
 from timerd.services.session import Session, SessionMessage
 from timerd.services.status import Context, abort, caught
@@ -41,11 +42,13 @@ class TimerApi:
         verbs: Verbs,
         config: ServerConfig,
         delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
+        operating: Operating | None = None,
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self._change = Mutations(verbs, config)
         self._look = Reads(verbs, config, delivery)
+        self._operating = operating
         self._sessions: set[Session] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -74,6 +77,17 @@ class TimerApi:
             "ListDeadLetters": look.list_dead_letters,
             "Redrive": change.redrive,
             "GetServerInfo": look.get_server_info,
+            **self._verbs_of_operators(),
+        }
+
+    def _verbs_of_operators(self) -> dict[str, Verb]:
+        operate = self._operating
+        if operate is None:
+            return {}
+        return {
+            "GetCluster": operate.get_cluster,
+            "GetPartition": operate.get_partition,
+            "DrainInstance": operate.drain_instance,
         }
 
     def handler(self) -> grpc.GenericRpcHandler:

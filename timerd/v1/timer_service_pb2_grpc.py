@@ -3,6 +3,7 @@
 import grpc
 import warnings
 
+from timerd.v1 import operate_pb2 as timerd_dot_v1_dot_operate__pb2
 from timerd.v1 import timer_service_pb2 as timerd_dot_v1_dot_timer__service__pb2
 
 GRPC_GENERATED_VERSION = '1.76.0'
@@ -106,6 +107,21 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_timer__service__pb2.GetServerInfoRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetServerInfoResponse.FromString,
                 _registered_method=True)
+        self.GetCluster = channel.unary_unary(
+                '/timerd.v1.TimerService/GetCluster',
+                request_serializer=timerd_dot_v1_dot_operate__pb2.GetClusterRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_operate__pb2.GetClusterResponse.FromString,
+                _registered_method=True)
+        self.GetPartition = channel.unary_unary(
+                '/timerd.v1.TimerService/GetPartition',
+                request_serializer=timerd_dot_v1_dot_operate__pb2.GetPartitionRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_operate__pb2.GetPartitionResponse.FromString,
+                _registered_method=True)
+        self.DrainInstance = channel.unary_unary(
+                '/timerd.v1.TimerService/DrainInstance',
+                request_serializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.FromString,
+                _registered_method=True)
 
 
 class TimerServiceServicer(object):
@@ -207,6 +223,27 @@ class TimerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetCluster(self, request, context):
+        """The instances, and what each of them holds.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetPartition(self, request, context):
+        """One bucket, shard by shard.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DrainInstance(self, request, context):
+        """FAILED_PRECONDITION: there is nobody to hand over to.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TimerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -279,6 +316,21 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.GetServerInfo,
                     request_deserializer=timerd_dot_v1_dot_timer__service__pb2.GetServerInfoRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_timer__service__pb2.GetServerInfoResponse.SerializeToString,
+            ),
+            'GetCluster': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCluster,
+                    request_deserializer=timerd_dot_v1_dot_operate__pb2.GetClusterRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_operate__pb2.GetClusterResponse.SerializeToString,
+            ),
+            'GetPartition': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPartition,
+                    request_deserializer=timerd_dot_v1_dot_operate__pb2.GetPartitionRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_operate__pb2.GetPartitionResponse.SerializeToString,
+            ),
+            'DrainInstance': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainInstance,
+                    request_deserializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -661,6 +713,87 @@ class TimerService(object):
             '/timerd.v1.TimerService/GetServerInfo',
             timerd_dot_v1_dot_timer__service__pb2.GetServerInfoRequest.SerializeToString,
             timerd_dot_v1_dot_timer__service__pb2.GetServerInfoResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetCluster(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/GetCluster',
+            timerd_dot_v1_dot_operate__pb2.GetClusterRequest.SerializeToString,
+            timerd_dot_v1_dot_operate__pb2.GetClusterResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPartition(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/GetPartition',
+            timerd_dot_v1_dot_operate__pb2.GetPartitionRequest.SerializeToString,
+            timerd_dot_v1_dot_operate__pb2.GetPartitionResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainInstance(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/DrainInstance',
+            timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.SerializeToString,
+            timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -1,0 +1,107 @@
+"""What `timerd doctor` looks at beyond the server that it asks: the other instances, their clocks and versions, and
+buckets that nobody finishes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from timerd.commands.cluster import gone_states
+from timerd.commands.times import shown, shown_span
+
+if TYPE_CHECKING:
+    from timerd.client import Client
+    from timerd.v1.operate_pb2 import GetClusterResponse, Instance
+
+# As far as an engine's clock may be off before it stops firing (guarantee G4).
+_CLOCK_DIFFERENCE_MS = 100
+
+
+async def cluster_of(client: Client) -> GetClusterResponse | None:
+    """None: the server is older than the question."""
+    from timerd.client import TimerdError
+
+    try:
+        return await client.cluster()
+    except TimerdError as error:
+        if error.code != "UNIMPLEMENTED":
+            raise
+        return None
+
+
+def cluster_findings(found: GetClusterResponse) -> Iterator[str]:
+    """Sentences: what is wrong and what to do."""
+    from timerd.v1 import operate_pb2
+
+    for instance in found.instances:
+        yield from _instance_findings(instance, found.answered_by)
+    if all(each.state != operate_pb2.INSTANCE_STATE_SERVING for each in found.instances):
+        yield "No instance takes partitions, so nothing more will fire: start one."
+    schemas = {each.name: each.report.schema_version for each in _living(found) if each.HasField("report")}
+    if len(set(schemas.values())) > 1:
+        told = ", ".join(f"{name} version {version}" for name, version in sorted(schemas.items()))
+        yield f"The instances know different versions of the tables ({told}): restart those of the older one."
+    if found.overdue_buckets:
+        oldest = shown(found.oldest_overdue_bucket.ToDatetime(UTC))
+        yield (
+            f"{found.overdue_buckets} bucket{'s are' if found.overdue_buckets > 1 else ' is'} not finished although "
+            f"over for long, the oldest of {oldest}: after an outage they are worked off, oldest first; else look at "
+            "one with `timerd partition`."
+        )
+
+
+def _instance_findings(instance: Instance, asked: str) -> Iterator[str]:
+    from timerd.v1 import operate_pb2
+
+    name, report = instance.name, instance.report
+    if instance.state == operate_pb2.INSTANCE_STATE_DEAD:
+        age = shown_span(instance.heartbeat_age.ToTimedelta())
+        yield f"{name} has given no sign of life for {age}, and others do its work: start it again, or see why it died."
+    elif instance.state not in gone_states() and not instance.HasField("report"):
+        yield (
+            f"{name} lives, but does not answer {asked} at {instance.address}: look at the network between the "
+            "instances, and at `serve --advertise`."
+        )
+    if not instance.HasField("report") or name == asked:
+        return
+    if not report.clock_trusted:
+        yield f"The clock of {name} is not trusted, so it fires nothing: let NTP or chrony set it."
+    if not report.lease_trusted:
+        yield f"{name} is not sure of its lease, so it fires nothing: look at its way to the store."
+    if abs(instance.clock_difference_ms) - instance.clock_uncertainty_ms > _CLOCK_DIFFERENCE_MS:
+        yield (
+            f"The clock of {name} is {instance.clock_difference_ms:+d} ms (within {instance.clock_uncertainty_ms} ms) "
+            f"off that of {asked}: what one of them fires is early or late by that. Let NTP or chrony set both."
+        )
+
+
+def _living(found: GetClusterResponse) -> list[Instance]:
+    return [each for each in found.instances if each.state not in gone_states()]
+
+
+def cluster_record(found: GetClusterResponse | None) -> dict[str, Any]:
+    if found is None:
+        return {}
+    living = _living(found)
+    schemas = [each.report.schema_version for each in living if each.HasField("report")]
+    return {
+        "instances": [each.name for each in living],
+        "schema_version": max(schemas, default=0),
+        "clock_difference_ms": max((abs(each.clock_difference_ms) for each in living), default=0),
+        "overdue_buckets": found.overdue_buckets,
+        "backlog_buckets": found.backlog_buckets,
+    }
+
+
+def cluster_rows(found: GetClusterResponse | None) -> dict[str, str]:
+    if found is None:
+        return {}
+    record = cluster_record(found)
+    names = record["instances"]
+    clocks = f"; clocks at most {record['clock_difference_ms']} ms apart" if len(names) > 1 else ""
+    return {
+        "instances": f"{len(names)} ({', '.join(names)}){clocks}",
+        "schema": f"version {record['schema_version']}" if record["schema_version"] else "",
+        "buckets": f"{found.overdue_buckets} overdue, {found.backlog_buckets} with tasks that wait for workers",
+    }

@@ -1,0 +1,29 @@
+from timerd.v1 import operate_pb2 as _operate_pb2
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class InspectRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class InspectResponse(_message.Message):
+    __slots__ = ("report",)
+    REPORT_FIELD_NUMBER: _ClassVar[int]
+    report: _operate_pb2.InstanceReport
+    def __init__(self, report: _Optional[_Union[_operate_pb2.InstanceReport, _Mapping]] = ...) -> None: ...
+
+class DrainRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class DrainResponse(_message.Message):
+    __slots__ = ("partitions_held",)
+    PARTITIONS_HELD_FIELD_NUMBER: _ClassVar[int]
+    partitions_held: int
+    def __init__(self, partitions_held: _Optional[int] = ...) -> None: ...

@@ -1,0 +1,58 @@
+"""What an instance says of itself to operators: its clocks, its lease, and each partition that it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib.metadata import version
+
+from timerd.core.partition_machine import PartitionMachine
+from timerd.ports import Store
+from timerd.services.engine_time import EngineTime
+from timerd.services.reads import DeliveryFacts
+from timerd.services.scheduler import Scheduler
+from timerd.v1 import operate_pb2 as pb
+
+
+class Reporting:
+    """Of one instance."""
+
+    def __init__(
+        self, store: Store, scheduler: Scheduler, time: EngineTime, delivery: Callable[[], DeliveryFacts]
+    ) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._time = time
+        self._delivery = delivery
+
+    async def report(self) -> pb.InstanceReport:
+        """The clock is read last, so that who asks can compare it with his own."""
+        schema_version = (await self._store.facts()).schema_version
+        delivery = self._delivery()
+        machines = sorted(self._scheduler.machines.values(), key=lambda machine: machine.partition)
+        now_ms = int(self._time.exact_ms())
+        return pb.InstanceReport(
+            version=version("timerd"),
+            schema_version=schema_version,
+            engine_time_ms=now_ms,
+            wall_offset_ms=round(self._time.difference_ms),
+            clock_trusted=self._time.trusted,
+            lease_trusted=self._time.is_sure,
+            in_flight=delivery.in_flight,
+            workers=delivery.workers,
+            partitions=[held_partition(machine, now_ms) for machine in machines],
+        )
+
+
+def held_partition(machine: PartitionMachine, now_ms: int) -> pb.HeldPartition:
+    scope, bucket_ms, shard = machine.partition
+    verified_ms = machine.control.verified_ms if machine.control is not None else machine.floor_ms
+    return pb.HeldPartition(
+        scope=scope,
+        bucket_start_ms=bucket_ms,
+        shard=shard,
+        phase=machine.phase.value,
+        fencing_token=machine.control.token if machine.control is not None else 0,
+        lag_ms=max(0, min(now_ms, machine.partition.end_ms) - verified_ms),
+        waiting=machine.rows.waiting.rows,
+        open=len(machine.rows.open),
+    )
