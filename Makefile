@@ -12,7 +12,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
-	@echo "make cluster  start Cassandra and three instances on this machine, until Ctrl-C (JDK 17 and Maven, or Docker)"
+	@echo "make cluster  start Cassandra, Redis, three instances here, until Ctrl-C (JDK 17, Maven, redis-server; or Docker)"
 	@echo "make departures  replay a day of real flights and check every one"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"

@@ -34,21 +34,18 @@ from timerd.core.memory import Memory
 from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.registers import Control
-from timerd.ports import Clock, Store
+from timerd.ports import Clock, Hints, Store
 from timerd.services.api import TimerApi
 from timerd.services.cluster_settings import CLUSTER, cluster_settings
 from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
-from timerd.services.inspect_service import Colleagues, InspectService
 from timerd.services.membership import Alone, Member, Membership
-from timerd.services.operating import Operating
 from timerd.services.peer_wire import peer_token
 from timerd.services.peering import Peering, peering
 from timerd.services.reads import DeliveryFacts
 from timerd.services.relaying import Relaying, relaying
-from timerd.services.reporting import Reporting
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
 from timerd.services.shards import Shards
@@ -129,13 +126,16 @@ class Node:
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
-        over they do so first, for what is due meanwhile is not to wait for the workers of this instance."""
+        over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
+        callers: they stay connected until it hangs up, and what they ask others may fire at once."""
         await self.server.set_serving(serving=False)
-        self.engine.drain()
+        if not self.membership.present():
+            self.engine.drain()
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(drain_ms)
+        self.engine.drain()
         if self.relaying is not None:
             await self.relaying.links.close()
         await self.server.stop(STOP_GRACE_MS)
@@ -175,8 +175,10 @@ async def assemble(
     name: str,
     timing: Timing | None = None,
     serve: Serving = ApiServer,
+    hints: Hints | None = None,
 ) -> Node:
-    """A node on the given engine and clock; with `timing` it is one of several on the same store."""
+    """A node on the given engine and clock; with `timing` it is one of several on the same store, and `hints` is a way
+    to those that it cannot call."""
     secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
     membership = Member(name, store, clock, timing) if timing is not None else Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
@@ -203,21 +205,13 @@ async def assemble(
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
     scheduler.lease_of = delivery.lease_of
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
-    peers = peering(store, scheduler, secret, time, config) if timing is not None else None
-
-    def delivered() -> DeliveryFacts:
-        return DeliveryFacts(delivery.in_flight, delivery.workers)
-
-    reporting = Reporting(store, scheduler, time, delivered)
-    colleagues = Colleagues(peers.peers) if peers is not None else None
-    operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
-    api = TimerApi(engine, config, delivered, operating)
+    api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
+    peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
     if peers is None:
         return Node(config, store, time, scheduler, engine, delivery, serve(config, api, WorkService(delivery), ()))
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
     scheduler.gone = relays.gone
-    inspected = InspectService(peer_token(secret), scheduler, reporting)
-    inside = [peers.service.handler(), relays.service.handler(), inspected.handler()]
+    inside = [peers.service.handler(), relays.service.handler()]
     server = serve(config, api, WorkService(relays.home), inside)
     return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 
@@ -240,6 +234,17 @@ async def open_store(config: ServerConfig, clock: Clock) -> Store:
     with _needs_driver():
         from timerd.adapters.cassandra.opening import open_store as open_cassandra
     return await open_cassandra(config.cassandra, now_ms)
+
+
+async def open_hints(config: ServerConfig) -> Hints | None:
+    """Raises StartupError where Redis is there and does not let this instance in."""
+    if not config.redis.url.get_secret_value():
+        return None
+    try:
+        from timerd.adapters.redis.opening import open_hints as open_redis
+    except ModuleNotFoundError as error:
+        raise StartupError("Redis's client is not installed: `pip install timerd[redis]`.") from error
+    return await open_redis(config.redis)
 
 
 def apply_schema(config: CassandraConfig) -> int:
@@ -265,16 +270,19 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
     give_back_large_buffers()
     allow_open_files()
     clock = SystemClock()
+    hints = await open_hints(config)
     store = await open_store(config, clock)
     watching = None
     try:
-        node, watching = await _assemble_watched(config, store, clock)
+        node, watching = await _assemble_watched(config, store, clock, hints)
         # First, so that a start that takes long can be seen to go on.
         http_address = await watching.start(config) if watching is not None else ""
         address = await node.start()
     except BaseException:
         if watching is not None:
             await watching.stop()
+        if hints is not None:
+            await hints.close()
         await store.close()
         raise
     _tune()
@@ -291,17 +299,19 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
         await watching.stop()
 
 
-async def _assemble_watched(config: ServerConfig, store: Store, clock: Clock) -> tuple[Node, Watch | None]:
+async def _assemble_watched(
+    config: ServerConfig, store: Store, clock: Clock, hints: Hints | None
+) -> tuple[Node, Watch | None]:
     """Nobody pays for a watch that nobody asked for."""
     name, timing = _place_of(config)
     if not config.http.listen:
-        return await assemble(config, store, clock, make_alarm, name, timing), None
+        return await assemble(config, store, clock, make_alarm, name, timing, hints=hints), None
     from timerd.observability.figures import Observed
     from timerd.observability.store_timing import StoreTimes
     from timerd.observability.watch import Watch
 
     times = StoreTimes()
-    node = await assemble(config, times.watch(store), clock, make_alarm, name, timing)
+    node = await assemble(config, times.watch(store), clock, make_alarm, name, timing, hints=hints)
     peers = node.peering.peers if node.peering is not None else None
     observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times, peers)
     return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))

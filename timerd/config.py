@@ -84,12 +84,23 @@ class CassandraConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class RedisConfig:
+    """A second way for hints between instances (docs/cassandra.md). Without `url` there is none, and all works."""
+
+    # redis://HOST:PORT, rediss://HOST:PORT for TLS, unix:///PATH. Hidden, since it may carry a password.
+    url: SecretStr = SecretStr("")
+    user: str = ""
+    password: SecretStr = SecretStr("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class ServerConfig:
     """Settings of one serving process."""
 
     # "sqlite": one process, its data in `data`. "cassandra": one of any number of equal instances.
     store: Literal["sqlite", "cassandra"] = "sqlite"
     cassandra: CassandraConfig = CassandraConfig()
+    redis: RedisConfig = RedisConfig()
     # Of this instance; two that live must not have the same. Empty: made from the machine's name.
     name: str = ""
     # HOST:PORT at which the other instances reach this one. Empty: where it listens.

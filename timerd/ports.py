@@ -7,7 +7,7 @@ once. Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Protocol
 
 from timerd.model.partition import Partition
@@ -38,6 +38,8 @@ __all__ = [
     "Clock",
     "DeadLetter",
     "Found",
+    "Heard",
+    "Hints",
     "Mark",
     "MarkKind",
     "Page",
@@ -124,6 +126,26 @@ class Registers(Protocol):
 
 class Store(Rows, Registers, Protocol):
     """An engine that has both, as all of ours do."""
+
+
+# Of a message: the channel it came by, and what it says.
+Heard = Callable[[str, bytes], None]
+
+
+class Hints(Protocol):
+    """A second way to other instances, for what may be lost. A message may be lost without a word, come twice, late, in
+    any order, or be the work of somebody else: what must not be believed blindly is sealed by whoever sends it."""
+
+    # Messages that are known to be lost.
+    lost: int
+
+    def send(self, channel: str, message: bytes) -> bool:
+        """Never waits. False: it is lost already."""
+
+    def listen(self, channel: Callable[[], str], heard: Heard) -> None:
+        """From now on, to the channel that `channel` names at any time. Called once."""
+
+    async def close(self) -> None: ...
 
 
 class Clock(Protocol):

@@ -15,6 +15,7 @@ from timerd.client import Client
 from timerd.core.placement import holder_of
 from timerd.model.identity import parse_task_id
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.ports import Hints
 from timerd.sdk.times import datetime_of_ms, instant_ms
 from timerd.services.peers import Peers
 from timerd.testing import Cluster, Worker
@@ -41,10 +42,11 @@ class Pair:
     bucket: Partition = field(default_factory=lambda: bucket_on("b"))
     got: list[tuple[bytes, datetime]] = field(default_factory=list)
     patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
+    hints: Callable[[], Hints] | None = None
 
     async def __aenter__(self) -> Self:
         self.patch.setattr("timerd.services.peers.DEADLINE_S", PATIENCE_S)
-        self.cluster = Cluster(*NAMES, start=datetime_of_ms(self.bucket.bucket_ms))
+        self.cluster = Cluster(*NAMES, start=datetime_of_ms(self.bucket.bucket_ms), hints=self.hints)
         await self.cluster.__aenter__()
         self.client = self.cluster.client("a")
         return self

@@ -1,5 +1,5 @@
-"""`python -m tests.engines.cluster`: Cassandra and three instances of timerd on this machine, to be tried by hand until
-Ctrl-C. What was found or started, and where each instance listens, is said; nothing is left behind."""
+"""`python -m tests.engines.cluster`: Cassandra, Redis and three instances of timerd on this machine, to be tried by
+hand until Ctrl-C. What was found or started, and where each instance listens, is said; nothing is left behind."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.engines.cassandra_node import NodeFailed
-from tests.engines.finding import NotFound, cassandra
+from tests.engines.finding import NotFound, cassandra, redis
 from tests.engines.instances import Instance, end_all, options_of, start_all
+from tests.engines.redis_server import RedisFailed
 from tests.process.children import run_cli
 
 KEYSPACE = "timerd_cluster"
@@ -27,7 +28,7 @@ def main() -> int:
     try:
         with ExitStack() as started:
             return serve(started, given.instances, given.port)
-    except (NotFound, NodeFailed) as reason:
+    except (NotFound, NodeFailed, RedisFailed) as reason:
         print(reason, file=sys.stderr)
         return 1
 
@@ -38,12 +39,15 @@ def serve(started: ExitStack, count: int, first_port: int) -> int:
     print("starting Cassandra ...", flush=True)
     found = started.enter_context(cassandra(quick_start=False))
     print(f"Cassandra: {found.how}, {found.address}:{found.port}", flush=True)
+    second_way = redis_options(started)
     made = run_cli("schema", "apply", *options_of(found, KEYSPACE), "--replication", "1")
     if made.returncode:
         print(made.stderr, file=sys.stderr)
         return 1
     folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="timerd-cluster-")))
-    instances = [Instance(f"timerd-{n + 1}", found, KEYSPACE, folder, port=first_port + n) for n in range(count)]
+    instances = [
+        Instance(f"timerd-{n + 1}", found, KEYSPACE, folder, *second_way, port=first_port + n) for n in range(count)
+    ]
     started.callback(end_all, instances)
     for instance, ready in zip(instances, start_all(instances), strict=True):
         print(ready, f"[pid {instance.pid}, log {folder / instance.name}.err]", flush=True)
@@ -64,6 +68,17 @@ def serve(started: ExitStack, count: int, first_port: int) -> int:
         for instance in instances:
             instance.wait()
     return 0
+
+
+def redis_options(started: ExitStack) -> list[str]:
+    """Instances work without it, so where there is none the cluster is started without."""
+    try:
+        found = started.enter_context(redis())
+    except NotFound as reason:
+        print(f"{reason} The instances do without.", flush=True)
+        return []
+    print(f"Redis: {found.how}, {found.url}", flush=True)
+    return ["--redis", found.url]
 
 
 if __name__ == "__main__":

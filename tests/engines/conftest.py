@@ -1,14 +1,17 @@
-"""One Cassandra for all tests of the session. Without one they are skipped on a laptop and fail where CI=true."""
+"""One Cassandra and one Redis for all tests of the session. Without them tests are skipped on a laptop and fail where
+CI=true."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import NoReturn
 
 import pytest
 
-from tests.engines.finding import Found, NotFound, cassandra
+from tests.engines.finding import Found, FoundRedis, NotFound, cassandra, own_redis, redis
 from tests.engines.keyspace import Keyspace
+from tests.engines.redis_server import RedisServer
 
 # The first test also waits for the jars and for the start of the node.
 PATIENCE_S = 600
@@ -27,9 +30,41 @@ def cassandra_found() -> Iterator[Found]:
             print(f"Cassandra: {found.how}, {found.address}:{found.port}")
             yield found
     except NotFound as reason:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"{reason} With CI=true nothing is skipped.")
-        pytest.skip(str(reason))
+        _goes_without(reason)
+
+
+@pytest.fixture(scope="session")
+def redis_found() -> Iterator[FoundRedis]:
+    try:
+        with redis() as found:
+            print(f"Redis: {found.how}, {found.url}")
+            yield found
+    except NotFound as reason:
+        _goes_without(reason)
+
+
+@pytest.fixture
+def redis_options() -> tuple[str, ...]:
+    """Of `redis_server`."""
+    return ()
+
+
+@pytest.fixture
+def redis_server(redis_options: tuple[str, ...]) -> Iterator[RedisServer]:
+    """Of one test, which may kill it."""
+    try:
+        server = own_redis(*redis_options)
+    except NotFound as reason:
+        _goes_without(reason)
+    server.start()
+    yield server
+    server.stop()
+
+
+def _goes_without(reason: NotFound) -> NoReturn:
+    if os.environ.get("CI") == "true":
+        pytest.fail(f"{reason} With CI=true nothing is skipped.")
+    pytest.skip(str(reason))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""Where the tests find a Cassandra: an address they are given, a container, or a node from the published jars."""
+"""Where the tests find their engines: an address they are given, a container, or a process of their own (Cassandra from
+the published jars, Redis from the program on the path)."""
 
 from __future__ import annotations
 
@@ -8,18 +9,26 @@ import os
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.engines.cassandra_node import DATACENTER, PORT, VERSION, CassandraNode, missing_tools
+from tests.engines.redis_server import PROGRAM, RedisServer, is_there
 
 ADDRESS = "TIMERD_TEST_CASSANDRA"
 CENTER = "TIMERD_TEST_CASSANDRA_DATACENTER"
+REDIS_URL = "TIMERD_TEST_REDIS"
+REDIS_IMAGE = "redis:7"
 
 
 class Found(NamedTuple):
     address: str
     port: int
     datacenter: str
+    how: str
+
+
+class FoundRedis(NamedTuple):
+    url: str
     how: str
 
 
@@ -42,6 +51,15 @@ def _named() -> Found | None:
 
 
 def _from_container(started: ExitStack) -> Found | None:
+    container = _container(started, "cassandra", "CassandraContainer", f"cassandra:{VERSION}")
+    if container is None:
+        return None
+    address, port = container.get_contact_points()[0]
+    return Found(address, port, container.get_local_datacenter(), f"a container of cassandra:{VERSION}")
+
+
+def _container(started: ExitStack, module: str, name: str, image: str) -> Any:  # noqa: ANN401 - its package has no types
+    """None where no Docker engine gives one."""
     if importlib.util.find_spec("docker") is None or not _has_docker_socket():
         return None
     docker = importlib.import_module("docker")
@@ -49,12 +67,10 @@ def _from_container(started: ExitStack) -> Found | None:
         client = docker.from_env(timeout=5)
         started.callback(client.close)
         client.ping()
-        containers = importlib.import_module("testcontainers.cassandra")
-        container = started.enter_context(containers.CassandraContainer(f"cassandra:{VERSION}"))
-        address, port = container.get_contact_points()[0]
-        return Found(address, port, container.get_local_datacenter(), f"a container of cassandra:{VERSION}")
+        containers = importlib.import_module(f"testcontainers.{module}")
+        return started.enter_context(getattr(containers, name)(image))
     except docker.errors.DockerException as reason:
-        print(f"No container of Cassandra: {reason}")
+        print(f"No container of {image}: {reason}")
         return None
 
 
@@ -76,3 +92,40 @@ def _from_jars(started: ExitStack, quick_start: bool) -> Found:
     started.callback(node.stop)
     node.start()
     return Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars")
+
+
+@contextmanager
+def redis() -> Iterator[FoundRedis]:
+    """Whatever was started is stopped at the end."""
+    with ExitStack() as started:
+        yield _named_redis() or _redis_from_container(started) or _redis_from_path(started)
+
+
+def _named_redis() -> FoundRedis | None:
+    named = os.environ.get(REDIS_URL)
+    return FoundRedis(named, f"the address in {REDIS_URL}") if named else None
+
+
+def _redis_from_container(started: ExitStack) -> FoundRedis | None:
+    container = _container(started, "redis", "RedisContainer", REDIS_IMAGE)
+    if container is None:
+        return None
+    url = f"redis://{container.get_container_host_ip()}:{container.get_exposed_port(6379)}"
+    return FoundRedis(url, f"a container of {REDIS_IMAGE}")
+
+
+def _redis_from_path(started: ExitStack) -> FoundRedis:
+    server = own_redis()
+    started.callback(server.stop)
+    server.start()
+    return FoundRedis(server.url, f"{PROGRAM} on the path")
+
+
+def own_redis(*options: str) -> RedisServer:
+    """Not started yet. For what kills it, or needs a password there."""
+    if not is_there():
+        raise NotFound(
+            f"No Redis: {REDIS_URL} names no URL, no Docker engine gives a container, and there is no {PROGRAM} on the "
+            "path."
+        )
+    return RedisServer(*options)

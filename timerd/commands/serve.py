@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # What an OK means at each level.
 _ANYWHERE = ("0.0.0.0", "::")
+_REDIS = ("redis://", "rediss://", "unix://")
 _QUORUM = "a quorum of replicas before OK"
 _DURABILITY = {"full": "fsync before OK", "normal": "no fsync before OK: a power cut may take the last commits"}
 
@@ -29,6 +30,7 @@ def serve(
     cassandra: flags.Cassandra = None,
     keyspace: flags.Keyspace = None,
     datacenter: flags.Datacenter = None,
+    redis: flags.Redis = None,
     name: flags.Name = None,
     advertise: flags.Advertise = None,
     shards: flags.Shards = None,
@@ -90,7 +92,15 @@ def check_store(config: ServerConfig) -> None:
             raise WrongInput(
                 f"--shards is {config.shards}, and SQLite has one: leave it out, or give --store cassandra."
             )
+        if config.redis.url:
+            raise WrongInput(
+                "--redis is a way between instances, and on SQLite there is one: leave it out, or give --store "
+                "cassandra."
+            )
         return
+    redis = config.redis.url.get_secret_value()
+    if redis and not redis.startswith(_REDIS):
+        raise WrongInput(f"The URL of Redis begins with {' or '.join(_REDIS)}: write redis://HOST:PORT, for example.")
     address = config.advertise or config.listen
     host, colon, port = address.rpartition(":")
     if not (host and colon and port.isdigit()) or host.strip("[]") in _ANYWHERE:

@@ -31,6 +31,7 @@ Cassandra = Annotated[
 Keyspace = Annotated[str | None, _flag("--keyspace", "Of timerd's tables in Cassandra.", "timerd")]
 Datacenter = Annotated[str | None, _flag("--datacenter", "Whose nodes are spoken to.", "datacenter1")]
 Replication = Annotated[str | None, _flag("--replication", "Replicas: 3, or east:3,west:3. For a new keyspace.", "3")]
+Redis = Annotated[str | None, _flag("--redis", "A second way for hints between instances.", metavar="URL")]
 Name = Annotated[str | None, _flag("--name", "Of this instance: no other one may have it.", "from the machine's name")]
 Advertise = Annotated[str | None, _address("--advertise", "Where other instances reach this one.", "as --listen")]
 Shards = Annotated[int | None, _flag("--shards", "Of each bucket, recorded at the first start.", "4", min=1, max=1024)]
@@ -58,6 +59,7 @@ NAMES = {
     "cassandra": ("cassandra.nodes", "--cassandra"),
     "keyspace": ("cassandra.keyspace", "--keyspace"),
     "datacenter": ("cassandra.datacenter", "--datacenter"),
+    "redis": ("redis.url", "--redis"),
     "name": ("name", "--name"),
     "advertise": ("advertise", "--advertise"),
     "shards": ("shards", "--shards"),

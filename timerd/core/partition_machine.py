@@ -127,12 +127,12 @@ class PartitionMachine:
 
     # -- what comes from outside ----------------------------------------------------------------------------------
 
-    def hint(self, rows: RowGroup, source: int) -> None:
-        """Rows just written at or after `closing`. May be ignored: the sweep finds them. Carried ones may come again:
-        whoever writes them begins anew after an error."""
+    def hint(self, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
+        """Rows just written at or after `closing`. May be ignored: the sweep finds them. They may come again from other
+        instances, and carried ones from anywhere: whoever writes those begins anew after an error."""
         if self._takes_in:
-            is_carried = self.partition.scope != TIME_SCOPE or bool((rows.columns["flags"] & FLAG_CARRIED).any())
-            (self.rows.adopt if is_carried else self.rows.hint)(rows, source)
+            again = may_repeat or self.partition.scope != TIME_SCOPE or (rows.columns["flags"] & FLAG_CARRIED).any()
+            (self.rows.adopt if again else self.rows.hint)(rows, source)
 
     def offer(self, rows: RowGroup, source: int, *, is_repeat: bool = False) -> Offered:
         """Rows just written below `closing`: whether this holder takes them in. What was refused once is never fired

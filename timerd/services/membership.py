@@ -54,6 +54,10 @@ class Membership(Protocol):
         """Empty where it is not known."""
         ...
 
+    def incarnation_at(self, address: str) -> tuple[str, int] | None:
+        """Who lives there, by its name and incarnation; None where that is not known."""
+        ...
+
     def on_change(self, changed: Callable[[], None]) -> None:
         """`live` is another one."""
         ...
@@ -117,6 +121,9 @@ class Alone:
 
     def address_of(self, name: str) -> str:
         return self._address if name == self.name else ""
+
+    def incarnation_at(self, address: str) -> tuple[str, int] | None:
+        return None
 
     def on_change(self, changed: Callable[[], None]) -> None:
         """Nothing changes."""
@@ -198,6 +205,11 @@ class Member:
     def address_of(self, name: str) -> str:
         entry = self._stored if name == self.name else self.members.entry(name)
         return entry.address if entry is not None else ""
+
+    def incarnation_at(self, address: str) -> tuple[str, int] | None:
+        entries = (self.members.entry(name) for name in self.members.present())
+        found = (entry for entry in entries if entry is not None and entry.address == address)
+        return next(((entry.name, entry.incarnation) for entry in found), None)
 
     def on_change(self, changed: Callable[[], None]) -> None:
         self._changed.append(changed)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from timerd.config import ServerConfig
 from timerd.core.instance_machine import InstanceMachine
 from timerd.model.partition import Partition
-from timerd.ports import Store
+from timerd.ports import Hints, Store
 from timerd.services.engine_time import EngineTime
+from timerd.services.hint_seal import HintSeal
 from timerd.services.peer_service import PeerService
 from timerd.services.peer_wire import peer_token
 from timerd.services.peers import Peers
 from timerd.services.remote_holders import RemoteHolders
 from timerd.services.scheduler import Scheduler
+from timerd.services.second_way import SecondWay
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +27,15 @@ class Peering:
     service: PeerService
 
 
-def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime, config: ServerConfig) -> Peering:
-    """From here on the scheduler's procedures ask the other instances."""
+def peering(
+    store: Store,
+    scheduler: Scheduler,
+    secret: bytes,
+    time: EngineTime,
+    config: ServerConfig,
+    hints: Hints | None = None,
+) -> Peering:
+    """From here on the scheduler's procedures ask the other instances. `hints`: a way to those that do not answer."""
     own, members, token = scheduler.procedures.own, scheduler.membership, peer_token(secret)
     peers, instance = Peers(token, config.tls), InstanceMachine(config.look_ahead_ms)
 
@@ -36,4 +46,10 @@ def peering(store: Store, scheduler: Scheduler, secret: bytes, time: EngineTime,
     scheduler.hand_over.notices = peers
     members.on_change(lambda: peers.keep([members.address_of(name) for name in members.live()]))
 
-    return Peering(peers, PeerService(members.name, token, own, scheduler.hint, scheduler.hand_over.receive))
+    # One that was called in vain may have heard it all the same, and hears it by the second way as well.
+    heard = partial(scheduler.hint, may_repeat=True)
+    if hints is not None:
+        second = SecondWay(hints, members, HintSeal(secret), heard)
+        second.listen()
+        peers.other_way = second
+    return Peering(peers, PeerService(members.name, token, own, heard, scheduler.hand_over.receive))

@@ -1,7 +1,8 @@
 """Calls to the other instances: each has an answer or a `Silent` within two seconds; hints go in batches, or are lost.
 
 Who was silent is not called again for a moment, so that a call that speaks to many partitions of a holder that is gone
-waits for it once. Nothing that is lost here is needed: rows that were hinted are found by the holder's next sweep.
+waits for it once. Its hints go by a second way, where there is one, until it answers again. Nothing that is lost here
+is needed: rows that were hinted are found by the holder's next sweep.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from timerd.services.peer_wire import (
     partition_message,
     rows_message,
 )
+from timerd.services.second_way import NoOtherWay, OtherWay
 from timerd.services.tls import peer_credentials
 
 log = logging.getLogger(__name__)
@@ -112,6 +114,9 @@ class Peers:
         self._outboxes: dict[str, Outbox] = {}
         self._silent_until_s: dict[str, float] = {}
         self._notices: set[asyncio.Task[None]] = set()
+        # For hints to those who do not answer.
+        self.other_way: OtherWay = NoOtherWay()
+        self._asked_whether_back: set[str] = set()
         # How an address is reached; the simulator has a network of its own.
         self.connect: Callable[[str], grpc.aio.Channel] = self._connect
 
@@ -151,6 +156,7 @@ class Peers:
         await asyncio.gather(*self._notices, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close()
+        await self.other_way.close()
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -215,12 +221,40 @@ class Peers:
         try:
             while box.waiting:
                 batch = box.take()
-                try:
-                    await self._call(address, "Hint", pb.HintRequest(rows=map(rows_message, batch)))
-                except Silent:
+                if not await self._is_told(address, pb.HintRequest(rows=map(rows_message, batch))):
                     self.dropped_hints += len(batch)
         finally:
             box.is_sending = False
+
+    async def _is_told(self, address: str, hints: pb.HintRequest) -> bool:
+        """Who was silent is told by the other way at once: a hint that first waits for an answer comes too late."""
+        if self.other_way.is_there and address in self._silent_until_s:
+            self._ask_whether_back(address)
+        else:
+            try:
+                await self._call(address, "Hint", hints)
+                return True
+            except Silent:
+                if not self.other_way.is_there:
+                    return False
+        # So that others have their turn, however many hints wait.
+        await asyncio.sleep(0)
+        return self.other_way.send(address, hints)
+
+    def _ask_whether_back(self, address: str) -> None:
+        if address not in self._asked_whether_back:
+            self._asked_whether_back.add(address)
+            self._spawn(self._until_asked(address))
+
+    async def _until_asked(self, address: str) -> None:
+        """With no hint at all. The end of its silence is waited for."""
+        try:
+            await asyncio.sleep(self._silent_until_s.get(address, 0.0) - asyncio.get_running_loop().time())
+            await self._call(address, "Hint", pb.HintRequest())
+        except Silent:
+            log.debug("%s is still silent", address)
+        finally:
+            self._asked_whether_back.discard(address)
 
     def recheck(self, address: str, partition: Partition, digest: bytes) -> None:
         message = pb.RecheckRequest(partition=partition_message(partition), digests=[digest])

@@ -194,11 +194,11 @@ class Scheduler:
         self.opening.begin(scope)
         self.spawn(self._surely(self._bring_backlog(scope)))
 
-    def hint(self, partition: Partition, rows: RowGroup, source: int) -> None:
-        """Rows were just written: into memory, or hold the partition."""
+    def hint(self, partition: Partition, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
+        """Rows were just written: into memory, or hold the partition. From other instances they may come again."""
         machine = self.machines.get(partition)
         if machine is not None:
-            machine.hint(rows, source)
+            machine.hint(rows, source, may_repeat=may_repeat)
             self.wake()
         elif self._is_near(partition) and self.hand_over.is_mine(partition):
             self.hold(partition)

@@ -15,6 +15,7 @@ at most, so that minutes take seconds.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self, cast
@@ -26,7 +27,7 @@ from timerd.config import ServerConfig
 from timerd.core.membership import Timing
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
-from timerd.ports import Store
+from timerd.ports import Hints, Store
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.services.membership import Member
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
@@ -58,7 +59,7 @@ class Running:
 
 
 class Cluster:
-    """`patience_s`: how long handlers may take in real time."""
+    """`patience_s`: how long handlers may take in real time. `hints`: makes an instance's second way to the others."""
 
     def __init__(
         self,
@@ -68,12 +69,14 @@ class Cluster:
         config: ServerConfig = CONFIG,
         timing: Timing = TIMING,
         patience_s: float = 20.0,
+        hints: Callable[[], Hints] | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.instances: dict[str, Running] = {}
         self._names = names
         self._config = config
         self._timing = timing
+        self._hints = hints
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
         self._clients: list[Client] = []
@@ -104,7 +107,8 @@ class Cluster:
         StartupError."""
         clock = SimClock(self._turning.now_ms)
         alarm, gate = SimAlarm(clock), Gate(self.store)
-        node = await assemble(self._config, cast(Store, gate), clock, lambda _: alarm, name, self._timing)
+        hints = self._hints() if self._hints is not None else None
+        node = await assemble(self._config, cast(Store, gate), clock, lambda _: alarm, name, self._timing, hints=hints)
         running = Running(Instance(node, clock, alarm), gate)
 
         async def sleep(seconds: float) -> None:
@@ -143,6 +147,8 @@ class Cluster:
         running.node.delivery.close()
         if running.node.relaying is not None:
             await running.node.relaying.links.close()
+        if running.node.peering is not None:
+            await running.node.peering.peers.other_way.close()
         await running.node.server.kill()
 
     def freeze(self, name: str) -> None:
