@@ -41,11 +41,14 @@ from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
+from timerd.services.inspect_service import Colleagues, InspectService
 from timerd.services.membership import Alone, Member, Membership
+from timerd.services.operating import Operating
 from timerd.services.peer_wire import peer_token
 from timerd.services.peering import Peering, peering
 from timerd.services.reads import DeliveryFacts
 from timerd.services.relaying import Relaying, relaying
+from timerd.services.reporting import Reporting
 from timerd.services.scheduler import Scheduler
 from timerd.services.server import ApiServer
 from timerd.services.shards import Shards
@@ -126,16 +129,13 @@ class Node:
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
-        over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
-        callers: they stay connected until it hangs up, and what they ask others may fire at once."""
+        over they do so first, for what is due meanwhile is not to wait for the workers of this instance."""
         await self.server.set_serving(serving=False)
-        if not self.membership.present():
-            self.engine.drain()
+        self.engine.drain()
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(drain_ms)
-        self.engine.drain()
         if self.relaying is not None:
             await self.relaying.links.close()
         await self.server.stop(STOP_GRACE_MS)
@@ -205,13 +205,21 @@ async def assemble(
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
     scheduler.lease_of = delivery.lease_of
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
-    api = TimerApi(engine, config, lambda: DeliveryFacts(delivery.in_flight, delivery.workers))
     peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
+
+    def delivered() -> DeliveryFacts:
+        return DeliveryFacts(delivery.in_flight, delivery.workers)
+
+    reporting = Reporting(store, scheduler, time, delivered)
+    colleagues = Colleagues(peers.peers) if peers is not None else None
+    operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
+    api = TimerApi(engine, config, delivered, operating)
     if peers is None:
         return Node(config, store, time, scheduler, engine, delivery, serve(config, api, WorkService(delivery), ()))
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
     scheduler.gone = relays.gone
-    inside = [peers.service.handler(), relays.service.handler()]
+    inspected = InspectService(peer_token(secret), scheduler, reporting)
+    inside = [peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home), inside)
     return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 
