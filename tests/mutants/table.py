@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
-from tests.mutants import of_asking, of_changing, of_delivering, of_load, of_storing
+from tests.mutants import of_asking, of_changing, of_delivering, of_hinting, of_load, of_storing
 
-MUTANTS = (*of_storing.MUTANTS, *of_delivering.MUTANTS, *of_changing.MUTANTS, *of_asking.MUTANTS, *of_load.MUTANTS)
+MUTANTS = (
+    *of_storing.MUTANTS,
+    *of_delivering.MUTANTS,
+    *of_changing.MUTANTS,
+    *of_asking.MUTANTS,
+    *of_hinting.MUTANTS,
+    *of_load.MUTANTS,
+)

@@ -83,6 +83,10 @@ def _engine(f: Figures) -> Iterator[Metric]:
     yield held
     yield _gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
     yield CounterMetricFamily("timerd_hints_dropped", "Hints to other instances that were lost.", value=f.hints_dropped)
+    messages = CounterMetricFamily("timerd_hint_messages", "Messages with hints through Redis.", labels=("outcome",))
+    for name, number in f.hint_messages.items():
+        messages.add_metric((name,), number)
+    yield messages
     yield _gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
     yield _gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
     yield _gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)

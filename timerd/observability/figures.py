@@ -59,6 +59,7 @@ class Figures:
     in_flight: int
     instances: int
     hints_dropped: int
+    hint_messages: Mapping[str, int]
     workers: int
     streams: int
     partitions: Mapping[str, int]
@@ -121,6 +122,7 @@ class Observed:
             in_flight=self._delivery.in_flight,
             instances=len(self._scheduler.membership.live()),
             hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
+            hint_messages=dict(self._peers.other_way.counts()) if self._peers is not None else {},
             workers=self._delivery.workers,
             streams=self._api.sessions + self._delivery.workers,
             partitions=Counter(m.phase.name.lower() for m in machines),

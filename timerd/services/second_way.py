@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from google.protobuf.message import DecodeError
@@ -35,6 +35,10 @@ class OtherWay(Protocol):
         """To who lives at that address. False: they are lost."""
         ...
 
+    def counts(self) -> Mapping[str, int]:
+        """Messages by what became of them: a lost one is among the sent ones, and a sent one may be lost unseen."""
+        ...
+
     async def close(self) -> None: ...
 
 
@@ -43,6 +47,9 @@ class NoOtherWay:
 
     def send(self, address: str, hints: pb.HintRequest) -> bool:
         return False
+
+    def counts(self) -> Mapping[str, int]:
+        return {}
 
     async def close(self) -> None:
         """There is nothing to close."""
@@ -61,7 +68,7 @@ class Lives(Protocol):
 
 
 class SecondWay:
-    """`sent`, `taken` and `refused` count messages."""
+    """Between what `peers` calls and what the holder hears."""
 
     is_there = True
 
@@ -106,6 +113,9 @@ class SecondWay:
                 "A message that no instance of this version of this cluster has sent came as a hint, and was dropped: "
                 "look who else may write to Redis. More of them are only counted (timerd_hint_messages_total)."
             )
+
+    def counts(self) -> Mapping[str, int]:
+        return {"sent": self.sent, "lost": self.hints.lost, "taken": self.taken, "refused": self.refused}
 
     async def close(self) -> None:
         await self.hints.close()
