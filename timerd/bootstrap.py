@@ -129,13 +129,16 @@ class Node:
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
-        over they do so first, for what is due meanwhile is not to wait for the workers of this instance."""
+        over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
+        callers: they stay connected until it hangs up, and what they ask others may fire at once."""
         await self.server.set_serving(serving=False)
-        self.engine.drain()
+        if not self.membership.present():
+            self.engine.drain()
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(drain_ms)
+        self.engine.drain()
         if self.relaying is not None:
             await self.relaying.links.close()
         await self.server.stop(STOP_GRACE_MS)

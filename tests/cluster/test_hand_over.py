@@ -3,9 +3,11 @@ away goes on with what is not his any more."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import datetime, timedelta
 
-from tests.cluster.crowd import Crowd
+from tests.cluster.crowd import QUEUE, Crowd
+from timerd.client import CancelOutcome
 from timerd.core.holding import Phase
 from timerd.core.membership import Timing
 from timerd.core.placement import holder_of
@@ -97,6 +99,30 @@ async def test_who_leaves_hands_over_with_its_deliveries_in_hand() -> None:
         await crowd.cluster.advance(minutes=2)
         assert (crowd.missing, crowd.twice) == (set(), [])
         assert max(crowd.lateness_s()) <= 1
+
+
+async def test_who_leaves_answers_callers_until_it_hangs_up() -> None:
+    """They stay connected while it waits for a worker that has no other home, and are not to wait with it."""
+    async with Crowd(("a", "b")) as crowd:
+
+        async def works(_: Delivery) -> None:
+            await crowd.cluster.sleep(seconds=50)
+
+        crowd.after = works
+        for name in crowd.names:
+            await crowd.workers.pop(name).stop()
+        await crowd.works("b")
+        await crowd.plan(20, timedelta(seconds=1))
+        await crowd.cluster.advance(seconds=5)
+        b, client = crowd.cluster.instances["b"], crowd.cluster.client("b")
+        is_leaving = asyncio.Event()
+        b.member.on_change(is_leaving.set)
+        stopping = asyncio.create_task(crowd.cluster.stop("b", drain_ms=3_000))
+        await is_leaving.wait()
+        task = await client.schedule(QUEUE, b"while it leaves", delay=120)
+        assert await client.cancel(task.id) is CancelOutcome.CANCELLED
+        await crowd.workers.pop("b").kill()
+        await stopping
 
 
 async def test_who_was_paused_beyond_its_lease_drops_everything_and_begins_again() -> None:
