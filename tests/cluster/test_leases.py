@@ -3,6 +3,8 @@ ports and partitions."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
@@ -11,7 +13,7 @@ from tests.cluster.crowd import Crowd
 from timerd.adapters.memory import MemoryStore
 from timerd.core.membership import Timing
 from timerd.model.instance import InstanceEntry, instance_key
-from timerd.model.storage import Cas
+from timerd.model.storage import Cas, CasResult
 from timerd.ports import Store
 from timerd.services.membership import Member
 from timerd.testing import SimClock
@@ -110,6 +112,32 @@ async def test_who_finds_its_name_with_another_owner_ends() -> None:
     await members.store.cas([Cas(instance_key("a"), stored, other.to_bytes())])
     await members.run(3)
     assert (a.ousted, len(a.lapses)) == ([True], 1)
+
+
+async def test_who_leaves_while_its_sign_of_life_is_late_ousts_nobody() -> None:
+    """The late one finds a newer incarnation of the same instance, for the lease was over meanwhile."""
+    members = Members()
+    a = await members.join("a")
+    late = asyncio.Event()
+    calls = 0
+
+    async def cas(changes: Sequence[Cas]) -> Sequence[CasResult]:
+        nonlocal calls
+        calls += 1
+        if calls == 1:
+            await late.wait()
+        return await members.store.cas(changes)
+
+    setattr(a.gate, "cas", cas)  # noqa: B010 - it has every method of the store
+    members.clock.now_ms += TIMING.heartbeat_ms
+    beating = asyncio.create_task(a.member.step())
+    await asyncio.sleep(0)
+    members.clock.now_ms += TIMING.ttl_ms
+    leaving = asyncio.create_task(a.member.leaving())
+    await asyncio.sleep(0)
+    late.set()
+    await asyncio.gather(beating, leaving)
+    assert a.ousted == []
 
 
 async def test_an_idle_cluster_writes_its_heartbeats_and_nothing_else() -> None:

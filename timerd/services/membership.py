@@ -184,7 +184,7 @@ class Member:
         self._stored: InstanceEntry | None = None
         self._predecessor: Predecessor | None = None
         self._beat_at_ms = self._look_at_ms = 0.0
-        self._is_renewing = False
+        self._is_renewing, self._beating = False, asyncio.Lock()
         self._refreshing: asyncio.Future[None] | None = None
         self._shown: tuple[str, ...] = ()
         self._changed: list[Callable[[], None]] = []
@@ -300,23 +300,23 @@ class Member:
 
     async def _beat(self) -> None:
         """Times count from its start. One that was on its way while the lease ended is worth nothing: others may have
-        taken over meanwhile."""
-        started_ms = self._clock.boot_ms()
-        was_sure = self.trust.is_trusted(started_ms)
-        if not was_sure:
-            self._lapse()
-        if self._stored is None:
-            return
-        wanted = replace(self._wanted, beat_at_ms=int(self._clock.wall_ms()))
-        stored = await self._drive(beat(self._stored, wanted))
-        if stored is None:
-            self._oust()
-            return
-        self._stored = stored
-        self._is_renewing = False
-        if not was_sure or self.trust.is_trusted(self._clock.boot_ms()):
-            self.trust.heartbeat(started_ms)
-            self._beat_at_ms = started_ms + self.timing.heartbeat_ms
+        taken over meanwhile. One at a time, or a late one takes the incarnation of the next for another owner's."""
+        async with self._beating:
+            started_ms = self._clock.boot_ms()
+            was_sure = self.trust.is_trusted(started_ms)
+            if not was_sure:
+                self._lapse()
+            if self._stored is None:
+                return
+            stored = await self._drive(beat(self._stored, replace(self._wanted, beat_at_ms=int(self._clock.wall_ms()))))
+            if stored is None:
+                self._oust()
+                return
+            self._stored = stored
+            self._is_renewing = False
+            if not was_sure or self.trust.is_trusted(self._clock.boot_ms()):
+                self.trust.heartbeat(started_ms)
+                self._beat_at_ms = started_ms + self.timing.heartbeat_ms
 
     async def _look(self) -> None:
         started_ms = self._clock.boot_ms()
