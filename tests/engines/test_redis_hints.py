@@ -97,6 +97,7 @@ async def test_redis_is_killed_and_flushed_and_nothing_is_lost_or_doubled(redis_
 async def test_a_redis_that_hangs_holds_nobody_up(redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """What waits for it is bounded; what comes after its silence is lost at once."""
     monkeypatch.setattr("timerd.adapters.redis.client.ANSWER_S", 0.1)
+    monkeypatch.setattr("timerd.adapters.redis.hints.FIRST_PAUSE_S", 60.0)
     async with cut_pair(redis_server.url) as pair:
         await fires_on_time(pair, b"before")
         hints = second_way(pair, "a").hints
@@ -150,6 +151,30 @@ async def test_a_message_reaches_who_listens_under_the_name_of_now(redis_found: 
     assert len(got) == 2
     await listener.close()
     await sender.close()
+
+
+async def test_a_listener_finds_out_that_nobody_is_there(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is said once that Redis is away, and once that it is back, however often it was tried."""
+    caplog.set_level("INFO", "timerd.adapters.redis")
+    for name in ("LOOK_S", "QUIET_S", "ANSWER_S"):
+        monkeypatch.setattr(f"timerd.adapters.redis.hints.{name}", 0.02)
+    monkeypatch.setattr("timerd.adapters.redis.client.ANSWER_S", 0.2)
+    got, listener = list[bytes](), hints_by(redis_server.url)()
+    listener.listen(lambda: "timerd:one", lambda _, message: got.append(message))
+    async with Redis.from_url(redis_server.url) as redis:
+        await somebody_listens(redis, "timerd:one")
+        redis_server.signal(signal.SIGSTOP)
+        await until(lambda: "does not answer" in caplog.text)
+        await asyncio.sleep(0.5)
+        redis_server.signal(signal.SIGCONT)
+        await until(lambda: "answers again" in caplog.text)
+        await redis.publish("timerd:one", b"heard")
+    await until(lambda: bool(got))
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert set(got) == {b"heard"}
+    await listener.close()
 
 
 async def test_many_messages_travel_together(redis_found: FoundRedis) -> None:

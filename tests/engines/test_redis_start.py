@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr
 
 from tests.engines.redis_server import RedisServer
 from tests.process.children import run_cli
 from timerd.bootstrap import open_hints
+from timerd.commands.failures import WrongInput
+from timerd.commands.serve import check_store
 from timerd.config import RedisConfig, ServerConfig
 from timerd.demo.processes import free_port
 from timerd.model.errors import StartupError
@@ -74,6 +79,22 @@ class TestWithAUser:
         said = await refused(redis_server.url, "reader", CANARY)
         assert "may not publish and subscribe" in said
         assert "channels timerd:*" in said
+
+
+class TestWithAFile:
+    @pytest.fixture
+    def redis_options(self, tmp_path: Path) -> tuple[str, ...]:
+        return ("--unixsocket", str(tmp_path / "redis.sock"))
+
+    async def test_it_is_reached_by_that_as_well(self, redis_server: RedisServer, tmp_path: Path) -> None:
+        await serves(f"unix://{tmp_path / 'redis.sock'}")
+
+
+def test_settings_that_mean_nothing_are_refused_before_anything_is_called() -> None:
+    with pytest.raises(WrongInput, match="begins with redis://"):
+        check_store(config("http://host"))
+    with pytest.raises(WrongInput, match="on SQLite there is one"):
+        check_store(replace(config("redis://host"), store="sqlite"))
 
 
 async def test_a_password_where_there_is_none_is_told(redis_server: RedisServer) -> None:

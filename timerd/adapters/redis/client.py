@@ -21,8 +21,6 @@ from timerd.model.errors import StartupError
 
 # A Redis that hangs is as good as none.
 ANSWER_S = 1.0
-# An idle subscriber asks so often whether anybody is there.
-ALIVE_S = 5
 SCHEMES = ("redis", "rediss", "unix")
 WRITTEN = "write redis://HOST:PORT, rediss://HOST:PORT for TLS, or unix:///PATH"
 
@@ -36,7 +34,6 @@ class Client:
         options: dict[str, Any] = {
             "socket_timeout": ANSWER_S,
             "socket_connect_timeout": ANSWER_S,
-            "health_check_interval": ALIVE_S,
             "retry": Retry(NoBackoff(), 0),
             "protocol": 2,
         }
@@ -72,7 +69,7 @@ class Client:
         return heard
 
     def subscriber(self) -> PubSub:
-        return self._redis.pubsub(ignore_subscribe_messages=True)
+        return self._redis.pubsub()
 
     async def close(self) -> None:
         await self._redis.aclose()

@@ -26,6 +26,9 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 2.0
 # How often a listener looks whether its channel is another one now.
 LOOK_S = 0.5
+# When it has heard nothing for so long it asks whether Redis is there, and how long the answer may take.
+QUIET_S = 5.0
+ANSWER_S = 2.0
 AWAY = (RedisError, OSError, TimeoutError)
 
 
@@ -102,7 +105,7 @@ class RedisHints:
 
     async def _hear(self, subscriber: PubSub, channel: Callable[[], str], heard: Heard) -> None:
         """Until Redis is away."""
-        current = ""
+        current, pulse = "", Pulse()
         while True:
             if current != channel():
                 if current:
@@ -110,9 +113,13 @@ class RedisHints:
                 current = channel()
                 await subscriber.subscribe(current)
             message = await subscriber.get_message(timeout=LOOK_S)
+            if message is None:
+                await pulse.look(subscriber)
+                continue
+            pulse.felt()
             self._listen_pauses.worked()
             self._came_back()
-            if message is not None and message["type"] == "message" and message["channel"] == current.encode():
+            if message["type"] == "message" and message["channel"] == current.encode():
                 heard(current, message["data"])
 
     # -- what operators are told: that it went, and that it came back ---------------------------------------------
@@ -131,6 +138,26 @@ class RedisHints:
         if self._is_away:
             self._is_away = False
             log.info("Redis at %s answers again.", self._client.place)
+
+
+class Pulse:
+    """Of a connection on which nothing may come for hours: one that was cut looks just like it."""
+
+    def __init__(self) -> None:
+        self._felt_s = asyncio.get_running_loop().time()
+        self._asked_s = 0.0
+
+    def felt(self) -> None:
+        self._felt_s, self._asked_s = asyncio.get_running_loop().time(), 0.0
+
+    async def look(self, subscriber: PubSub) -> None:
+        """Raises TimeoutError where there is none."""
+        now_s = asyncio.get_running_loop().time()
+        if self._asked_s and now_s > self._asked_s + ANSWER_S:
+            raise TimeoutError
+        if not self._asked_s and now_s > self._felt_s + QUIET_S:
+            self._asked_s = now_s
+            await subscriber.ping()
 
 
 class Pauses:
