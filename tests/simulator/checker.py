@@ -19,6 +19,7 @@ from tests.simulator.events import (
     Event,
     Held,
     Lost,
+    Overdrawn,
     Replied,
     Said,
     Server,
@@ -82,8 +83,15 @@ class Checker:
                     self._broke(event)
                 case Server():
                     self._server(event)
+                case Overdrawn():
+                    self._wrong(f"G9: {event.worker} got {event.name} without having given credit for it")
+                case _:
+                    self._other(event)
         self._close()
         return self.broken
+
+    def _other(self, event: Event) -> None:
+        """Of one instance nothing else is seen."""
 
     def _wrong(self, sentence: str) -> None:
         self.broken.append((self._at, sentence))
@@ -156,13 +164,15 @@ class Checker:
             self._end(task, answer)
         if answer == "ALREADY_CANCELLED" and not task.cancels - {called.request}:
             self._wrong(f"G7: {task.name} is said to be cancelled already, and nobody has done it")
-        was_sent = task.delivered or (answer == "IN_FLIGHT" and self._lost.may_be(task, self._now_ms))
-        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not (was_sent or task.wanted.expire_at_ms):
+        if answer in ("IN_FLIGHT", "ALREADY_FIRED") and not (self._was_sent(task, answer) or task.wanted.expire_at_ms):
             self._wrong(f"G7: {answer} of {task.name}, which was never delivered")
         if answer == "ALREADY_FIRED" and not self._has_end(task):
             self._wrong(f"G7: {task.name} is said to have fired, and no worker has ended it")
         if answer == "NOT_FOUND" and task.stored:
             self._wrong(f"G7: {task.name} was stored and is not found")
+
+    def _was_sent(self, task: Known, answer: str) -> bool:
+        return task.delivered > 0 or (answer == "IN_FLIGHT" and self._lost.may_be(task, self._now_ms))
 
     def _moved(self, replied: Replied, called: Called) -> None:
         [task] = self._of(called)
@@ -180,7 +190,7 @@ class Checker:
         task.sure = task.sure | {fire_at_ms} if others else {fire_at_ms}
         task.moves += 1
         for delivery_id in before:
-            task.ended.setdefault(delivery_id, f"it was moved ({called.request})")
+            task.end(delivery_id, f"it was moved ({called.request})", self._now_ms)
 
     def _redriven(self, replied: Replied, called: Called) -> None:
         [task] = self._of(called)
@@ -206,23 +216,34 @@ class Checker:
             self._wrong(f"G3: {got.name} was delivered, and nobody scheduled it")
             return
         self._may_start(task, got)
+        self._numbered(task, got)
+        task.came_ms[got.delivery_id] = got.at_ms
+        self._connected.add(got.worker)
+        self._in_hand(task, got)
+        task.delivered += 1
+        for other in self._order.passed_over(task, got) if self._ordered else ():
+            self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
+
+    def _numbered(self, task: Known, got: Delivered) -> None:
         if got.token < self._tokens[got.scope]:
             self._wrong(f"G6: the fencing token of {got.scope} went back to {got.token}")
         self._tokens[got.scope] = got.token
         if got.attempt < task.attempts.get(got.delivery_id, 0):
             self._wrong(f"G6: {task.name} came as attempt {got.attempt} after a later one")
         task.attempts[got.delivery_id] = got.attempt
-        task.came_ms[got.delivery_id] = got.at_ms
-        self._connected.add(got.worker)
-        until_ms = task.leases[got.delivery_id] = got.at_ms + got.lease_ms - ROUNDED_MS
+
+    def _in_hand(self, task: Known, got: Delivered) -> None:
+        until_ms = task.leases[got.delivery_id] = (got.sent_ms or got.at_ms) + got.lease_ms - ROUNDED_MS
         task.in_hand, task.acking = InHand(got.worker, got.delivery_id, until_ms), False
-        task.delivered += 1
-        for other in self._order.passed_over(task, got) if self._ordered else ():
-            self._wrong(f"G9: {task.name} was delivered before {other.name}, whose turn it was")
 
     def _may_start(self, task: Known, got: Delivered) -> None:
-        if got.fire_at_ms > got.at_ms:
+        if got.fire_at_ms > (got.sent_ms or got.at_ms):
             self._wrong(f"G4: {task.name} came {got.fire_at_ms - got.at_ms:.3f} ms early")
+        if task.refused == task.schedules:
+            self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
+        self._is_its_turn(task, got)
+
+    def _is_its_turn(self, task: Known, got: Delivered) -> None:
         if got.fire_at_ms not in task.asked and not any(lo - 1 <= got.fire_at_ms <= hi for lo, hi in task.between):
             self._wrong(f"G8: {task.name} came for an instant that it was moved away from, or never to")
         if 0 < task.wanted.expire_at_ms <= got.at_ms:
@@ -233,8 +254,6 @@ class Checker:
             self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
         if task.in_hand is not None and (task.acking or task.in_hand.keeps_from(got)):
             self._wrong(f"G5: {task.name} was delivered while {task.in_hand.worker} had it in hand")
-        if task.refused == task.schedules:
-            self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
 
     def _say(self, said: Settled) -> None:
         task = self._tasks[said.name]
@@ -255,11 +274,11 @@ class Checker:
         if confirmed.refused:
             task.acking = False
         elif said.action == "ack":
-            task.ended.setdefault(said.delivery_id, "its ack was confirmed")
+            task.end(said.delivery_id, "its ack was confirmed", self._now_ms)
             if task.in_hand is not None and task.in_hand.delivery_id == said.delivery_id:
                 task.in_hand, task.acking = None, False
         elif said.action == "reject" and said.attempt == task.attempts[said.delivery_id]:
-            task.ended.setdefault(said.delivery_id, "its reject was confirmed")
+            task.end(said.delivery_id, "its reject was confirmed", self._now_ms)
 
     def _held(self, held: Held) -> None:
         """A server that is going away may have handed the leases over already: nobody hears of one that is extended

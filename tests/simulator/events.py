@@ -70,6 +70,8 @@ class Delivered:
     scope: str
     token: int
     lease_ms: int
+    # When it left the instance that sent it; 0: as it came.
+    sent_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +128,34 @@ class Broke:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Of its operator: started, killed, stopping, stopped."""
+    """Of its operator: started, killed, stopping, stopped; in a cluster also what becomes of its connections. `name`:
+    which instance, of several."""
 
     at_ms: float
     what: str
+    name: str = ""
 
 
-Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server
+@dataclass(frozen=True, slots=True)
+class Overdrawn:
+    """A worker got a delivery that it had given no credit for."""
+
+    at_ms: float
+    worker: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """The store has taken in a greater token for a partition: who sends by a lower one is stale."""
+
+    at_ms: float
+    scope: str
+    token: int
+    holder: str
+
+
+Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server | Overdrawn | Fenced
 
 
 def shown(event: Event, start_ms: int) -> str:
@@ -142,7 +165,7 @@ def shown(event: Event, start_ms: int) -> str:
         value = getattr(event, each.name)
         if each.name == "at_ms" or value in ((), "", False):
             continue
-        if each.name.endswith("_at_ms") and value:
+        if (each.name.endswith("_at_ms") or each.name == "sent_ms") and value:
             value = f"{value - start_ms:+}"
         parts.append(f"{each.name}={_plain(value, start_ms)}")
     return f"{event.at_ms - start_ms:>12.3f}  {type(event).__name__:<9} {' '.join(parts)}"

@@ -22,26 +22,31 @@ class Verdict:
     events: int
     hits: Counter[str]
     trace: tuple[str, ...] = ()
+    form: str = ""
 
     @property
     def replay(self) -> str:
         variant = "" if self.variant == "correct" else f" --variant {self.variant}"
-        return f"python -m tests.simulator --seed {self.seed}{variant}"
+        return f"python -m tests.simulator{self.form} --seed {self.seed}{variant}"
 
 
 def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict:
     with VARIANTS[variant](), watched() as hits:
-        story = told(seed)
+        story = told(Story(seed))
         answered(story.events)
         counted = hits + story.weather.hits
     broken = Checker(ordered=story.is_ordered).judge(story.events)
-    wrong = [sentence for _, sentence in broken]
-    wrong += [f"an error that production would only log: {error!r}" for error in story.errors]
-    trace = tuple(_trace(story, broken)) if traced else ()
+    wrong = sentences(story, broken)
+    trace = tuple(trace_of(story, broken)) if traced else ()
     return Verdict(seed, variant, tuple(wrong), len(story.events), counted, trace)
 
 
-def _trace(story: Story, broken: list[tuple[int, str]]) -> list[str]:
+def sentences(story: Story, broken: list[tuple[int, str]]) -> list[str]:
+    logged = [f"an error that production would only log: {error!r}" for error in story.errors]
+    return [*(sentence for _, sentence in broken), *logged]
+
+
+def trace_of(story: Story, broken: list[tuple[int, str]]) -> list[str]:
     """Times in ms since the beginning of the history."""
     lines = []
     for number, event in enumerate(story.events):

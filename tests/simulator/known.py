@@ -44,6 +44,7 @@ class Known:
     maybe: dict[int, int] = field(default_factory=dict)
     between: list[tuple[float, float]] = field(default_factory=list)
     ended: dict[bytes, str] = field(default_factory=dict)
+    ended_ms: dict[bytes, float] = field(default_factory=dict)
     attempts: dict[bytes, int] = field(default_factory=dict)
     came_ms: dict[bytes, float] = field(default_factory=dict)
     leases: dict[bytes, float] = field(default_factory=dict)
@@ -62,6 +63,11 @@ class Known:
     @property
     def stored(self) -> bool:
         return self.stored_ms > 0
+
+    def end(self, delivery_id: bytes, why: str, now_ms: float) -> None:
+        """Of one delivery."""
+        self.ended.setdefault(delivery_id, why)
+        self.ended_ms.setdefault(delivery_id, now_ms)
 
     def may_have_left(self, delivery_id: bytes) -> bool:
         """Whether the task may be on to another delivery than this one: a move, or a redrive of what was given up."""

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import timerd.core.memory as memory_module
 import timerd.services.paging as paging_module
@@ -45,6 +45,7 @@ from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
 
 MAX_MOVES = 60
+Told = TypeVar("Told", bound="Story")
 
 
 @dataclass
@@ -207,13 +208,17 @@ class Story:
 
     # -- callers --------------------------------------------------------------------------------------------------
 
+    def reached(self) -> Run | None:
+        """Who answers the next call."""
+        return None if self.run is None or self.run.going_away else self.run
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self.loop.create_task(work, context=self.loop.outside)
 
     async def ask(self, called: Called, work: Callable[[Run], Coroutine[Any, Any, Sequence[str]]]) -> Replied | None:
         """One call and its reply."""
-        run = self.run
-        if run is None or run.going_away:
+        run = self.reached()
+        if run is None:
             return None
         self.log(called)
         try:
@@ -428,6 +433,11 @@ class Story:
         for name in list(self.ids):
             await self.get(name)
 
+    def end(self) -> None:
+        if self.run is not None:
+            self.errors += self.run.owner.errors
+            self.run.kill()
+
     def _is_finished(self) -> bool:
         return all(entry.finished for entry in done(self.disk.catalogue(None, -(1 << 62), 1 << 62)))
 
@@ -445,9 +455,8 @@ class _Errors(logging.Handler):
             self._story.errors.append(error or AssertionError(record.getMessage()))
 
 
-def told(seed: int) -> Story:
-    """The history of this seed."""
-    story = Story(seed)
+def told(story: Told) -> Told:
+    """Until all has run out."""
     loop, logger, handler = story.loop, logging.getLogger("timerd"), _Errors(story)
     # Of what was about to begin when the server was killed.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
@@ -456,7 +465,8 @@ def told(seed: int) -> Story:
     logger.propagate = False
     try:
         loop.run_until_complete(story.spawn(story.tell()))
-        _end(story)
+        story.end()
+        _cancel_rest(loop)
     finally:
         loop.close()
         logger.removeHandler(handler)
@@ -465,12 +475,9 @@ def told(seed: int) -> Story:
     return story
 
 
-def _end(story: Story) -> None:
-    if story.run is not None:
-        story.errors += story.run.owner.errors
-        story.run.kill()
-    rest = asyncio.all_tasks(story.loop)
+def _cancel_rest(loop: VirtualLoop) -> None:
+    rest = asyncio.all_tasks(loop)
     for task in rest:
         task.cancel()
     if rest:
-        story.loop.run_until_complete(asyncio.wait(rest))
+        loop.run_until_complete(asyncio.wait(rest))

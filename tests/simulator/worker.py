@@ -6,13 +6,14 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
+from typing import Any, Protocol
 
 import grpc.aio
 
-from tests.simulator.events import Broke, Confirmed, Delivered, Event, Held, Lost, Settled
-from tests.simulator.server import Run
-from tests.simulator.virtual_loop import VirtualLoop
+from tests.simulator.events import Broke, Confirmed, Delivered, Event, Held, Lost, Overdrawn, Settled
+from tests.simulator.virtual_loop import Owner, VirtualLoop
 from timerd.services.decoding import Received
+from timerd.services.work_stream import Forwarded, encoded
 from timerd.v1 import work_service_pb2 as pb
 
 TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20
@@ -32,6 +33,15 @@ class InHand:
     settled: bool = False
 
 
+class Home(Protocol):
+    """The instance that it is connected to."""
+
+    going_away: bool
+    owner: Owner
+
+    def serve(self, context: Any) -> asyncio.Task[None]: ...  # noqa: ANN401 - as of gRPC
+
+
 class Pipe:
     """The server's side of the stream, as a gRPC context; the worker's side is `send`."""
 
@@ -48,7 +58,9 @@ class Pipe:
     async def read(self) -> object:
         return await self._requests.get()
 
-    async def write(self, response: pb.WorkResponse) -> None:
+    async def write(self, response: pb.WorkResponse | Forwarded) -> None:
+        if isinstance(response, Forwarded):
+            response = pb.WorkResponse.FromString(encoded(response))
         self._heard(response)
 
     async def abort(self, *problem: object) -> None:
@@ -69,20 +81,25 @@ class Worker:
     credit: int = CREDIT
     # Called when its stream is over.
     broke: Callable[[Worker], None] = lambda _: None
+    # When what comes with this ack token left the instance that sent it; 0: now.
+    sent_at: Callable[[bytes], float] = lambda _: 0
     pipe: Pipe | None = None
-    run: Run | None = None
+    run: Home | None = None
     in_hand: dict[bytes, InHand] = field(default_factory=dict)
     _owed: dict[int, tuple[pb.SettleAction, InHand, int | None]] = field(default_factory=dict)
     _sequence: int = 0
+    # Credit on this stream, less what came for it.
+    _given: dict[str, int] = field(default_factory=dict)
 
     # -- the stream -----------------------------------------------------------------------------------------------
 
-    def connect(self, run: Run) -> None:
+    def connect(self, run: Home) -> None:
         """Brings what it has in hand, and what was not confirmed."""
         if self.pipe is not None or run.going_away or run.owner.dead:
             return
         pipe = Pipe(lambda response: self._heard(pipe, response))
         self.pipe, self.run = pipe, run
+        self._given = dict.fromkeys(self.queues, self.credit)
         tokens = b"".join(held.token for held in self.in_hand.values())
         credits = [pb.Credit(queue=queue, tasks=self.credit) for queue in self.queues]
         pipe.send(pb.WorkRequest(open=pb.Open(credits=credits, resume=tokens, lease_ms=self.lease_ms)))
@@ -142,6 +159,9 @@ class Worker:
             token = deliver.ack_tokens[n * TOKEN_BYTES : (n + 1) * TOKEN_BYTES]
             delivery_id = deliver.delivery_ids[n * DELIVERY_ID_BYTES : (n + 1) * DELIVERY_ID_BYTES]
             attempt = deliver.attempts[n] if deliver.attempts else 1
+            self._given[deliver.queue] -= 1
+            if self._given[deliver.queue] < 0:
+                self.log(Overdrawn(self.loop.now_ms, self.name, name))
             held = self.in_hand[delivery_id] = InHand(name, delivery_id, token, attempt)
             self.log(
                 Delivered(
@@ -154,6 +174,7 @@ class Worker:
                     template.fencing_scope,
                     template.fencing_token,
                     self.lease_ms,
+                    self.sent_at(token),
                 )
             )
             self._decide(held)
@@ -254,7 +275,12 @@ class Worker:
         if delay_ms is not None:
             asked.delay_ms = delay_ms
         asked.credits.extend(pb.Credit(queue=queue, tasks=1) for queue in self.queues)
+        self._give(1)
         self.pipe.send(pb.WorkRequest(settle=asked))
+
+    def _give(self, tasks: int) -> None:
+        for queue in self.queues:
+            self._given[queue] += tasks
 
     def give_up_habits(self) -> None:
         """From now on it acknowledges at once, and has forgotten what it did not settle."""
@@ -263,5 +289,6 @@ class Worker:
             if not held.settled:
                 self.settle(held, ACK)
         if self.pipe is not None:
+            self._give(1_000)
             for queue in self.queues:
                 self.pipe.send(pb.WorkRequest(credit=pb.Credit(queue=queue, tasks=1_000)))

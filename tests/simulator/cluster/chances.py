@@ -1,0 +1,32 @@
+"""What may befall a cluster, and how often. Equal entries count twice."""
+
+from __future__ import annotations
+
+from timerd.core.membership import Timing
+
+# Short leases make short histories.
+TIMINGS = (Timing(500, 3_000), Timing(500, 3_000), Timing(1_000, 5_000), Timing(2_000, 10_000))
+DEEDS = {
+    "schedule": 10,
+    "cancel": 5,
+    "move": 4,
+    "fire now": 1,
+    "redrive": 2,
+    "repeat": 1,
+    "get": 1,
+    "hang up": 1,
+    "leave": 1,
+    "kill": 3,
+    "crash soon": 4,
+    "pause": 3,
+    "pause soon": 4,
+    "cut off": 3,
+    "cut": 3,
+    "stop": 3,
+    "join": 2,
+}
+DOWN_MS = (0, 5, 500, 2_000, 6_000, 20_000, 120_000)
+# Of pauses and cuts: within a lease, and beyond it.
+PAUSES_MS = (50, 500, 2_500, 4_000, 6_000, 12_000, 25_000)
+# At which calls of the store an instance is stopped or killed.
+TRAPS = ("", "", "append", "facts", "settle", "cas", "cas", "mark", "settled", "scan", "read")

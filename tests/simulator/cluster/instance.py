@@ -1,0 +1,142 @@
+"""One run of one instance of a cluster, from start to kill or stop: assembled as in production, with a store and a
+network of the simulator's and without sockets."""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+from tests.simulator.cluster.net import Details, Net
+from tests.simulator.cluster.pausing import PausingLoop, Stoppable
+from tests.simulator.cluster.store import RemoteStore
+from tests.simulator.server import DRAIN_MS, Gone, Wires
+from tests.simulator.virtual_loop import LoopClock
+from timerd.adapters.alarm import LoopAlarm
+from timerd.bootstrap import Node, assemble
+from timerd.config import ServerConfig
+from timerd.core.holding import Settings
+from timerd.core.membership import Timing
+from timerd.model.errors import TimerdError
+from timerd.ports import Store
+from timerd.services.membership import Member
+from timerd.services.work_service import WorkService
+
+Result = TypeVar("Result")
+
+
+class Door(Wires):
+    """In the place of the gRPC server."""
+
+    def __init__(self, run: Instance, work: WorkService, inside: Sequence[Any]) -> None:
+        super().__init__()
+        self.work = work
+        self.inside = inside
+        self._run = run
+
+    async def start(self) -> str:
+        self._run.listens = True
+        return self._run.address
+
+    async def stop(self, grace_ms: int) -> None:
+        self._run.listens = False
+        await super().stop(grace_ms)
+
+    async def kill(self) -> None:
+        self._run.listens = False
+
+
+class Instance:
+    """Implements Host. `serves`: it has joined. `died`: its start failed."""
+
+    def __init__(
+        self,
+        name: str,
+        address: str,
+        loop: PausingLoop,
+        net: Net,
+        store: RemoteStore,
+        config: ServerConfig,
+        settings: Settings,
+        timing: Timing,
+        told: Callable[[Instance, str], None],
+    ) -> None:
+        self.name = name
+        self.address = address
+        self.owner = Stoppable(loop)
+        self.store = store
+        self.listens = self.going_away = self.serves = self.has_served = False
+        self._net = net
+        self._told = told
+        self._loop = loop
+        net.hosts[address] = self
+        self.owner.spawn(self._start(config, settings, timing))
+
+    async def _start(self, config: ServerConfig, settings: Settings, timing: Timing) -> None:
+        try:
+            clock = LoopClock(self._loop)
+            self.node = await assemble(
+                config, cast(Store, self.store), clock, LoopAlarm, self.name, timing, cast(Any, self._door)
+            )
+            self._tune(self.node, settings)
+            await self.node.start()
+        except TimerdError as error:
+            self._told(self, f"did not start: {error}")
+            return
+        self.serves = self.has_served = True
+        self._told(self, "started")
+
+    def _door(self, _: ServerConfig, __: Any, work: WorkService, inside: Sequence[Any]) -> Door:
+        self.wires = Door(self, work, inside)
+        return self.wires
+
+    def _tune(self, node: Node, settings: Settings) -> None:
+        """Before it serves: what in production is never another value, and whom it calls through what."""
+        assert node.peering is not None
+        node.scheduler._settings = replace(settings, holder=self.name)
+        node.peering.peers.connect = cast(Any, partial(self._net.channel, self))
+        node.membership.on_lapse(lambda: self._told(self, "lapsed"))
+
+    @property
+    def member(self) -> Member:
+        return cast(Member, self.node.membership)
+
+    # -- who calls ------------------------------------------------------------------------------------------------
+
+    def handler(self, details: Details) -> Any:
+        found = (each.service(details) for each in self.wires.inside)
+        return next(each for each in found if each is not None)
+
+    def took_stream(self, task: asyncio.Task[Any]) -> None:
+        self.wires.streams[task] = None
+        task.add_done_callback(self.wires.streams.pop, context=self._loop.outside)
+
+    async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """As a client's call over the wire. Raises Gone."""
+        task = self.owner.spawn(work)
+        self.wires.calls[task] = None
+        task.add_done_callback(self.wires.calls.pop, context=self._loop.outside)
+        await asyncio.wait([task])
+        if task.cancelled() or self.owner.dead:
+            raise Gone
+        return cast(Result, task.result())
+
+    def serve(self, context: Any) -> asyncio.Task[None]:
+        """A worker's stream."""
+        stream = self.owner.spawn(self.wires.work.Work(cast(Any, None), context))
+        self.took_stream(stream)
+        return stream
+
+    # -- what becomes of it ---------------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        self.going_away = True
+        await asyncio.wait([self.owner.spawn(self.node.stop(DRAIN_MS))])
+
+    def kill(self) -> None:
+        self.listens = self.serves = False
+        self.owner.kill()
+        self._net.ended(self)

@@ -1,0 +1,27 @@
+"""Tells the history of a cluster by seed and judges it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from tests.simulator.branches import answered, watched
+from tests.simulator.cluster.branches import befell, watched_cluster
+from tests.simulator.cluster.checker import ClusterChecker
+from tests.simulator.cluster.story import ClusterStory
+from tests.simulator.cluster.variants import VARIANTS
+from tests.simulator.judge import Verdict, sentences, trace_of
+from tests.simulator.story import told
+
+
+def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict:
+    with VARIANTS[variant](), watched() as hits, watched_cluster():
+        story = told(ClusterStory(seed))
+        answered(story.events)
+        befell(story.events)
+        counted: Counter[str] = hits + story.weather.hits + story.net.hits
+    checker = ClusterChecker(ttl_ms=story.timing.ttl_ms)
+    broken = checker.judge(story.events)
+    counted["delivery by a stale token"] += checker.stale
+    trace = tuple(trace_of(story, broken)) if traced else ()
+    wrong = tuple(sentences(story, broken))
+    return Verdict(seed, variant, wrong, len(story.events), counted, trace, " --cluster")

@@ -1,0 +1,167 @@
+"""The store as one instance of several reaches it: over a network. What an instance has sent arrives although the
+instance is stopped or killed meanwhile, perhaps late; who is cut off hears nothing, and does not know what was done.
+
+As with quorums on a cluster of stores: rows are readable first, and the control rows that come with the answer are read
+after that, on another way; a scan has no cursor; of a write that failed some partitions may have been written.
+"""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from tests.property.world import done
+from tests.simulator.cluster.pausing import PausingLoop
+from tests.simulator.faults import READS, Weather
+from timerd.adapters.memory import MemoryStore
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.registers import control_key
+from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Page
+
+# A driver waits so long for an answer.
+TIMEOUT_MS = 2_000
+DONE, UNAVAILABLE, NOT_DONE, NOT_TOLD = range(4)
+Answer = asyncio.Future[Any]
+
+
+class Trap(NamedTuple):
+    """Something happens to the instance at the so-manieth step of a kind of call ("" = any)."""
+
+    kind: str
+    steps: int
+    spring: Callable[[], None]
+
+
+class RemoteStore:
+    """All of `Store`, for one run of an instance. `applied` hears of changes of registers."""
+
+    def __init__(
+        self, disk: MemoryStore, weather: Weather, loop: PausingLoop, applied: Callable[[Sequence[Cas]], None]
+    ) -> None:
+        self.is_cut = False
+        self.has_cursors = True
+        # How often a write of unknown outcome is done long after its caller was told that it is unknown.
+        self.late = 0.0
+        self.trap: Trap | None = None
+        self._disk = disk
+        self._weather = weather
+        self._loop = loop
+        self._applied = applied
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        """Every method that has no place of its own here: one step at the store."""
+        work: Callable[..., Coroutine[Any, Any, Any]] = getattr(self._disk, name)
+
+        async def perform(*args: object, **named: object) -> Any:
+            return await self._perform(name, lambda: done(work(*args, **named)), writes=name not in READS)
+
+        setattr(self, name, perform)
+        return perform
+
+    async def close(self) -> None:
+        """The store outlives its instances."""
+
+    # -- calls that have more than one step, or an answer of their own --------------------------------------------
+
+    async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
+        written = await self._perform("append", lambda: done(self._disk.append(messages)), writes=True)
+        partitions = [_partitions(message) for message in messages]
+        try:
+            work = partial(map, self._facts, messages, written, partitions)
+            return list(await self._perform("facts", lambda: list(work())))
+        except StoreUnavailable as error:
+            raise StoreUnknown("Rows were written, but not what must be known of their partition.") from error
+
+    def _facts(self, message: Append, written: Appended, partitions: Sequence[Partition]) -> Appended:
+        """What is true by now."""
+        known = dict(zip(partitions, done(self._disk.read([control_key(p) for p in partitions])), strict=True))
+        entries = done(self._disk.catalogue(None, -(1 << 62), 1 << 62))
+        finishing = {(entry.scope, entry.bucket_ms) for entry in entries if entry.finishing}
+        closing = [p for p in partitions if known[p] is None and (p.scope, p.bucket_ms) in finishing]
+        asked = {p for p, _ in message.groups}
+        controls = {p: control for p, control in known.items() if p in asked or control is not None}
+        sources = written.sources if self.has_cursors else {}
+        return Appended(controls, sources, frozenset(closing), written.repeated)
+
+    async def scan(
+        self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
+    ) -> Page:
+        if self.has_cursors:
+            work = partial(self._disk.scan, partition, lo_ms, hi_ms, cursor, limit_bytes, keys_only=keys_only)
+            return await self._perform("scan", lambda: done(work()))  # type: ignore[no-any-return]
+        work = partial(self._disk.scan, partition, lo_ms, hi_ms, 0, 1 << 40, keys_only=keys_only)
+        page: Page = await self._perform("scan", lambda: done(work()))
+        return Page([replace(group, source=0) for group in page.groups], page.marks, 0, done=True, rereads=True)
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        found: Sequence[Found] = await self._perform("find", lambda: done(self._disk.find(partition, keys)))
+        return found if self.has_cursors else [Found(replace(each.rows, source=0), each.marks) for each in found]
+
+    async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        """Never raises for an outcome."""
+        try:
+            return await self._perform("cas", lambda: self._cas(changes), writes=True)  # type: ignore[no-any-return]
+        except (StoreUnavailable, StoreUnknown):
+            return [CasResult(CasStatus.UNKNOWN) for _ in changes]
+
+    def _cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        results = done(self._disk.cas(changes))
+        self._applied([c for c, r in zip(changes, results, strict=True) if r.status is CasStatus.APPLIED])
+        return results
+
+    # -- the way there and back -----------------------------------------------------------------------------------
+
+    async def _perform(self, name: str, work: Callable[[], Any], *, writes: bool = False) -> Any:
+        answer: Answer = self._loop.create_future()
+        self._sprung(name)
+        self._loop.later(self._way_ms(name), partial(self._arrived, name, work, answer, writes))
+        return await answer
+
+    def _way_ms(self, name: str) -> float:
+        weather = self._weather
+        slow_ms = weather.slow_ms.get(name, 0)
+        return weather.random.choice(weather.delays_ms) + (weather.random.choice((0, slow_ms)) if slow_ms else 0)
+
+    def _arrived(self, name: str, work: Callable[[], Any], answer: Answer, writes: bool) -> None:
+        fate = self._weather.fate()
+        if fate != DONE and not writes:
+            fate = UNAVAILABLE
+        if self.is_cut:
+            fate = NOT_DONE if writes else UNAVAILABLE
+        result = work() if fate in (DONE, NOT_TOLD) else None
+        if fate == NOT_DONE and self._weather.random.random() < self.late:
+            self._weather.hits["a write that comes late"] += 1
+            self._loop.later(TIMEOUT_MS + self._weather.random.choice((100, 3_000, 9_000)), work)
+        self._sprung(name)
+        way_ms = TIMEOUT_MS if fate in (NOT_DONE, NOT_TOLD) or self.is_cut else self._way_ms(name)
+        self._loop.later(way_ms, partial(self._back, answer, fate, result, writes))
+
+    def _back(self, answer: Answer, fate: int, result: Any, writes: bool) -> None:
+        if answer.done():
+            return
+        if fate == DONE and self.is_cut:
+            fate = NOT_TOLD if writes else UNAVAILABLE
+        if fate == DONE:
+            answer.set_result(result)
+        elif fate == UNAVAILABLE:
+            self._weather.hits["store unavailable"] += 1
+            answer.set_exception(StoreUnavailable("The store is away.", "STORE_UNAVAILABLE"))
+        else:
+            self._weather.hits["unknown: done" if fate == NOT_TOLD else "unknown: not done"] += 1
+            answer.set_exception(StoreUnknown("The store did not say."))
+
+    def _sprung(self, name: str) -> None:
+        trap = self.trap
+        if trap is not None and trap.kind in ("", name):
+            self.trap = trap._replace(steps=trap.steps - 1) if trap.steps > 1 else None
+            if self.trap is None:
+                trap.spring()
+
+
+def _partitions(message: Append) -> list[Partition]:
+    return [partition for partition, _ in (*message.groups, *(message.spread.parts() if message.spread else ()))]

@@ -1,0 +1,287 @@
+"""One history of a cluster by seed: what befalls one instance, and what befalls the ways between them."""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+import timerd.core.memory as memory_module
+import timerd.services.membership as membership_module
+import timerd.services.paging as paging_module
+import timerd.services.scheduler as scheduler_module
+from tests.property.world import OneCommitStore, done
+from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
+from tests.simulator.cluster.chances import DEEDS, DOWN_MS, PAUSES_MS, TIMINGS, TRAPS
+from tests.simulator.cluster.instance import Instance
+from tests.simulator.cluster.net import Net
+from tests.simulator.cluster.pausing import PausingLoop
+from tests.simulator.cluster.store import RemoteStore, Trap
+from tests.simulator.events import Fenced, Server
+from tests.simulator.story import MAX_MOVES, Story
+from tests.simulator.virtual_loop import START_MS
+from tests.simulator.worker import Worker
+from timerd.model.partition import BUCKET_MS
+from timerd.model.registers import Control, Table
+from timerd.model.storage import Cas
+from timerd.services.cluster_settings import CLUSTER
+
+MOST_INSTANCES = 4
+SOON = membership_module.SOON
+
+
+@dataclass
+class ClusterStory(Story):
+    """`instances`: those that run, by name."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        chance = self.random.choice
+        self.loop = self.pausing = PausingLoop()
+        self.disk = OneCommitStore()
+        self.is_ordered = False
+        self.instances: dict[str, Instance] = {}
+        # Partition -> its token in the store.
+        self.fences: dict[str, int] = {}
+        self.net = Net(self.pausing, self.random)
+        self.timing = chance(TIMINGS)
+        self.has_cursors = chance((True, False))
+        self.late = 0.0
+        self.begun = 0
+        self.net.delays_ms = chance(((0,), (0, 1, 3), (0, 1, 40), (1, 5, 300)))
+        self.net.hints_lost = chance((0, 0, 0.5, 1))
+        self.net.lost = 0 if self.is_calm else chance((0, 0, 0.05, 0.3))
+        self.weather.delays_ms = chance(((0,), (0, 0, 1, 5), (0, 1, 3, 40), (0, 5, 100, 400)))
+        self.weather.slow_ms = {name: min(ms, 1_500) for name, ms in self.weather.slow_ms.items()}
+        self._record_settings(chance((1, 1, 2)))
+        self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
+        self.instants = self._instants()
+
+    def _record_settings(self, shards: int) -> None:
+        """As the first instance would: the secret must be the same each time."""
+        settings = {"bucket_ms": BUCKET_MS, "secret": "00" * 32, "shards": shards}
+        done(self.disk.cas([Cas(CLUSTER, None, json.dumps(settings).encode())]))
+
+    # -- instances ------------------------------------------------------------------------------------------------
+
+    def start_instance(self, name: str) -> None:
+        if name in self.instances:
+            return
+        self.begun += 1
+        store = RemoteStore(self.disk, self.weather, self.pausing, self._applied)
+        store.has_cursors, store.late = self.has_cursors, self.late
+        address = f"{name}:{self.begun}"
+        self.instances[name] = Instance(
+            name, address, self.pausing, self.net, store, self.config, self.settings, self.timing, self._told
+        )
+
+    def _told(self, instance: Instance, what: str) -> None:
+        self.log(Server(self.loop.now_ms, what, instance.name))
+        if what.startswith("did not start"):
+            self.loop.later(0, partial(self.kill_instance, instance))
+
+    def _applied(self, changes: Sequence[Cas]) -> None:
+        for change in changes:
+            if change.key.table is not Table.CONTROL:
+                continue
+            control, scope = Control.from_bytes(change.value), change.key.name.decode()
+            if control.token != self.fences.get(scope):
+                self.fences[scope] = control.token
+                self.log(Fenced(self.loop.now_ms, scope, control.token, control.holder))
+
+    def kill_instance(self, instance: Instance) -> None:
+        if self.instances.get(instance.name) is instance:
+            self._over(instance, "killed")
+
+    def _over(self, instance: Instance, what: str) -> None:
+        del self.instances[instance.name]
+        instance.kill()
+        self.errors += instance.owner.errors
+        self.log(Server(self.loop.now_ms, what, instance.name))
+        for worker in self.workers:
+            if cast(object, worker.run) is instance:
+                worker.cut()
+        name = instance.name if self.random.random() < 0.7 else f"i{self.begun}"
+        down_ms = self.random.choice(DOWN_MS) if instance.has_served and not self.is_running_out else 50
+        self.loop.later(down_ms, partial(self.start_instance, name))
+
+    async def stop_instance(self, instance: Instance) -> None:
+        if not instance.serves or instance.going_away:
+            return
+        self.log(Server(self.loop.now_ms, "stopping", instance.name))
+        await instance.stop()
+        if self.instances.get(instance.name) is instance:
+            self._over(instance, "stopped")
+
+    def pause(self, instance: Instance) -> None:
+        if instance.owner.dead or instance.owner.is_paused:
+            return
+        self.log(Server(self.loop.now_ms, "paused", instance.name))
+        instance.owner.pause()
+        self.loop.later(self.random.choice(PAUSES_MS), partial(self.go_on, instance))
+
+    def go_on(self, instance: Instance) -> None:
+        if instance.owner.is_paused and not instance.owner.dead:
+            instance.owner.go_on()
+            self.log(Server(self.loop.now_ms, "goes on", instance.name))
+
+    def cut_off(self, instance: Instance) -> None:
+        """From the store."""
+        self.log(Server(self.loop.now_ms, "cut off from the store", instance.name))
+        instance.store.is_cut = True
+        self.loop.later(self.random.choice(PAUSES_MS), partial(self.reaches, instance))
+
+    def reaches(self, instance: Instance) -> None:
+        if instance.store.is_cut:
+            instance.store.is_cut = False
+            self.log(Server(self.loop.now_ms, "reaches the store", instance.name))
+
+    def cut(self, one: str, other: str) -> None:
+        self.log(Server(self.loop.now_ms, "cut off from each other", f"{one} {other}"))
+        self.net.cut(one, other)
+        self.loop.later(self.random.choice(PAUSES_MS), partial(self.heal, one, other))
+
+    def heal(self, one: str, other: str) -> None:
+        if self.net.is_cut(one, other):
+            self.net.heal(one, other)
+            self.log(Server(self.loop.now_ms, "reach each other", f"{one} {other}"))
+
+    # -- who calls whom -------------------------------------------------------------------------------------------
+
+    def _serving(self) -> list[Instance]:
+        return [each for each in self.instances.values() if each.serves and not each.going_away]
+
+    def reached(self) -> Any:
+        serving = self._serving()
+        return self.random.choice(serving) if serving else None
+
+    def _connect(self, worker: Worker) -> None:
+        if (instance := self.reached()) is not None:
+            worker.connect(instance)
+        elif worker.pipe is None:
+            self._reconnect(worker)
+
+    def hire(self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None) -> Worker:
+        worker = super().hire(habits, queues)
+        worker.sent_at = lambda token: self.net.sent_ms.get(token, self.loop.now_ms)
+        self._connect(worker)
+        return worker
+
+    def _reconnect(self, worker: Worker) -> None:
+        delay_ms = 50 if self.is_running_out else self.random.choice((0, 1, 100, 900, 1_500, 4_000))
+
+        def again() -> None:
+            if worker in self.workers:
+                self._connect(worker)
+
+        self.loop.later(delay_ms, again)
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    async def tell(self) -> None:
+        self.loop.leap(self.begin_ms)
+        scheduler_module.TICK_S = self.tick_s
+        paging_module.PAGE_BYTES = 250 if self.is_tight else 8 << 20
+        memory_module.SMALLEST_SHARE_BYTES = 120 if self.is_tight else 1 << 20
+        await self._all_begin("abc"[: self.random.choice((2, 2, 3))])
+        for _ in range(self.random.choice((1, 1, 2))):
+            self.hire(self.random.choice(HABITS))
+        self._schedule_some()
+        for _ in range(self.random.choice((3, 6, 9, 14, 20))):
+            await asyncio.sleep(self._gap_ms() / 1000)
+            self._do(self.random.choices(tuple(DEEDS), tuple(DEEDS.values()))[0])
+        await asyncio.sleep(self.random.choice((0.0, 1.0, 4.0, 15.0)))
+        await self._run_out()
+
+    async def _all_begin(self, names: str) -> None:
+        """Nothing befalls them before they know each other."""
+        weather, net = self.weather, self.net
+        faults = weather.unavailable, weather.unknown, net.lost
+        weather.unavailable = weather.unknown = net.lost = 0.0
+        for name in names:
+            self.start_instance(name)
+        while len(self._serving()) < len(names):  # noqa: ASYNC110 - time is virtual
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(self.random.choice((0.0, 0.5, 2.0)))
+        weather.unavailable, weather.unknown, net.lost = faults
+
+    def _gap_ms(self) -> float:
+        if self.random.random() < 0.2:
+            return self.random.choice((*GAPS_MS, self.timing.ttl_ms - 1_000, self.timing.ttl_ms))
+        return super()._gap_ms()
+
+    def _do(self, deed: str) -> None:
+        serving = self._serving()
+        if deed not in ("kill", "stop", "crash soon", *_TO_ONE, "cut", "join"):
+            super()._do(deed)
+        elif deed == "join" and len(self.instances) < MOST_INSTANCES:
+            self.start_instance(f"i{self.begun}")
+        elif deed == "stop" and serving:
+            self.spawn(self.stop_instance(self.random.choice(serving)))
+        elif serving and not self.is_calm:
+            instance = self.random.choice(serving)
+            if deed == "cut" and len(self.instances) > 1:
+                self.cut(*self.random.sample(list(self.instances), 2))
+            elif deed == "crash soon":
+                self._set_trap(instance, partial(self.kill_instance, instance))
+            elif deed in _TO_ONE:
+                getattr(self, _TO_ONE[deed])(instance)
+
+    def pause_soon(self, instance: Instance) -> None:
+        self._set_trap(instance, partial(self.pause, instance))
+
+    def _set_trap(self, instance: Instance, spring: Callable[[], None]) -> None:
+        """What happens in the midst of a step happens after it."""
+        chance = self.random.choice
+        instance.store.trap = Trap(chance(TRAPS), chance((1, 2, 3, 4, 5, 9)), lambda: self.loop.later(0, spring))
+
+    # -- the end --------------------------------------------------------------------------------------------------
+
+    async def _run_out(self) -> None:
+        """No more faults; every worker acknowledges at once; time goes on until every bucket is finished."""
+        self.is_running_out = True
+        self.weather.clear_up()
+        self.net.clear_up()
+        for instance in list(self.instances.values()):
+            instance.store.trap = None
+            self.go_on(instance)
+            self.reaches(instance)
+        while not self._serving():
+            await asyncio.sleep(1)
+            if not self.instances:
+                self.start_instance("a")
+        for worker in self.workers:
+            worker.give_up_habits()
+        self.hire((), QUEUES).credit = 1_000
+        await asyncio.sleep(3 + 2 * self.timing.ttl_ms / 1000)
+        scheduler_module.TICK_S = 10.0
+        self._let_time_fly()
+        for _ in range(MAX_MOVES):
+            await asyncio.sleep(20)
+            if all(entry.finished for entry in done(self.disk.catalogue(None, -(1 << 62), 1 << 62))):
+                break
+        else:
+            self.errors.append(AssertionError("the buckets are never finished"))
+        self.log(Server(self.loop.now_ms, "all over"))
+        for name in list(self.ids):
+            await self.get(name)
+
+    def _let_time_fly(self) -> None:
+        """Nothing can happen to anybody any more: signs of life are as few as can be."""
+        membership_module.SOON = 1
+        for instance in self._serving():
+            timing = instance.member.timing
+            instance.member.timing = replace(timing, heartbeat_ms=timing.ttl_ms * 2 // 5)
+
+    def end(self) -> None:
+        membership_module.SOON = SOON
+        for instance in list(self.instances.values()):
+            self.errors += instance.owner.errors
+            instance.kill()
+
+
+_TO_ONE = {"kill": "kill_instance", "pause": "pause", "pause soon": "pause_soon", "cut off": "cut_off"}

@@ -1,0 +1,137 @@
+"""The protocol between instances with one rule broken at a time: each must be caught.
+
+Patches for tests alone, as in tests/simulator/variants.py, whose broken rules of one holder are broken here as well.
+"""
+
+# ruff: noqa: ANN401 - it stands between parts of any kind
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from typing import Any, cast
+from unittest.mock import patch
+
+from tests.property.world import done
+from tests.simulator.cluster.store import RemoteStore
+from tests.simulator.variants import (
+    Variant,
+    ack_confirmed_before_it_is_durable,
+    cancel_without_asking,
+    closing_read_before_the_write,
+    fires_before_its_first_page,
+    leases_forgotten_at_a_carry,
+    settle_record_skipped,
+    settle_records_not_read,
+)
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AskToEnd, HolderAnswer
+from timerd.model.partition import Partition
+from timerd.model.registers import Control, Table
+from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.services.fresh_controls import FreshControls
+from timerd.services.peer_service import PeerService
+from timerd.services.peer_wire import partition_of
+from timerd.services.peers import Silent
+from timerd.services.remote_holders import RemoteHolders
+
+_CAS, _FRESH, _TOLD = RemoteStore._cas, FreshControls.of, RemoteHolders.ask_to_end
+
+
+def marks_not_refused() -> AbstractContextManager[object]:
+    """The store takes a control row in by whatever token it is written."""
+
+    def cas(self: RemoteStore, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        current = done(self._disk.read([change.key for change in changes]))
+        blind = [
+            change if change.key.table is not Table.CONTROL else Cas(change.key, stored, change.value)
+            for change, stored in zip(changes, current, strict=True)
+        ]
+        return _CAS(self, blind)
+
+    return patch.object(RemoteStore, "_cas", cas)
+
+
+def holder_by_an_old_control_row() -> AbstractContextManager[object]:
+    """Who held a partition once is asked for ever."""
+
+    async def of(self: FreshControls, partition: Partition) -> Control | None:
+        known: dict[Partition, Control] = self.__dict__.setdefault("known", {})
+        if partition not in known:
+            control = await _FRESH(self, partition)
+            if control is None or not control.holder:
+                return control
+            known[partition] = control
+        return known[partition]
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(FreshControls, "of", of))
+    stack.enter_context(any_token())
+    return stack
+
+
+def any_token() -> AbstractContextManager[object]:
+    """An instance answers for what it holds, by whatever token it is asked; and holds what it was asked for."""
+
+    def holds(self: PeerService, holding: Any) -> bool:
+        return self._own.token(partition_of(holding.partition)) is not None
+
+    return patch.object(PeerService, "_holds", holds)
+
+
+def silence_is_nobody() -> AbstractContextManager[object]:
+    """A holder that does not answer is taken for one that is not there."""
+
+    async def ask(self: RemoteHolders, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        real = self._of_holder
+
+        async def of_holder(*args: Any) -> Any:
+            try:
+                return await real(*args)
+            except Silent:
+                return None
+
+        with patch.object(self, "_of_holder", of_holder):
+            return await _TOLD(self, partition, asks)
+
+    return patch.object(RemoteHolders, "ask_to_end", ask)
+
+
+def holder_elsewhere_not_asked() -> AbstractContextManager[object]:
+    async def ask(self: RemoteHolders, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        return [HolderAnswer(None)] * len(asks)
+
+    return patch.object(RemoteHolders, "ask_to_end", ask)
+
+
+def credit_lent_is_kept() -> AbstractContextManager[object]:
+    """The home goes on giving out what it has lent."""
+    return patch.object(DeliveryMachine, "lend", lambda *_: None)
+
+
+def refused_holder_goes_on() -> AbstractContextManager[object]:
+    """A mark that is refused ends nothing."""
+    real = PartitionMachine.control_changed
+
+    def changed(self: PartitionMachine, status: CasStatus, now_ms: int) -> Any:
+        return real(self, CasStatus.APPLIED if status is CasStatus.REFUSED else status, now_ms)
+
+    return patch.object(PartitionMachine, "control_changed", cast(Any, changed))
+
+
+VARIANTS: dict[str, Variant] = {
+    "correct": nullcontext,
+    "marks-not-refused": marks_not_refused,
+    "old-control-row": holder_by_an_old_control_row,
+    "silence-is-nobody": silence_is_nobody,
+    "not-asked-elsewhere": holder_elsewhere_not_asked,
+    "credit-twice": credit_lent_is_kept,
+    "refused-goes-on": refused_holder_goes_on,
+    "records-not-read": settle_records_not_read,
+    "hot-before-page": fires_before_its_first_page,
+    "settle-skipped": settle_record_skipped,
+    "read-first": closing_read_before_the_write,
+    "lease-forgotten": leases_forgotten_at_a_carry,
+    "cancel-unasked": cancel_without_asking,
+    "ack-early": ack_confirmed_before_it_is_durable,
+}
