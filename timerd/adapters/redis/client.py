@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import AuthenticationError, NoPermissionError, RedisError, ResponseError
+from redis.exceptions import AuthenticationError, NoPermissionError, ResponseError
 
 from timerd.config import RedisConfig
 from timerd.model.errors import StartupError
@@ -107,5 +107,5 @@ def place_of(url: str) -> str:
 
 
 def plainly(error: Exception) -> str:
-    """What went wrong, in words without addresses: errors of the network carry those of the socket."""
-    return str(error) if isinstance(error, RedisError) and not isinstance(error, OSError) else type(error).__name__
+    """For the middle of a sentence. Redis's client repeats neither the URL nor a password."""
+    return str(error).rstrip(".") or type(error).__name__
