@@ -63,18 +63,18 @@ class OwnMachines:
 
     async def ask_to_end(self, requests: Sequence[AskToEnd]) -> list[HolderAnswer]:
         """Where a row went is said when it is durable that it went."""
-        leaving = [request for request in requests if self._is_leaving(request)]
+        leaving = [(machine, request) for request in requests if (machine := self._still_leaving(request)) is not None]
         if leaving:
-            await asyncio.gather(*map(self._until_left, leaving))
+            await asyncio.gather(*(self._until_left(machine, request) for machine, request in leaving))
         return [self.answer(request) for request in requests]
 
-    def _is_leaving(self, request: AskToEnd) -> bool:
+    def _still_leaving(self, request: AskToEnd) -> PartitionMachine | None:
+        """Taken along, because it may be dropped before anything else runs."""
         machine = self._scheduler.machines.get(request.partition)
-        return machine is not None and not machine.log.has_left(request.key)
+        return machine if machine is not None and not machine.log.has_left(request.key) else None
 
-    async def _until_left(self, request: AskToEnd) -> None:
+    async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
         """Or until the machine is gone."""
-        machine = self._scheduler.machines[request.partition]
         try:
             async with asyncio.timeout(LEAVING_S):
                 await self._scheduler.durable(machine, machine.log.last_ticket)
