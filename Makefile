@@ -8,11 +8,12 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster departures test lint $(LINTS) format proto bench models mutants wheel clean
+.PHONY: help venv demo cluster chaos departures test lint $(LINTS) format proto bench models mutants wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
 	@echo "make cluster  start Cassandra, Redis, three instances here, until Ctrl-C (JDK 17, Maven, redis-server; or Docker)"
+	@echo "make chaos    faults on three instances on Cassandra under load, judged by callers and workers (ROUNDS=n)"
 	@echo "make departures  replay a day of real flights and check every one"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
@@ -47,6 +48,12 @@ demo: .venv/.base
 
 cluster: .venv/.dev
 	@$(BIN)/python -m tests.engines.cluster
+
+# So many rounds of faults on three instances; FAULTS=kill,roll for some of them only.
+ROUNDS ?= 10
+FAULTS ?= all
+chaos: .venv/.dev
+	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --faults $(FAULTS)
 
 test: .venv/.dev
 	@$(BIN)/python -m pytest $(TESTS)

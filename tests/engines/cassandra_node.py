@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -165,6 +166,10 @@ class CassandraNode:
                 self._command(jars, conf), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._home
             )
         self._wait(self._process)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> None:
         if self._process is not None:

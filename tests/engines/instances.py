@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.engines.finding import Found
-from tests.process.children import Child
+from tests.process.children import NOTHING, Child
 from timerd.demo.processes import free_port
 
 
@@ -21,12 +21,20 @@ class Instance(Child):
     """`timerd serve` on a loopback port, which it keeps over restarts."""
 
     def __init__(
-        self, name: str, found: Found, keyspace: str, folder: Path, *options: str, port: int | None = None
+        self,
+        name: str,
+        found: Found,
+        keyspace: str,
+        folder: Path,
+        *options: str,
+        port: int | None = None,
+        environment: Mapping[str, str] = NOTHING,
     ) -> None:
         self.name = name
         self.address = f"127.0.0.1:{port or free_port()}"
         where = ["--listen", self.address, "--name", name, *options_of(found, keyspace), *options]
-        super().__init__(["-m", "timerd.cli", "serve", "--store", "cassandra", *where], folder / f"{name}.err")
+        serve = ["-m", "timerd.cli", "serve", "--store", "cassandra", *where]
+        super().__init__(serve, folder / f"{name}.err", environment)
 
 
 def start_all(instances: Sequence[Instance]) -> list[str]:

@@ -14,13 +14,13 @@ from timerd.demo.processes import free_port
 
 _START_S = 60.0
 _STOP_S = 30.0
-_NOTHING: Mapping[str, str] = {}
+NOTHING: Mapping[str, str] = {}
 
 
 class Child:
     """May be started again after its end."""
 
-    def __init__(self, arguments: Sequence[str], errors: Path, environment: Mapping[str, str] = _NOTHING) -> None:
+    def __init__(self, arguments: Sequence[str], errors: Path, environment: Mapping[str, str] = NOTHING) -> None:
         self._command = [sys.executable, *arguments]
         self._errors = errors
         self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **environment}
@@ -106,7 +106,7 @@ class Server(Child):
     """`timerd serve` on a free port, which it keeps over restarts."""
 
     def __init__(
-        self, folder: Path, *options: str, data: Path | None = None, environment: Mapping[str, str] = _NOTHING
+        self, folder: Path, *options: str, data: Path | None = None, environment: Mapping[str, str] = NOTHING
     ) -> None:
         self.address = f"127.0.0.1:{free_port()}"
         self.data = data or folder / "data"

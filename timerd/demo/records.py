@@ -44,6 +44,9 @@ class Delivery:
     attempt: int
     fire_at_ms: int
     received_ms: float
+    # Of several instances, whose it was: a higher token for one scope is a later holder.
+    fencing_scope: str = ""
+    fencing_token: int = 0
 
 
 @dataclass(frozen=True, slots=True)

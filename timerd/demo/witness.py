@@ -94,6 +94,7 @@ def read_deliveries(deliver: pb.Deliver, received_ms: float) -> list[Delivery]:
     lengths = list(deliver.payload_lengths)
     if len(lengths) == 1:
         lengths *= count
+    templates = [deliver.templates[at] for at in deliver.template_index or [0] * count]
     payloads = [deliver.payloads[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
     return [
         Delivery(
@@ -103,6 +104,8 @@ def read_deliveries(deliver: pb.Deliver, received_ms: float) -> list[Delivery]:
             attempt=deliver.attempts[index] if deliver.attempts else 1,
             fire_at_ms=deliver.fire_at_ms[index],
             received_ms=received_ms,
+            fencing_scope=templates[index].fencing_scope,
+            fencing_token=templates[index].fencing_token,
         )
         for index in range(count)
     ]

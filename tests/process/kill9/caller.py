@@ -38,13 +38,14 @@ def _moment(at_ms: int) -> datetime:
 
 
 class Caller:
-    def __init__(self, client: Client, log: LogWriter, asked: Path, rng: Random, far_ms: int) -> None:
+    def __init__(self, client: Client, log: LogWriter, asked: Path, rng: Random, far_ms: int, first: int = 0) -> None:
+        """`first`: of its numbers, where there are several callers."""
         self._client = client
         self._log = log
         self._asked = asked.open("a", encoding="utf-8")
         self._rng = rng
         self._far_ms = far_ms
-        self._numbers = self._calls = 0
+        self._numbers, self._calls = first, 0
         self._tasks: set[asyncio.Task[None]] = set()
 
     def spawn(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -182,11 +183,11 @@ class Caller:
         self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
 
-async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int) -> None:
+async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int, first: int = 0) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with Client(target, timeout=_TIMEOUT_S) as client:
-        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms)
+        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms, first)
         print("ready", flush=True)
         while (order := (await orders.readline()).decode().split()) and order[0] != "end":
             await (caller.bulk if order[0] == "bulk" else caller.burst)(int(order[1]))
@@ -194,4 +195,4 @@ async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int) -> 
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4]), int(sys.argv[5])))
+    asyncio.run(_main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:])))

@@ -127,6 +127,8 @@ class Holder:
 
     def _lose(self, tokens: Iterable[bytes]) -> None:
         lost = set(tokens)
+        if lost:
+            print(f"{len(lost)} deliveries are no longer held", file=sys.stderr)
         self._held = [each for each in self._held if each[1] not in lost]
         heapq.heapify(self._held)
 
@@ -156,15 +158,16 @@ class Holder:
 
     def _confirm(self, confirmed: pb.SettleConfirmed, at_ms: float) -> None:
         tokens = self._unconfirmed.pop(confirmed.sequence, [])
-        deliveries = [self._deliveries.pop(token) for token in tokens]
-        refused = set(confirmed.refused)
+        refused = {tokens[index] for index in confirmed.refused}
         if confirmed.HasField("problem") and not refused:
-            refused = set(range(len(tokens)))
-        self._log.write(
-            Confirmed(each.delivery_id, each.attempt, at_ms)
-            for index, each in enumerate(deliveries)
-            if index not in refused
-        )
+            refused = set(tokens)
+        if refused:
+            print(f"{len(refused)} of {len(tokens)} acks were refused: {confirmed.problem}", file=sys.stderr)
+        if again_ms := confirmed.problem.retry_after_ms:
+            for token in refused:
+                heapq.heappush(self._held, (at_ms + again_ms, token))
+        settled = [(token, self._deliveries.pop(token)) for token in tokens if not (again_ms and token in refused)]
+        self._log.write(Confirmed(each.delivery_id, each.attempt, at_ms) for t, each in settled if t not in refused)
 
 
 async def _write(stream: Any, outgoing: asyncio.Queue[pb.WorkRequest]) -> None:  # noqa: ANN401 - as above

@@ -42,12 +42,11 @@ class Open:
 
 
 class Watch:
-    """Follows the logs that are added to it."""
+    """Follows the logs that are added to it, and what each caller says that it asked."""
 
-    def __init__(self, asked: Path) -> None:
+    def __init__(self, *asked: Path) -> None:
         self._workers: list[tuple[LogReader, Open]] = []
-        self._asked = asked
-        self._offset = 0
+        self._offsets = dict.fromkeys(asked, 0)
         self.received = 0
         # Deliveries of what is open already: made again.
         self.repeats = 0
@@ -71,17 +70,18 @@ class Watch:
                 elif isinstance(record, Confirmed):
                     for each in (in_hand, self.deliveries):
                         each.end(record.delivery_id, record.confirmed_ms)
-        for mark in self._marks():
-            (self.calls.begin if mark["what"] == "asked" else self.calls.end)(mark["call"], mark["at_ms"])
+        for asked in self._offsets:
+            for mark in self._marks(asked):
+                (self.calls.begin if mark["what"] == "asked" else self.calls.end)((asked, mark["call"]), mark["at_ms"])
 
-    def _marks(self) -> Iterator[dict[str, Any]]:
-        with self._asked.open("rb") as file:
-            file.seek(self._offset)
+    def _marks(self, asked: Path) -> Iterator[dict[str, Any]]:
+        with asked.open("rb") as file:
+            file.seek(self._offsets[asked])
             for line in file:
                 if not line.endswith(b"\n"):
                     # Its end is being written: the next look reads it whole.
                     return
-                self._offset += len(line)
+                self._offsets[asked] += len(line)
                 yield json.loads(line)
 
     def until(self, fact: Callable[[], bool], what: str, patience_s: float = _PATIENCE_S) -> None:

@@ -1,0 +1,77 @@
+"""What callers and workers have written so far: what must still arrive, and what arrived when and by whose token."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from timerd.demo.records import Call, Confirmed, Delivery, LogReader
+from timerd.demo.story import stories_of
+
+LATE_MS = 1_000
+
+
+class Books:
+    """Keeps little of what has arrived, so that a long run can be followed."""
+
+    def __init__(self) -> None:
+        self._readers: dict[Path, LogReader] = {}
+        # Not arrived yet, by number.
+        self._calls: dict[int, list[Call]] = defaultdict(list)
+        self._arrived: set[int] = set()
+        self._acked: set[str] = set()
+        # The task that each delivery was of.
+        self._seen: dict[str, str] = {}
+        self._tokens: dict[str, int] = {}
+        # When a delivery came by a higher token than the one before it of its scope, and which were made again.
+        self.take_overs_ms: list[float] = []
+        self.repeats: list[Delivery] = []
+        # (when it arrived, how late) of first deliveries that were late.
+        self.late: list[tuple[float, float]] = []
+        self.arrived_ms: list[float] = []
+
+    def follow(self, logs: Iterable[Path]) -> None:
+        for log in logs:
+            reader = self._readers.setdefault(log, LogReader(log))
+            for record in reader.read():
+                if isinstance(record, Call):
+                    self._call(record)
+                elif isinstance(record, Delivery):
+                    self._delivery(record)
+                elif isinstance(record, Confirmed):
+                    self._acked.add(record.delivery_id)
+
+    def _call(self, call: Call) -> None:
+        if call.number not in self._arrived:
+            self._calls[call.number].append(call)
+
+    def _delivery(self, each: Delivery) -> None:
+        if each.delivery_id in self._seen:
+            self.repeats.append(each)
+        self._seen[each.delivery_id] = each.task_id
+        if each.number not in self._arrived:
+            self._arrived.add(each.number)
+            asked_ms = max((call.asked_ms for call in self._calls.pop(each.number, [])), default=0)
+            late_ms = each.received_ms - max(each.fire_at_ms, asked_ms)
+            if late_ms > LATE_MS:
+                self.late.append((each.received_ms, late_ms))
+        self.arrived_ms.append(each.received_ms)
+        if each.fencing_token > (before := self._tokens.get(each.fencing_scope, each.fencing_token)):
+            self.take_overs_ms.append(each.received_ms)
+        self._tokens[each.fencing_scope] = max(before, each.fencing_token)
+
+    def owed(self, until_ms: float) -> list[int]:
+        """What must have arrived by then and has not."""
+        stories = stories_of(call for calls in self._calls.values() for call in calls)
+        for number, story in stories.items():
+            if story.cancelled_ms is not None or not (story.stored or story.maybe_stored):
+                del self._calls[number]
+        return [n for n, story in stories.items() if story.must_arrive and max(story.fire_at_ms) <= until_ms]
+
+    def unconfirmed(self) -> list[str]:
+        """Tasks that were delivered, and of which nobody heard the end."""
+        return [task_id for delivery_id, task_id in self._seen.items() if delivery_id not in self._acked]
+
+    def has_ended(self, task_id: str) -> None:
+        self._acked |= {delivery_id for delivery_id, other in self._seen.items() if other == task_id}

@@ -1,0 +1,242 @@
+"""What is done to a cluster under load, one function a fault, and by what each is known to have happened.
+
+A fault lasts from `hit_ms` to `healed_ms`. It counts only if it left its trace: in what workers received (a higher
+fencing token for the same partition) or in what the instances logged.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+from tests.chaos.books import Books
+from tests.chaos.stage import NAMES, Stage
+from timerd.client import SyncClient
+from timerd.demo.records import now_ms
+
+HOUR_MS = 3_600_000
+_FROZEN_S = 15.0
+_BEYOND_TTL = (1.3, 2.5)
+_DELAY_S = 0.2
+_VANISHED_S = 5.0
+_LOST_LEASE = "it drops what it held"
+_STORE_SILENT = "the store did not answer|membership: |has an unknown outcome"
+_PEER_SILENT = "did not answer|no relay to|It will see for itself"
+
+
+@dataclass(slots=True)
+class Hit:
+    """`victims`: the instances that it was about."""
+
+    hit_ms: float
+    healed_ms: float
+    victims: tuple[str, ...]
+    log_ends: dict[str, int] = field(default_factory=dict)
+    note: str = ""
+
+
+Inflict = Callable[[Stage, Random], Hit]
+# What is seen of it, by name, once the round is over: all must be more than 0.
+Trace = Callable[[Stage, Books, Hit], dict[str, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    inflict: Inflict
+    trace: Trace
+    # What was delivered before or while it lasted, without a confirmed ack, may be delivered again.
+    explains: bool = True
+    # Somebody may read late what was sent to it before.
+    stops: bool = False
+
+
+def _began(stage: Stage, *victims: str) -> Hit:
+    return Hit(now_ms(), 0.0, victims, stage.log_ends())
+
+
+def _healed(hit: Hit, note: str = "") -> Hit:
+    hit.healed_ms, hit.note = now_ms(), note
+    return hit
+
+
+def _beyond_ttl_s(stage: Stage, rng: Random) -> float:
+    return rng.uniform(*_BEYOND_TTL) * stage.setting.ttl_ms / 1000
+
+
+# -- instances --------------------------------------------------------------------------------------------------------
+
+
+def kill(stage: Stage, rng: Random) -> Hit:
+    """Its name is free again when its lease is over."""
+    victim = rng.choice(NAMES)
+    process = stage.seats[victim].process
+    hit = _began(stage, victim)
+    process.kill()
+    stage.watch.go_on(_beyond_ttl_s(stage, rng))
+    process.start()
+    return _healed(hit)
+
+
+def kill_and_start(stage: Stage, rng: Random) -> Hit:
+    """At once, as a supervisor does it."""
+    victim = rng.choice(NAMES)
+    process = stage.seats[victim].process
+    hit = _began(stage, victim)
+    process.kill()
+    process.start()
+    return _healed(hit)
+
+
+def pause(stage: Stage, rng: Random) -> Hit:
+    victim = rng.choice(NAMES)
+    hit = _began(stage, victim)
+    stage.seats[victim].process.signal(signal.SIGSTOP)
+    stage.watch.go_on(_beyond_ttl_s(stage, rng))
+    stage.seats[victim].process.signal(signal.SIGCONT)
+    return _healed(hit)
+
+
+def roll(stage: Stage, rng: Random) -> Hit:
+    """All instances, one after the other, by SIGTERM."""
+    names = rng.sample(NAMES, len(NAMES))
+    hit = _began(stage, *names)
+    codes = []
+    for name in names:
+        process = stage.seats[name].process
+        codes.append(process.terminate())
+        process.start()
+    return _healed(hit, "" if not any(codes) else f"exit codes {codes}")
+
+
+def step_clock(stage: Stage, rng: Random) -> Hit:
+    """There and back, of one instance."""
+    assert stage.setting.clock is not None
+    victim = NAMES[0]
+    hit = _began(stage, victim)
+    with SyncClient(stage.seats[victim].address) as client:
+        stage.setting.clock.set(rng.choice((HOUR_MS, -HOUR_MS)))
+        stage.watch.until(lambda: not client.server_info().clock_trusted, "the instance distrusts its clock")
+        stage.watch.go_on(_beyond_ttl_s(stage, rng))
+        stage.setting.clock.set(0)
+        stage.watch.until(lambda: client.server_info().clock_trusted, "the instance trusts its clock again")
+    return _healed(hit)
+
+
+# -- the store and the network ----------------------------------------------------------------------------------------
+
+
+def freeze_store(stage: Stage, _: Random) -> Hit:
+    assert stage.setting.node is not None
+    hit = _began(stage, *NAMES)
+    stage.setting.node.signal(signal.SIGSTOP)
+    stage.watch.go_on(_FROZEN_S)
+    stage.setting.node.signal(signal.SIGCONT)
+    return _healed(hit)
+
+
+def cut_from_store(stage: Stage, rng: Random) -> Hit:
+    """Half of the times connections break, half of the times nothing arrives any more."""
+    victim, is_cut = rng.choice(NAMES), rng.random() < 0.5
+    road = stage.seats[victim].to_store
+    hit = _began(stage, victim)
+    (road.cut if is_cut else road.hold)()
+    stage.watch.go_on(_beyond_ttl_s(stage, rng))
+    road.heal()
+    return _healed(hit, "cut" if is_cut else "held")
+
+
+def cut_from_others(stage: Stage, rng: Random) -> Hit:
+    """One that nobody reaches, or nobody anybody."""
+    victims = NAMES if rng.random() < 0.5 else (rng.choice(NAMES),)
+    is_cut = rng.random() < 0.5
+    roads = [stage.seats[name].to_it for name in victims]
+    hit = _began(stage, *victims)
+    for road in roads:
+        (road.cut if is_cut else road.hold)()
+    stage.watch.go_on(_beyond_ttl_s(stage, rng))
+    for road in roads:
+        road.heal()
+    return _healed(hit, "cut" if is_cut else "held")
+
+
+def slow_network(stage: Stage, rng: Random) -> Hit:
+    """Each piece takes 0.2 s, to the store and to the others."""
+    victim = rng.choice(NAMES)
+    roads = (stage.seats[victim].to_store, stage.seats[victim].to_it)
+    hit = _began(stage, victim)
+    for road in roads:
+        road.slow(_DELAY_S)
+    stage.watch.go_on(_beyond_ttl_s(stage, rng))
+    for road in roads:
+        road.heal()
+    return _healed(hit)
+
+
+# -- workers ----------------------------------------------------------------------------------------------------------
+
+
+def no_workers(stage: Stage, _: Random) -> Hit:
+    """Of one queue, those of the other go on."""
+    hit = _began(stage)
+    stage.sdk.kill()
+    stage.watch.go_on(_VANISHED_S)
+    stage.sdk_again()
+    return _healed(hit)
+
+
+# -- traces -----------------------------------------------------------------------------------------------------------
+
+
+def _take_overs(books: Books, hit: Hit) -> int:
+    return sum(at_ms >= hit.hit_ms for at_ms in books.take_overs_ms)
+
+
+def taken_over(_: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    return {"take-overs": _take_overs(books, hit)}
+
+
+def lapsed(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    said = stage.said(_LOST_LEASE, hit.log_ends, hit.victims)
+    return {"leases dropped": said, "take-overs": _take_overs(books, hit)}
+
+
+def handed_over(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    said = stage.said("is handed over to", hit.log_ends)
+    return {"handed over": said, "take-overs": _take_overs(books, hit)}
+
+
+def distrusted(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    """The fault itself waits for it."""
+    return {"clock distrusted": 1}
+
+
+def store_silent(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    return {"store silent": stage.said(_STORE_SILENT, hit.log_ends, hit.victims)}
+
+
+def peers_silent(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    return {"peers silent": stage.said(_PEER_SILENT, hit.log_ends)}
+
+
+def slowed(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    return {"late": sum(at_ms >= hit.hit_ms for at_ms, _ in books.late)}
+
+
+def waited(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
+    return {"waited for workers": sum(at_ms >= hit.healed_ms for at_ms, _ in books.late)}
+
+
+FAULTS = {
+    "kill": Fault(kill, taken_over),
+    "kill-start": Fault(kill_and_start, taken_over),
+    "pause": Fault(pause, lapsed, stops=True),
+    "roll": Fault(roll, handed_over, explains=False),
+    "freeze-store": Fault(freeze_store, store_silent, stops=True),
+    "cut-store": Fault(cut_from_store, lapsed, stops=True),
+    "cut-peers": Fault(cut_from_others, peers_silent, stops=True),
+    "slow": Fault(slow_network, slowed, stops=True),
+    "no-workers": Fault(no_workers, waited),
+    "clock": Fault(step_clock, distrusted),
+}

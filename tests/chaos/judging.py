@@ -1,0 +1,95 @@
+"""The verdict of the demo on a cluster, and what several instances explain beyond it.
+
+- A *stale* delivery carries a lower fencing token than one that came before it from the same partition: it was on its
+  way when its holder stood still or was cut off. A receiver can refuse it (G6); it counts against G5's thousand.
+- A row that came too late for where it was to be written is *written again* further on, under another task_id, where
+  the holder did not answer, or the call was repeated: it may arrive more than once with one delivery_id (G2).
+- A task was delivered, then a fault, then moved, and the ack of that delivery *ended* it: nothing is left to arrive.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from tests.process.kill9.judging import judged as judged_alone
+from timerd.demo.excuse import forgotten_by_a_crash
+from timerd.demo.records import Call, Delivery, Kill, Logs
+from timerd.demo.story import stories_of
+from timerd.demo.verdict import Verdict, by_number, first_confirmed_ms
+
+MOST_STALE = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    verdict: Verdict
+    stale: tuple[Delivery, ...]
+    written_again: int
+    ended_by_late_ack: int
+    then_moved: int
+    read_late: int
+
+
+def stale_of(deliveries: Iterable[Delivery], faults: Sequence[Kill]) -> set[Delivery]:
+    """Only of what a fault explains; each must have come before in its own right, or it stays what it is."""
+    highest: dict[str, int] = defaultdict(int)
+    found = set()
+    for each in sorted(deliveries, key=lambda each: each.received_ms):
+        if not each.fencing_scope:
+            continue
+        is_lower = each.fencing_token < highest[each.fencing_scope]
+        if is_lower and any(fault.killed_ms <= each.received_ms <= fault.ready_ms for fault in faults):
+            found.add(each)
+        highest[each.fencing_scope] = max(highest[each.fencing_scope], each.fencing_token)
+    return found
+
+
+def without_stale(logs: Logs, stale: set[Delivery]) -> Logs:
+    """The only delivery of a task counts, whoever made it."""
+    arrived = by_number(logs.deliveries)
+    again = {each for each in stale if any(other not in stale for other in arrived[each.number])}
+    return replace(logs, deliveries=tuple(each for each in logs.deliveries if each not in again))
+
+
+def without_written_again(logs: Logs) -> tuple[Logs, int]:
+    """Of each delivery_id of a task that came too late the first one, as if it had the id that was answered."""
+    stories = stories_of(logs.calls)
+    too_late = {call.number for call in logs.calls if call.verb != "cancel" and call.answered_ms > call.fire_at_ms}
+    rows: dict[str, set[str]] = defaultdict(set)
+    for each in logs.deliveries:
+        rows[each.delivery_id].add(each.task_id)
+    kept, seen = [], set[str]()
+    for each in sorted(logs.deliveries, key=lambda each: each.received_ms):
+        # Whose ack was confirmed cannot be told apart where there are several rows.
+        is_again = each.delivery_id in seen and len(rows[each.delivery_id]) > 1
+        seen.add(each.delivery_id)
+        if each.number not in too_late:
+            kept.append(each)
+        elif not is_again:
+            kept.append(replace(each, task_id=stories[each.number].task_id or each.task_id))
+    return replace(logs, deliveries=tuple(kept)), len(logs.deliveries) - len(kept)
+
+
+def without_ended_moves(logs: Logs) -> tuple[Logs, int]:
+    acked, arrived = first_confirmed_ms(logs), by_number(logs.deliveries)
+    excused = forgotten_by_a_crash(logs)
+    ended = {
+        each.number
+        for each in excused
+        if each.delivery_id in acked and all(other in excused for other in arrived[each.number])
+    }
+
+    def is_kept(call: Call) -> bool:
+        return call.verb != "move" or call.number not in ended
+
+    return replace(logs, calls=tuple(filter(is_kept, logs.calls))), len(ended)
+
+
+def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
+    stale = stale_of(logs.deliveries, stops)
+    logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
+    logs, ended = without_ended_moves(logs)
+    alone = judged_alone(logs, faults, stops)
+    return Judgement(alone.verdict, tuple(stale), written_again, ended, alone.then_moved, alone.read_late)

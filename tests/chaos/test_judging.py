@@ -1,0 +1,71 @@
+"""The judge, on logs that were made up: what several instances explain, and what nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.chaos.judging import Judgement, judged
+from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
+
+FAULT = Kill(2_000, 9_000)
+SCHEDULED = Call("schedule", 7, 0, 1, "OK", "t", 1_000)
+LATE = Call("schedule", 7, 0, 6_000, "OK", "second row", 1_000)
+SCOPE = "0.0.1"
+
+
+def delivery(received_ms: float, token: int, task_id: str = "t", fire_at_ms: int = 1_000) -> Delivery:
+    return Delivery(7, task_id, f"d{fire_at_ms}", 1, fire_at_ms, received_ms, SCOPE, token)
+
+
+def judge(
+    calls: Sequence[Call], deliveries: Sequence[Delivery], *confirmed: Confirmed, stops: Sequence[Kill] = (FAULT,)
+) -> Judgement:
+    return judged(Logs(tuple(calls), tuple(deliveries), confirmed), (FAULT,), stops)
+
+
+def test_what_a_stale_holder_sends_after_the_ack_is_known_by_its_lower_token() -> None:
+    acked = Confirmed("d1000", 1, 3_500)
+    judgement = judge([SCHEDULED], [delivery(3_000, 5), delivery(5_000, 4)], acked)
+    assert judgement.verdict.holds
+    assert len(judgement.stale) == 1
+
+
+def test_the_same_without_a_lower_token_or_without_a_fault_is_a_violation() -> None:
+    acked = Confirmed("d1000", 1, 3_500)
+    assert not judge([SCHEDULED], [delivery(3_000, 5), delivery(5_000, 5)], acked).verdict.holds
+    assert not judge([SCHEDULED], [delivery(3_000, 5), delivery(5_000, 4)], acked, stops=()).verdict.holds
+
+
+def test_a_stale_delivery_is_no_excuse_for_being_early() -> None:
+    assert not judge([SCHEDULED], [delivery(900, 5)]).verdict.holds
+
+
+def test_the_only_delivery_of_a_task_counts_whoever_made_it() -> None:
+    other = Call("schedule", 8, 0, 1, "OK", "o", 1_000)
+    new = Delivery(8, "o", "e", 1, 1_000, 3_000, SCOPE, 5)
+    judgement = judge([SCHEDULED, other], [new, delivery(5_000, 4)])
+    assert judgement.verdict.holds
+    assert judgement.verdict.fired == 2
+
+
+def test_a_row_that_came_too_late_may_arrive_from_two_places() -> None:
+    judgement = judge([LATE], [delivery(3_000, 5, "first row"), delivery(6_000, 5, "second row")])
+    assert judgement.verdict.holds
+    assert judgement.written_again == 1
+
+
+def test_a_row_that_came_in_time_may_not() -> None:
+    assert not judge([SCHEDULED], [delivery(3_000, 5, "another row")]).verdict.holds
+
+
+def test_a_task_that_was_moved_while_its_delivery_was_in_hand_has_ended_with_the_late_ack() -> None:
+    moved = Call("move", 7, 2_500, 4_000, "OK", "t", 3_900)
+    judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)], Confirmed("d1000", 1, 4_500))
+    assert judgement.verdict.holds
+    assert judgement.ended_by_late_ack == 1
+
+
+def test_without_that_ack_it_is_lost() -> None:
+    moved = Call("move", 7, 2_500, 4_000, "OK", "t", 3_900)
+    judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)])
+    assert len(judgement.verdict.violations["lost"]) == 1
