@@ -6,12 +6,11 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 import timerd.core.memory as memory_module
-import timerd.services.membership as membership_module
 import timerd.services.paging as paging_module
 import timerd.services.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
@@ -25,13 +24,14 @@ from tests.simulator.events import Fenced, Server
 from tests.simulator.story import MAX_MOVES, Story
 from tests.simulator.virtual_loop import START_MS
 from tests.simulator.worker import Worker
+from timerd.core.membership import Timing
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import Control, Table
 from timerd.model.storage import Cas
 from timerd.services.cluster_settings import CLUSTER
 
 MOST_INSTANCES = 4
-SOON = membership_module.SOON
+QUIET_TTL_MS = 100_000
 
 
 @dataclass
@@ -271,14 +271,16 @@ class ClusterStory(Story):
             await self.get(name)
 
     def _let_time_fly(self) -> None:
-        """Nothing can happen to anybody any more: signs of life are as few as can be."""
-        membership_module.SOON = 1
+        """Nothing can happen to anybody any more: signs of life are few, and who is known to be dead stays dead."""
         for instance in self._serving():
-            timing = instance.member.timing
-            instance.member.timing = replace(timing, heartbeat_ms=timing.ttl_ms * 2 // 5)
+            member = instance.member
+            member.timing = Timing(20_000, QUIET_TTL_MS)
+            member.trust.ttl_ms = member.members._ttl_ms = QUIET_TTL_MS
+            for seen in member.members._seen.values():
+                seen._since_ms -= QUIET_TTL_MS if seen.is_dead else 0
+                seen.ttl_ms = QUIET_TTL_MS
 
     def end(self) -> None:
-        membership_module.SOON = SOON
         for instance in list(self.instances.values()):
             self.errors += instance.owner.errors
             instance.kill()
