@@ -167,6 +167,16 @@ async def test_a_bucket_is_told_shard_by_shard_while_open_and_when_finished() ->
         assert not any(info.HasField("held") or info.HasField("rows") for info in ended.partitions)
 
 
+async def test_the_lag_of_a_partition_is_that_of_its_oldest_task() -> None:
+    async with Cluster("a", "b") as cluster:
+        client = cluster.client("a")
+        await client.schedule(QUEUE, b"x", delay=30)
+        for advanced_s, lag_s in ((20, 0), (50, 40)):
+            await cluster.advance(seconds=advanced_s)
+            held = [part for each in (await client.cluster()).instances for part in each.report.partitions]
+            assert [part.lag_ms for part in held] == [lag_s * 1_000]
+
+
 async def test_one_shard_a_backlog_and_what_was_never_there() -> None:
     async with Cluster("a", "b") as cluster:
         client = cluster.client("a")

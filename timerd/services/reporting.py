@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import version
 
+from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
 from timerd.ports import Store
 from timerd.services.engine_time import EngineTime
 from timerd.services.reads import DeliveryFacts
 from timerd.services.scheduler import Scheduler
 from timerd.v1 import operate_pb2 as pb
+
+LOADING = frozenset({Phase.ACQUIRE, Phase.RECOVER, Phase.LOAD})
 
 
 class Reporting:
@@ -45,14 +48,21 @@ class Reporting:
 
 def held_partition(machine: PartitionMachine, now_ms: int) -> pb.HeldPartition:
     scope, bucket_ms, shard = machine.partition
-    verified_ms = machine.control.verified_ms if machine.control is not None else machine.floor_ms
     return pb.HeldPartition(
         scope=scope,
         bucket_start_ms=bucket_ms,
         shard=shard,
         phase=machine.phase.value,
         fencing_token=machine.control.token if machine.control is not None else 0,
-        lag_ms=max(0, min(now_ms, machine.partition.end_ms) - verified_ms),
+        lag_ms=lag_ms(machine, now_ms),
         waiting=machine.rows.waiting.rows,
         open=len(machine.rows.open),
     )
+
+
+def lag_ms(machine: PartitionMachine, now_ms: int) -> int:
+    """How long the oldest task that is due has not ended. Until all rows are known it may be any."""
+    if machine.phase in LOADING:
+        return max(0, now_ms - machine.floor_ms)
+    oldest = [ms for ms in (machine.rows.oldest_ms(), machine.log.oldest_ms()) if ms is not None]
+    return max(0, now_ms - min(oldest, default=now_ms))
