@@ -3,8 +3,8 @@
     python -m benchmarks.store_calls [--rates 0,100,10000] [--instances 3] [--shards 4]
 
 Three instances on one store in RAM, with a clock that is turned: numbers of calls, not how long they take. Tasks come
-in batches of a second's worth, are due ten seconds later and acknowledged at once. The slower rates are watched over a
-whole bucket and its end, the fastest for twenty seconds within one.
+once a second, those of a second are due at one instant ten seconds later, and are acknowledged at once. The slower
+rates are watched over a whole bucket and its end, the fastest for twenty seconds within one.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ LONG_S, SHORT_S = 330, 20
 # From here on a whole bucket would be millions of tasks.
 MANY = 5_000
 MESSAGE = 5_000
+# In hand of one worker.
+AT_ONCE = 4_000
 
 
 class Counting:
@@ -65,8 +67,8 @@ async def measure(rate: int, instances: int, shards: int, seconds: int) -> Count
         for name in names:
             worker = cluster.worker(name)
 
-            @worker.on_batch(QUEUE, concurrency=20_000)
-            async def take(deliveries: Sequence[Delivery]) -> None:
+            @worker.on(QUEUE, concurrency=AT_ONCE)
+            async def take(delivery: Delivery) -> None:
                 """Acknowledged by returning."""
 
             await worker.start()
@@ -77,7 +79,7 @@ async def measure(rate: int, instances: int, shards: int, seconds: int) -> Count
                 due = cluster.now + timedelta(seconds=LEAD_S)
                 for first in range(0, rate, MESSAGE):
                     count = min(MESSAGE, rate - first)
-                    items = [(b"x" * 200, due + timedelta(seconds=n / count)) for n in range(count)]
+                    items = [(b"x" * 200, due)] * count
                     await client.schedule_many(QUEUE, items)
                 await cluster.advance(seconds=1)
 
