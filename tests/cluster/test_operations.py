@@ -18,6 +18,12 @@ from timerd.testing import Cluster, Server
 from timerd.v1 import operate_pb2 as pb
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine is not to be taken for an instance that does not answer."""
+    monkeypatch.setattr("timerd.services.inspect_service.DEADLINE_S", 20.0)
+
+
 async def state_of(cluster: Cluster, asked: str, name: str) -> pb.Instance:
     found = await cluster.client(asked).cluster()
     return next(each for each in found.instances if each.name == name)
