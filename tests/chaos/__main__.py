@@ -110,6 +110,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "duplicates": verdict.duplicates,
         "duplicates_explained": verdict.duplicates_explained,
         "beyond_the_formula": sum(not each.is_within for each in report.rounds),
+        "unprovoked_lapses": report.unprovoked,
         "stale": len(report.judgement.stale),
         "most_stale_in_a_round": report.most_stale,
         "written_again": report.judgement.written_again,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from tests.chaos.books import Books
-from tests.chaos.stage import NAMES, Stage
+from tests.chaos.stage import LOST_LEASE, NAMES, Stage
 from timerd.client import SyncClient
 from timerd.demo.records import now_ms
 
@@ -21,7 +21,6 @@ _FROZEN_S = 15.0
 _BEYOND_TTL = (1.3, 2.5)
 _DELAY_S = 0.2
 _VANISHED_S = 5.0
-_LOST_LEASE = "it drops what it held"
 _STORE_SILENT = "the store did not answer|membership: |has an unknown outcome"
 _PEER_SILENT = "did not answer|no relay to|It will see for itself"
 
@@ -198,7 +197,7 @@ def taken_over(_: Stage, books: Books, hit: Hit) -> dict[str, int]:
 
 
 def lapsed(stage: Stage, books: Books, hit: Hit) -> dict[str, int]:
-    said = stage.said(_LOST_LEASE, hit.log_ends, hit.victims)
+    said = stage.said(LOST_LEASE, hit.log_ends, hit.victims)
     return {"leases dropped": said, "take-overs": _take_overs(books, hit)}
 
 

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.process.kill9.judging import judged as judged_alone
@@ -72,13 +72,14 @@ def without_written_again(logs: Logs) -> tuple[Logs, int]:
     return replace(logs, deliveries=tuple(kept)), len(logs.deliveries) - len(kept)
 
 
-def without_ended_moves(logs: Logs) -> tuple[Logs, int]:
+def without_ended_moves(logs: Logs, over: Collection[str]) -> tuple[Logs, int]:
     acked, arrived = first_confirmed_ms(logs), by_number(logs.deliveries)
     excused = forgotten_by_a_crash(logs)
     ended = {
         each.number
         for each in excused
-        if each.delivery_id in acked and all(other in excused for other in arrived[each.number])
+        if (each.delivery_id in acked or each.task_id in over)
+        and all(other in excused for other in arrived[each.number])
     }
 
     def is_kept(call: Call) -> bool:
@@ -87,9 +88,10 @@ def without_ended_moves(logs: Logs) -> tuple[Logs, int]:
     return replace(logs, calls=tuple(filter(is_kept, logs.calls))), len(ended)
 
 
-def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
+def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill], over: Collection[str] = ()) -> Judgement:
+    """`over`: tasks that have ended, as the server says; nobody saw an ack of them confirmed."""
     stale = stale_of(logs.deliveries, stops)
     logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
-    logs, ended = without_ended_moves(logs)
+    logs, ended = without_ended_moves(logs, over)
     alone = judged_alone(logs, faults, stops)
     return Judgement(alone.verdict, tuple(stale), written_again, ended, alone.then_moved, alone.read_late)

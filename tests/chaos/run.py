@@ -15,7 +15,7 @@ from tests.chaos.judging import MOST_STALE, Judgement, judged
 from tests.chaos.stage import Setting, Stage
 from tests.process.kill9.run import LEAST_UNACKNOWLEDGED, LEAST_UNANSWERED
 from timerd.client import SyncClient, TaskState
-from timerd.demo.records import Kill, now_ms, read_logs
+from timerd.demo.records import Kill, Logs, now_ms, read_logs
 
 _BURST = 240
 _MOST_UNANSWERED = 150
@@ -25,6 +25,8 @@ _TOP_UP_S = 1.5
 # Nothing has arrived for so long, so nothing that must not come is on its way.
 _QUIET_S = 1.5
 _LOOK_S = 0.25
+# So long after an instance has lost its lease the same may come again.
+_AFTER_LAPSE_MS = 30_000
 _OPEN = (TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING)
 
 
@@ -89,6 +91,8 @@ class Report:
     judgement: Judgement
     acknowledged: int
     seconds: float
+    # Leases that ended although nobody had done anything: the machine was too busy.
+    unprovoked: int
     # What kept a round from its end.
     stuck: str = ""
 
@@ -121,6 +125,8 @@ class Run:
         self._say = say
         self._rng = Random(stage.setting.seed)
         self._books = Books()
+        # Of tasks whose ack nobody saw confirmed: those that the server says have ended.
+        self._ended: set[str] = set()
 
     def play(self, rounds: int) -> Report:
         begun_s, played, stuck = time.monotonic(), list[Round](), ""
@@ -135,11 +141,22 @@ class Run:
             stuck = str(error)
         logs = read_logs([*self._stage.worker_logs, *self._stage.caller_logs])
         stored = sum(call.verb == "schedule" and call.outcome == "OK" for call in logs.calls)
+        judgement, unprovoked = self._judged(logs, played)
+        seconds = time.monotonic() - begun_s
+        return Report(self._stage.setting, tuple(played), judgement, stored, seconds, unprovoked, stuck)
+
+    def _judged(self, logs: Logs, played: Sequence[Round]) -> tuple[Judgement, int]:
+        """With the number of leases that ended although nobody had done anything: they explain what a fault does."""
         explaining = [each for each in played if FAULTS[each.fault].explains]
         windows = [Kill(each.hit.hit_ms, each.over_ms) for each in explaining]
         stops = [Kill(each.hit.hit_ms, each.over_ms) for each in explaining if FAULTS[each.fault].stops]
-        judgement = judged(logs, windows, stops)
-        return Report(self._stage.setting, tuple(played), judgement, stored, time.monotonic() - begun_s, stuck)
+        ttl_ms = self._stage.setting.ttl_ms
+        lapses = [
+            Kill(at_ms - 2 * ttl_ms, at_ms + _AFTER_LAPSE_MS)
+            for at_ms in self._stage.lapses_ms()
+            if not any(window.killed_ms <= at_ms <= window.ready_ms for window in windows)
+        ]
+        return judged(logs, [*windows, *lapses], [*stops, *lapses], self._ended), len(lapses)
 
     def _round(self, name: str) -> Round:
         stage, watch, books = self._stage, self._watch, self._books
@@ -230,4 +247,5 @@ class Run:
                 if client.get(task_id).state in _OPEN:
                     return False
                 self._books.has_ended(task_id)
+                self._ended.add(task_id)
         return True

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
 from tests.chaos.road import Road, Roads
@@ -18,6 +20,7 @@ from tests.process.kill9.caller import QUEUES
 from tests.process.kill9.watch import Open, Watch
 from timerd.demo.processes import free_port
 
+LOST_LEASE = "it drops what it held"
 NAMES = ("one", "two", "three")
 CALLERS = 3
 HOLDERS = 3
@@ -25,6 +28,10 @@ _KILL9 = "tests.process.kill9"
 # No caller schedules so many.
 _NUMBERS = 10_000_000
 _LEASE_MS = 30_000
+
+
+def is_lapse(line: str) -> bool:
+    return line.startswith("{") and LOST_LEASE in line
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +139,15 @@ class Stage:
 
     def said(self, pattern: str, since: dict[str, int], names: Sequence[str] = NAMES) -> int:
         return sum(self.seats[name].said(pattern, since[name]) for name in names)
+
+    def lapses_ms(self) -> list[float]:
+        """When an instance said that its lease was over, also where nobody had done anything to it: on a machine that
+        is too busy it is paused as if by SIGSTOP."""
+        return [
+            datetime.fromisoformat(line["time"]).timestamp() * 1000
+            for seat in self.seats.values()
+            for line in map(json.loads, filter(is_lapse, seat.process.errors().splitlines()))
+        ]
 
     @contextmanager
     def running(self) -> Iterator[None]:
