@@ -87,7 +87,7 @@ class Performer:
 
     def __init__(self, store: Store, scheduler: Scheduler) -> None:
         self._store = store
-        self._settled = SettledReads(store)
+        self.settled = SettledReads(store)
         self.own = OwnMachines(scheduler)
         self.others: OtherHolders = Alone()
         self._scheduler = scheduler
@@ -116,7 +116,7 @@ class Performer:
 
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
-        return known or (await self._settled.endings(request.partition)).of(request.key)
+        return known or (await self.settled.endings(request.partition)).of(request.key)
 
     async def _set_marks(self, request: SetMarks) -> None:
         await self._store.mark(request.marks)
@@ -132,7 +132,7 @@ class Performer:
         known = [self._in_memory(request.partition, key) for key in request.keys]
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]
-        endings = await self._settled.endings(request.partition)
+        endings = await self.settled.endings(request.partition)
         return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
 
     async def _try_cas(self, request: TryCas) -> CasResult:

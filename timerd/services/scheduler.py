@@ -162,6 +162,7 @@ class Scheduler:
         await self.finishing.open_backlogs(self.machines.values())
 
     async def drop_expired(self, now_ms: int) -> None:
+        self.procedures.settled.forget()
         await self.finishing.drop_expired(now_ms)
 
     async def leave(self, now_ms: int) -> None:

@@ -22,9 +22,8 @@ from timerd.ports import Store
 
 # More endings than this are indexed in a thread: a few milliseconds of the loop.
 INLINE_ENDINGS = 10_000
-# Partitions that are kept, the one that fires and the one before it, and for how long after the last question.
+# Partitions that are kept: the one that fires and the one before it.
 KEPT = 2
-KEPT_S = 30.0
 
 
 class Endings:
@@ -58,7 +57,6 @@ class SettledReads:
         self._tasks: set[asyncio.Task[None]] = set()
         # Asked about last, last.
         self._kept: dict[Partition, Endings] = {}
-        self._forgetting: asyncio.TimerHandle | None = None
 
     async def endings(self, partition: Partition) -> Endings:
         waiting = self._waiting.get(partition)
@@ -88,9 +86,10 @@ class SettledReads:
         self._kept[partition] = endings
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        if self._forgetting is not None:
-            self._forgetting.cancel()
-        self._forgetting = asyncio.get_running_loop().call_later(KEPT_S, self._kept.clear)
+
+    def forget(self) -> None:
+        """Once a minute or so: who asks again reads again."""
+        self._kept.clear()
 
     def _pass_on(self, partition: Partition) -> None:
         """The next read begins: for all who asked during this one."""
