@@ -20,6 +20,7 @@ HOUR_MS = 3_600_000
 _FROZEN_S = 15.0
 _BEYOND_TTL = (1.3, 2.5)
 _DELAY_S = 0.2
+_STEPPED_S = (0.5, 4.0)
 _VANISHED_S = 5.0
 _STORE_SILENT = "the store did not answer|membership: |has an unknown outcome"
 _PEER_SILENT = "did not answer|no relay to|It will see for itself"
@@ -110,14 +111,14 @@ def roll(stage: Stage, rng: Random) -> Hit:
 
 
 def step_clock(stage: Stage, rng: Random) -> Hit:
-    """There and back, of one instance."""
+    """There and back, of one instance, before it believes the new time (`clock_stable`)."""
     assert stage.setting.clock is not None
     victim = NAMES[0]
     hit = _began(stage, victim)
     with SyncClient(stage.seats[victim].address) as client:
         stage.setting.clock.set(rng.choice((HOUR_MS, -HOUR_MS)))
         stage.watch.until(lambda: not client.server_info().clock_trusted, "the instance distrusts its clock")
-        stage.watch.go_on(_beyond_ttl_s(stage, rng))
+        stage.watch.go_on(rng.uniform(*_STEPPED_S))
         stage.setting.clock.set(0)
         stage.watch.until(lambda: client.server_info().clock_trusted, "the instance trusts its clock again")
     return _healed(hit)

@@ -59,7 +59,7 @@ class Seat:
         self.to_it = roads.to("127.0.0.1", port)
         lease = (f"heartbeat={setting.ttl_ms // 5}ms", f"lease_ttl={setting.ttl_ms}ms")
         options = ["--advertise", f"127.0.0.1:{self.to_it.port}", "--shards", str(setting.shards)]
-        options += [word for each in (*lease, "clock_stable=2s") for word in ("--set", each)]
+        options += [word for each in lease for word in ("--set", each)]
         found = setting.found._replace(address="127.0.0.1", port=self.to_store.port)
         environment = setting.clock.environment if setting.clock is not None and name == NAMES[0] else {}
         self.process = Instance(
