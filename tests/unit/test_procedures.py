@@ -21,7 +21,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import single_row
 from timerd.model.settle import Outcome
-from timerd.model.storage import Append, Appended, Cas
+from timerd.model.storage import Append, Appended, Cas, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.performing import drive
 from timerd.testing.contracts.build import digest, spread
@@ -37,6 +37,17 @@ def world() -> World:
 def run(world: World, procedure: Procedure[Result]) -> Result:
     """To its end, without anything in between."""
     return done(drive(procedure, world.performer))
+
+
+def rest_of(procedure: Procedure[Result]) -> Procedure[Result]:
+    """After a request that was answered with nothing."""
+    request = procedure.send(None)
+    while True:
+        answer = yield request
+        try:
+            request = procedure.send(answer)
+        except StopIteration as over:
+            return over.value  # type: ignore[no-any-return]
 
 
 def scheduled(world: World, *delays_ms: int) -> list[Task]:
@@ -209,6 +220,25 @@ def test_a_move_and_its_repeat(world: World) -> None:
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
     with pytest.raises(Precondition, match="cancelled"):
         run(world, move_task(task.id, wish(world, 1, "other")))
+
+
+def test_a_late_ack_does_not_follow_its_task_into_the_life_that_a_move_gave_it(world: World) -> None:
+    """The move comes just before the ack writes its mark, or just after: what it promised fires."""
+    for is_before in (True, False):
+        [task] = scheduled(world, 60_000)
+        ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
+        request = next(ack)
+        while not isinstance(request, SetMarks):
+            request = ack.send(done(world.performer.perform(request)))
+        if is_before:
+            run(world, move_task(task.id, wish(world, 120_000)))
+        done(world.performer.perform(request))
+        if not is_before:
+            run(world, move_task(task.id, wish(world, 120_000)))
+        assert run(world, rest_of(ack)) is Cancelled.ALREADY_FIRED
+        here = run(world, locate(task.id))
+        assert here.place.key.position_ms == world.now_ms + 120_000
+        assert (here.ending.outcome, here.first(MarkKind.ACKED)) == (None, None)
 
 
 def test_what_is_with_a_worker_is_not_moved(world: World) -> None:

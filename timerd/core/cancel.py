@@ -13,7 +13,7 @@ from enum import Enum
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located, locate
 from timerd.core.procedures import AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
-from timerd.model.identity import RowKey, TaskId
+from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.registers import Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
@@ -33,12 +33,15 @@ class Cancelled(Enum):
     PENDING = "pending"
 
 
-def end_task(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Cancelled]:
+def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | None = None) -> Procedure[Cancelled]:
     """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
-    answered as the first time."""
+    answered as the first time. `generation`: an ack is of one delivery, so it does not follow the task into the
+    life that a move gave it meanwhile, which has not fired."""
     here = yield from locate(task)
     mine = False
     while True:
+        if generation is not None and generation_of(here.place.key.version) != generation:
+            return Cancelled.ALREADY_FIRED
         if here.rows is None:
             return Cancelled.NOT_FOUND
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:

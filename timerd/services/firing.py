@@ -186,10 +186,11 @@ class Firing:
         if task is None:
             return False
         here = await drive(locate(task), self._scheduler.procedures)
-        if generation_of(here.place.key.version) != generation_of(token.key.version):
+        generation = generation_of(token.key.version)
+        if generation_of(here.place.key.version) != generation:
             # It was moved since: this delivery is over, the one that the move promised is not.
             return True
-        said = await drive(end_task(task, Outcome.ACKED, b"late ack"), self._scheduler.procedures)
+        said = await drive(end_task(task, Outcome.ACKED, b"late ack", generation), self._scheduler.procedures)
         if said is Cancelled.PENDING:
             raise _silent()
         if said is Cancelled.IN_FLIGHT:
