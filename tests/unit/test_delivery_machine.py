@@ -279,3 +279,15 @@ def test_what_is_held_from_before_a_restart_is_not_held_for_ever(machine: Delive
     assert machine.extend(1, tokens, NOW_MS + HELD_MS).lost == [tokens]
     machine.tick(NOW_MS + 2 * HELD_MS)
     assert machine.settle(Action.NACK, tokens, NOW_MS + 2 * HELD_MS, None, "").released == []
+
+
+@pytest.mark.parametrize("action", list(Action))
+def test_a_token_that_only_looks_right_settles_nothing(machine: DeliveryMachine, action: Action) -> None:
+    """All of it but the MAC can be read from a task's id."""
+    tokens = send(machine, taken_of(range(3)))
+    forged = tokens[64:120] + bytes(8)
+    said = machine.settle(action, tokens[:64] + forged, NOW_MS, None, "")
+    assert list(said.refused) == [1]
+    assert machine.in_flight == 2
+    assert machine.extend(1, forged, NOW_MS).lost == [forged]
+    machine.check()

@@ -169,7 +169,7 @@ class DeliveryMachine:
             return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(named_in(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
             found = self._flights.find(delivery_id)
             if found is None:
                 self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
@@ -188,7 +188,7 @@ class DeliveryMachine:
         out = Held()
         until_ms = now_ms + self._workers[worker].lease_ms
         strays: list[int] = []
-        for at, (delivery_id, version) in enumerate(named_in(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 strays.append(at)
@@ -219,11 +219,13 @@ class DeliveryMachine:
 
     def open_among(self, tokens: bytes) -> list[bool]:
         """For each token, whether its delivery is open here."""
-        return [self._flights.find(delivery_id) is not None for delivery_id in delivery_ids_of(tokens)]
+        return [self._flights.find(delivery_id) is not None for delivery_id in delivery_ids_of(tokens, self._secret)]
 
     def let_go(self, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
-        return [delivery_id for delivery_id in delivery_ids_of(tokens) if self._before.give_up(delivery_id)]
+        return [
+            delivery_id for delivery_id in delivery_ids_of(tokens, self._secret) if self._before.give_up(delivery_id)
+        ]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
         """What failed because nobody spoke for it, and the queues that have lost their last worker."""
@@ -274,7 +276,7 @@ class DeliveryMachine:
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
-        ids = delivery_ids_of(tokens)
+        ids = delivery_ids_of(tokens, self._secret)
         ended, unknown = self._flights.acked(ids, now_ms)
         self._before.end(ids)
         out = Settlement(ended)
@@ -285,7 +287,7 @@ class DeliveryMachine:
     def _release(self, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(named_in(tokens)):
+        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
             found = self._flights.find(delivery_id)
             if found is not None and version == found[0].versions[found[1]]:
                 batch, row = found
@@ -318,7 +320,7 @@ class DeliveryMachine:
         self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
     ) -> None:
         """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
-        named = named_in(tokens)
+        named = named_in(tokens, self._secret)
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:

@@ -6,6 +6,7 @@ Valid on any stream to any instance, also after the stream, the server or the le
 from __future__ import annotations
 
 import struct
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ TOKEN = np.dtype(
     ]
 )
 _TOKEN = struct.Struct("<Qqq16sIIQ8s")
+# Position, digest and version of one token; the MAC is of the rest.
+_KEY = slice(16, 44)
 
 
 class AckToken(NamedTuple):
@@ -36,8 +39,10 @@ class AckToken(NamedTuple):
     fencing_token: int
 
 
+@lru_cache(maxsize=1024)
 def batch_mac(secret: bytes, partition: Partition, fencing_token: int) -> bytes:
-    """The same for all deliveries of one holder of one partition: the digest itself is not guessable."""
+    """The same for all deliveries of one holder of one partition, so that a batch costs one: it shows that a token is
+    from a delivery of then, not from which one. Whoever has such a token and knows another task's id can settle it."""
     text = b"%d.%d.%d.%d" % (*partition, fencing_token)
     return blake2b(text, digest_size=MAC_BYTES, key=secret, person=b"timerd.ack").digest()
 
@@ -60,22 +65,33 @@ def is_genuine_token(raw: bytes | memoryview, secret: bytes) -> bool:
     return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == batch_mac(secret, token.partition, token.fencing_token)
 
 
+def forged_among(tokens: bytes, secret: bytes) -> list[int]:
+    """Which of several were not made with the secret. Those of one holder differ only in their keys."""
+    raw = np.frombuffer(tokens, np.uint8).reshape(-1, ACK_TOKEN_BYTES)
+    if (raw[:, : _KEY.start] == raw[0, : _KEY.start]).all() and (raw[:, _KEY.stop :] == raw[0, _KEY.stop :]).all():
+        return [] if is_genuine_token(token_at(tokens, 0), secret) else list(range(len(raw)))
+    return [at for at in range(len(raw)) if not is_genuine_token(token_at(tokens, at), secret)]
+
+
 def token_at(tokens: bytes, at: int) -> bytes:
     """One of several, which lie one after the other."""
     return bytes(tokens[at * ACK_TOKEN_BYTES : (at + 1) * ACK_TOKEN_BYTES])
 
 
-def delivery_ids_of(tokens: bytes) -> list[bytes]:
-    """The delivery id in each token."""
+def delivery_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
+    """The delivery id in each token; empty where it is not genuine."""
     columns = np.frombuffer(tokens, TOKEN)
     out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
     out["digest"] = columns["digest"]
     out["generation"] = columns["version"] >> ATTEMPT_BITS
     raw = out.tobytes()
-    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+    ids = [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+    for at in forged_among(tokens, secret) if ids else ():
+        ids[at] = b""
+    return ids
 
 
-def named_in(tokens: bytes) -> list[tuple[bytes, int]]:
-    """(delivery id, version) in each token."""
+def named_in(tokens: bytes, secret: bytes) -> list[tuple[bytes, int]]:
+    """(delivery id, version) in each token; no id where it is not genuine."""
     versions = np.frombuffer(tokens, TOKEN)["version"].tolist()
-    return list(zip(delivery_ids_of(tokens), versions, strict=True))
+    return list(zip(delivery_ids_of(tokens, secret), versions, strict=True))
