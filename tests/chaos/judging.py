@@ -59,7 +59,8 @@ def without_written_again(logs: Logs) -> tuple[Logs, int]:
     too_late = {call.number for call in logs.calls if call.verb != "cancel" and call.answered_ms > call.fire_at_ms}
     rows: dict[str, set[str]] = defaultdict(set)
     for each in logs.deliveries:
-        rows[each.delivery_id].add(each.task_id)
+        # Also the row that was answered and did not arrive itself.
+        rows[each.delivery_id] |= {each.task_id, stories[each.number].task_id} if each.number in too_late else set()
     kept, seen = [], set[str]()
     for each in sorted(logs.deliveries, key=lambda each: each.received_ms):
         # Whose ack was confirmed cannot be told apart where there are several rows.
