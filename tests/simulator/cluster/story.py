@@ -41,6 +41,7 @@ class ClusterStory(Story):
     def __post_init__(self) -> None:
         super().__post_init__()
         chance = self.random.choice
+        self.loop.close()
         self.loop = self.pausing = PausingLoop()
         self.disk = OneCommitStore()
         self.is_ordered = False
@@ -51,6 +52,7 @@ class ClusterStory(Story):
         self.timing = chance(TIMINGS)
         self.has_cursors = chance((True, False))
         self.late = 0.0
+        self.flies = False
         self.begun = 0
         self.net.delays_ms = chance(((0,), (0, 1, 3), (0, 1, 40), (1, 5, 300)))
         self.net.hints_lost = chance((0, 0, 0.5, 1))
@@ -69,7 +71,7 @@ class ClusterStory(Story):
     # -- instances ------------------------------------------------------------------------------------------------
 
     def start_instance(self, name: str) -> None:
-        if name in self.instances:
+        if name in self.instances or self.flies:
             return
         self.begun += 1
         store = RemoteStore(self.disk, self.weather, self.pausing, self._applied)
@@ -259,7 +261,7 @@ class ClusterStory(Story):
         self.hire((), QUEUES).credit = 1_000
         await asyncio.sleep(3 + 2 * self.timing.ttl_ms / 1000)
         scheduler_module.TICK_S = 10.0
-        self._let_time_fly()
+        await self._let_time_fly()
         for _ in range(MAX_MOVES):
             await asyncio.sleep(20)
             if all(entry.finished for entry in done(self.disk.catalogue(None, -(1 << 62), 1 << 62))):
@@ -270,8 +272,12 @@ class ClusterStory(Story):
         for name in list(self.ids):
             await self.get(name)
 
-    def _let_time_fly(self) -> None:
-        """Nothing can happen to anybody any more: signs of life are few, and who is known to be dead stays dead."""
+    async def _let_time_fly(self) -> None:
+        """Nothing can happen to anybody any more, and nobody comes: signs of life are few, and who is known to be dead
+        stays dead."""
+        self.flies = True
+        while len(self._serving()) < len(self.instances):  # noqa: ASYNC110 - time is virtual
+            await asyncio.sleep(0.1)
         for instance in self._serving():
             member = instance.member
             member.timing = Timing(20_000, QUIET_TTL_MS)
