@@ -218,6 +218,17 @@ def test_deliveries_from_before_a_restart_are_held(machine: DeliveryMachine) -> 
     assert machine.extend(1, tokens, NOW_MS + 300).lost == [tokens[:64], tokens[64:]]
 
 
+def test_an_older_attempt_that_fails_does_not_free_the_one_in_hand(machine: DeliveryMachine) -> None:
+    """A worker says again what was not confirmed before the restart; the next attempt came meanwhile."""
+    older, newer = tokens_of(taken_of([1], version=1)), tokens_of(taken_of([1], version=2))
+    machine.resume(1, newer, NOW_MS)
+    for action in (Action.NACK, Action.REJECT, Action.RELEASE):
+        said = machine.settle(action, older, NOW_MS + 1, None, "no")
+        assert (said.failed_late, said.released, said.refused) == ([], [], {})
+    assert machine.extend(1, newer, NOW_MS + 2).lost == []
+    assert machine.settle(Action.NACK, newer, NOW_MS + 3, None, "no").released == ids_of(taken_of([1]))
+
+
 def test_what_was_not_begun_goes_back_as_it_was(machine: DeliveryMachine) -> None:
     """The same attempt, for somebody else: the worker that stops has no credit any more."""
     taken = taken_of(range(3), version=2)

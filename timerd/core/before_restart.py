@@ -26,21 +26,27 @@ class Held:
 
 class BeforeRestart:
     def __init__(self) -> None:
-        # delivery id -> first named at
-        self._named: dict[bytes, int] = {}
+        # delivery id -> first named at, version of the latest attempt
+        self._named: dict[bytes, tuple[int, int]] = {}
 
-    def hold(self, delivery_id: bytes, now_ms: int, until_ms: int, *, may_begin: bool) -> int | None:
+    def hold(self, delivery_id: bytes, version: int, now_ms: int, until_ms: int, *, may_begin: bool) -> int | None:
         """The lease end; None: the worker has lost it. `may_begin`: it may be one that was not named before."""
-        first_ms = self._named.get(delivery_id)
-        if first_ms is None:
-            if not may_begin or len(self._named) >= MAX_HELD:
-                return None
-            first_ms = self._named[delivery_id] = now_ms
+        first_ms, latest = self._named.get(delivery_id, (now_ms, version))
+        if delivery_id not in self._named and (not may_begin or len(self._named) >= MAX_HELD):
+            return None
+        self._named[delivery_id] = first_ms, max(version, latest)
         return min(until_ms, first_ms + HELD_MS) if now_ms < first_ms + HELD_MS else None
 
-    def give_up(self, delivery_id: bytes) -> bool:
-        """It is over. Whether it was held."""
-        return self._named.pop(delivery_id, None) is not None
+    def give_up(self, delivery_id: bytes, version: int) -> bool:
+        """That attempt is over, and any before it. Whether it was held: a later one still is."""
+        if delivery_id not in self._named or self.has_later(delivery_id, version):
+            return False
+        del self._named[delivery_id]
+        return True
+
+    def has_later(self, delivery_id: bytes, version: int) -> bool:
+        """Whether a worker has a later attempt: what an older one says counts no more."""
+        return delivery_id in self._named and self._named[delivery_id][1] > version
 
     def end(self, ids: Iterable[bytes]) -> None:
         """Their tasks are over, wherever they were."""
@@ -50,6 +56,6 @@ class BeforeRestart:
 
     def forget(self, now_ms: int) -> None:
         """Named first, forgotten first; a few each time."""
-        for delivery_id, first_ms in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
+        for delivery_id, (first_ms, _) in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
             if first_ms + 2 * HELD_MS <= now_ms:
                 del self._named[delivery_id]

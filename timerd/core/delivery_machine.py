@@ -169,7 +169,7 @@ class DeliveryMachine:
             return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
+        for at, (delivery_id, version) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
                 self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
@@ -188,7 +188,7 @@ class DeliveryMachine:
         out = Held()
         until_ms = now_ms + self._workers[worker].lease_ms
         strays: list[int] = []
-        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
+        for at, (delivery_id, version) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 strays.append(at)
@@ -224,7 +224,7 @@ class DeliveryMachine:
     def let_go(self, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
         return [
-            delivery_id for delivery_id in delivery_ids_of(tokens, self._secret) if self._before.give_up(delivery_id)
+            delivery_id for delivery_id, version in self._named(tokens) if self._before.give_up(delivery_id, version)
         ]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
@@ -275,6 +275,9 @@ class DeliveryMachine:
         assert present == self._present
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
+    def _named(self, tokens: bytes) -> list[tuple[bytes, int]]:
+        return named_in(tokens, self._secret)
+
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
         ids = delivery_ids_of(tokens, self._secret)
         ended, unknown = self._flights.acked(ids, now_ms)
@@ -287,7 +290,7 @@ class DeliveryMachine:
     def _release(self, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(named_in(tokens, self._secret)):
+        for at, (delivery_id, version) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
             if found is not None and version == found[0].versions[found[1]]:
                 batch, row = found
@@ -296,7 +299,7 @@ class DeliveryMachine:
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
             elif found is None and not is_genuine_token(token_at(tokens, at), self._secret):
                 out.refused[at] = FORGED
-            elif found is None and self._before.give_up(delivery_id):
+            elif found is None and self._before.give_up(delivery_id, version):
                 out.released.append(delivery_id)
         return out
 
@@ -308,11 +311,14 @@ class DeliveryMachine:
         if not is_genuine_token(token, self._secret):
             out.refused[at] = FORGED
             return
-        held = self._before.give_up(delivery_id)
-        if failure is None:
-            out.late.append(parse_token(token))
+        named = parse_token(token)
+        if failure is not None and self._before.has_later(delivery_id, named.key.version):
             return
-        out.failed_late.append(LateFailure(parse_token(token), failure, at, out.refused))
+        held = self._before.give_up(delivery_id, named.key.version)
+        if failure is None:
+            out.late.append(named)
+            return
+        out.failed_late.append(LateFailure(named, failure, at, out.refused))
         if held:
             out.released.append(delivery_id)
 
@@ -320,7 +326,7 @@ class DeliveryMachine:
         self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
     ) -> None:
         """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
-        named = named_in(tokens, self._secret)
+        named = self._named(tokens)
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:
@@ -340,7 +346,7 @@ class DeliveryMachine:
     ) -> None:
         """Not open here: held where the worker may have it from before a restart."""
         may_begin = not known_only and is_genuine_token(token, self._secret)
-        lease_ms = self._before.hold(delivery_id, now_ms, until_ms, may_begin=may_begin)
+        lease_ms = self._before.hold(delivery_id, parse_token(token).key.version, now_ms, until_ms, may_begin=may_begin)
         if lease_ms is None:
             out.lost.append(token)
         else:
