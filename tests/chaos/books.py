@@ -21,6 +21,8 @@ class Books:
         self._calls: dict[int, list[Call]] = defaultdict(list)
         self._arrived: set[int] = set()
         self._acked: set[str] = set()
+        # Tasks that have ended, as the server says.
+        self.over: set[str] = set()
         # The task that each delivery was of.
         self._seen: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
@@ -71,7 +73,5 @@ class Books:
 
     def unconfirmed(self) -> list[str]:
         """Tasks that were delivered, and of which nobody heard the end."""
-        return [task_id for delivery_id, task_id in self._seen.items() if delivery_id not in self._acked]
-
-    def has_ended(self, task_id: str) -> None:
-        self._acked |= {delivery_id for delivery_id, other in self._seen.items() if other == task_id}
+        silent = {task_id for delivery_id, task_id in self._seen.items() if delivery_id not in self._acked}
+        return sorted(silent - self.over)

@@ -125,8 +125,6 @@ class Run:
         self._say = say
         self._rng = Random(stage.setting.seed)
         self._books = Books()
-        # Of tasks whose ack nobody saw confirmed: those that the server says have ended.
-        self._ended: set[str] = set()
 
     def play(self, rounds: int) -> Report:
         begun_s, played, stuck = time.monotonic(), list[Round](), ""
@@ -156,7 +154,7 @@ class Run:
             for at_ms in self._stage.lapses_ms()
             if not any(window.killed_ms <= at_ms <= window.ready_ms for window in windows)
         ]
-        return judged(logs, [*windows, *lapses], [*stops, *lapses], self._ended), len(lapses)
+        return judged(logs, [*windows, *lapses], [*stops, *lapses], self._books.over), len(lapses)
 
     def _round(self, name: str) -> Round:
         stage, watch, books = self._stage, self._watch, self._books
@@ -246,6 +244,5 @@ class Run:
             for task_id in self._books.unconfirmed():
                 if client.get(task_id).state in _OPEN:
                     return False
-                self._books.has_ended(task_id)
-                self._ended.add(task_id)
+                self._books.over.add(task_id)
         return True
