@@ -10,10 +10,14 @@ from timerd.core.holding import Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
-from timerd.model.storage import BucketEntry
+from timerd.core.taken import Ended
+from timerd.model.partition import Partition, bucket_of
+from timerd.model.settle import Outcome, SettleRecord
+from timerd.model.storage import BucketEntry, DeadLetter
 from timerd.services.engine_time import EngineTime
 from timerd.services.scheduler import Scheduler
 from timerd.testing import SimClock
+from timerd.testing.contracts.build import carried, key
 
 
 class SlowStore(MemoryStore):
@@ -37,3 +41,46 @@ async def test_queues_come_and_go_while_their_backlogs_are_looked_for() -> None:
     scheduler.scopes.pop(1)
     await looking
     assert scheduler.scopes == {2: 1, 3: 1}
+
+
+TTL_MS, START_MS = 10_000, 1_800_000_000_000
+
+
+class StalledStore(MemoryStore):
+    """The first settle record takes longer than the lease."""
+
+    def __init__(self, clock: SimClock) -> None:
+        super().__init__()
+        self.writes = 0
+        self._clock = clock
+
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        if not self.writes:
+            self._clock.now_ms += TTL_MS
+        self.writes += 1
+        await super().settle(records, letters)
+
+
+async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
+    """Another holder may have looked for endings before it was there: it is said again as soon as the lease is sure."""
+    clock, trust = SimClock(START_MS), LeaseTrust(TTL_MS)
+    trust.heartbeat(START_MS)
+    store = StalledStore(clock)
+    here = Partition(0, bucket_of(START_MS), 0)
+    await store.append([carried(key("a"))])
+    time = EngineTime(clock, trust)
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.hold(here)
+    await scheduler.step(START_MS)
+    machine = scheduler.machines[here]
+    (queue,) = machine.rows.waiting.queues()
+    taken = machine.take(queue, 1, START_MS)
+    assert taken is not None
+    ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
+    confirmed = scheduler.durable(machine, ticket)
+    scheduler.settle_soon(machine)
+    done, _ = await asyncio.wait([confirmed], timeout=0.1)
+    assert (store.writes, done) == (1, set())
+    trust.heartbeat(clock.now_ms)
+    await asyncio.wait_for(confirmed, 20)
+    assert store.writes == 2

@@ -290,6 +290,8 @@ class Scheduler:
 
     async def _write_settled(self, machine: PartitionMachine, effect: WriteSettled) -> None:
         await self._store.settle([effect.record], effect.letters)
+        # Otherwise another holder may have read the records before this one was among them.
+        self._time.check_sure()
         self.perform(machine, machine.settled_written(effect.record))
         self._settled(machine)
 
