@@ -83,7 +83,7 @@ class Firing:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         if self._is_opening(queue):
             return None
-        found = (m.rows.waiting.next_ms(queue) for m in self._scheduler.machines.values())
+        found = (machine.rows.waiting.next_ms(queue) for machine in self._giving())
         return min((ms for ms in found if ms is not None), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
