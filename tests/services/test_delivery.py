@@ -177,6 +177,16 @@ async def test_nothing_fires_while_the_clock_is_not_trusted(rig: Rig) -> None:
     assert len((await worker.deliver()).fire_at_ms) == 1
 
 
+async def test_it_looks_by_itself_whether_time_is_trusted_again(rig: Rig) -> None:
+    """Nobody wakes it where nothing happens then: another instance may wait for credit, and asks once."""
+    worker = await rig.worker(("mail", 3))
+    rig.firing.now_ms = None
+    rig.firing.put(taken_of([1]))
+    assert await worker.has_nothing()
+    rig.firing.now_ms = NOW_MS
+    assert len((await worker.deliver()).fire_at_ms) == 1
+
+
 async def test_an_ack_is_confirmed_when_it_is_durable(rig: Rig) -> None:
     rig.firing.put(taken_of(range(2)))
     worker = await rig.worker(("mail", 2))

@@ -81,7 +81,7 @@ class Delivery:
         # (ms, tasks sent in it); about how many bytes a task of the queue takes.
         self._sent_at: tuple[int, int] = (0, 0)
         self._task_bytes: dict[QueueKey, int] = {}
-        self._awake = self._resting = self._is_gathering = self._draining = False
+        self._awake = self._resting = self._is_gathering = self._is_waiting = self._draining = False
         self._quiet = asyncio.Event()
         alarm.listen(self.wake)
         firing.on_due(self._due)
@@ -247,6 +247,7 @@ class Delivery:
         self._awake = False
         now_ms = self._firing.firing_ms()
         if now_ms is None:
+            self._look_later()
             return
         self._now_ms = now_ms
         try:
@@ -259,6 +260,16 @@ class Delivery:
         except Exception:  # noqa: BLE001 - logged, and tried again
             _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
             asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
+
+    def _look_later(self) -> None:
+        """Nobody says when clock and lease are trusted again; what was asked for meanwhile is not asked for twice."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self._looked_later)
+
+    def _looked_later(self) -> None:
+        self._is_waiting = False
+        self.wake()
 
     def _expire(self, now_ms: int) -> None:
         wake_ms = self.machine.next_wake_ms()

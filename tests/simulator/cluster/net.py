@@ -277,9 +277,9 @@ class Stream:
     # -- the caller -----------------------------------------------------------------------------------------------
 
     async def write(self, message: Any) -> None:
-        if self._over is not None:
-            raise asyncio.InvalidStateError("The stream is over.")
-        self._out.send(self._to_bytes(message))
+        """What is written after the end is lost, as it may be before it; who reads hears of the end."""
+        if self._over is None:
+            self._out.send(self._to_bytes(message))
 
     async def read(self) -> Any:
         if self._over is not None and self._heard.empty():

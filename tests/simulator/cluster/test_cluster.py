@@ -31,7 +31,6 @@ KNOWN = {
     "hot-before-page": 2,
     "cancel-unasked": 4,
     "credit-twice": 8,
-    "marks-not-refused": 47,
 }
 
 
