@@ -192,6 +192,8 @@ async def test_one_shard_a_backlog_and_what_was_never_there() -> None:
         assert (never.announced, list(never.partitions)) == (False, [])
         unheld = await client.partition(datetime_of_ms(0), 0)
         assert [(info.shard, info.HasField("control")) for info in unheld.partitions] == [(0, False)]
+        with pytest.raises(TimerdError, match="from 1970 to 9999"):
+            await client.partition(datetime_of_ms(-1))
         with pytest.raises(TimerdError, match="5000 is not a shard"):
             await client.partition(cluster.now, 5_000)
         await cluster.advance(minutes=20)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 
+from google.protobuf.timestamp_pb2 import Timestamp
+
 from timerd.core.instance_machine import shards_of
 from timerd.core.membership import Seen
 from timerd.model.errors import Invalid, NotFound, Precondition
@@ -28,6 +30,8 @@ from timerd.services.scheduler import Scheduler
 from timerd.v1 import operate_pb2 as pb
 
 # A bucket may stay open so much longer than its last worker may hold it up.
+# The end of the year 9999, after which a Timestamp names no instant.
+END_MS = 253_402_300_800_000
 OVERDUE_GRACE_MS = 120_000
 # Of one bucket, read at a time.
 SHARDS_AT_ONCE = 8
@@ -127,7 +131,7 @@ class Operating:
     async def get_partition(self, request: pb.GetPartitionRequest) -> pb.GetPartitionResponse:
         if not request.HasField("time"):
             raise Invalid("The bucket is missing: give `time`, any instant that lies in it.", "time")
-        bucket_ms = bucket_of(request.time.seconds * 1000 + request.time.nanos // 1_000_000)
+        bucket_ms = bucket_of(_instant_ms(request.time))
         scope = TIME_SCOPE
         if request.queue:
             scope = scope_of(namespace_of(request.namespace), queue_of(request.queue, "queue"))
@@ -196,6 +200,13 @@ class Operating:
         if name == self._membership.name:
             return await drain(self._scheduler)
         return await self._colleagues.drain(address, name) if self._colleagues is not None else None
+
+
+def _instant_ms(time: Timestamp) -> int:
+    at_ms = time.seconds * 1000 + time.nanos // 1_000_000
+    if not 0 <= at_ms < END_MS:
+        raise Invalid("There is no bucket at this instant: give one from 1970 to 9999.", "time")
+    return at_ms
 
 
 def _chosen(request: pb.GetPartitionRequest, entry: BucketEntry | None, scope: int, bucket_ms: int) -> list[Partition]:
