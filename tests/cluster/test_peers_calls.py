@@ -136,8 +136,9 @@ async def test_hints_to_nobody_are_dropped_and_counted() -> None:
     peers = Peers("token")
     for _ in range(3):
         peers.hint("127.0.0.1:1", HintedRows(HERE, tasks("m", [1, 2]), 0))
-    await until(lambda: peers.dropped_hints == 3)
+    await until(lambda: peers.dropped_hints >= 3)
     await peers.close()
+    assert peers.dropped_hints == 3
 
 
 def test_an_outbox_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:

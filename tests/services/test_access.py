@@ -174,7 +174,7 @@ async def test_a_renewed_certificate_is_taken_up_by_the_next_connection(tmp_path
 
         async def schedules(authority: Authority) -> None:
             async with Client(server.address, ca_file=authority.certificate, timeout=5) as client:
-                await client.schedule("mails", b"x", at=LATER)
+                assert (await client.schedule("mails", b"x", at=LATER)).outcome.name == "STORED"
 
         async with Client(server.address, ca_file=first.certificate) as old:
             await old.schedule("mails", b"x", at=LATER)
