@@ -39,4 +39,6 @@ def test_cassandra_answers_as_the_store_in_ram(keyspace: Keyspace) -> None:
     CassandraLikeMemory.keyspace = keyspace
     case = CassandraLikeMemory.TestCase
     case.settings = settings(max_examples=6, stateful_step_count=25, deadline=None)
-    case("runTest").runTest()
+    ran = case("runTest").run()
+    assert ran is not None
+    assert ran.wasSuccessful(), ran.failures + ran.errors

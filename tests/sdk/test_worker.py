@@ -44,6 +44,22 @@ async def test_a_handler_that_returns_acknowledges(server: FakeServer) -> None:
     assert server.work.tokens() == [token_of(0), token_of(1)]
 
 
+async def test_what_comes_twice_is_handled_twice(server: FakeServer) -> None:
+    """Whether a task was done before is not for a worker to guess: the `delivery_id` is there for whoever must know."""
+    worker, seen = Worker(server.target), list[str]()
+
+    @worker.on("q", concurrency=2)
+    async def handle(delivery: Delivery) -> None:
+        seen.append(delivery.delivery_id)
+
+    async with running(worker):
+        for times in (1, 2):
+            server.work.put(deliver_of("q", [b"a"]))
+            await server.work.until(lambda times=times: len(server.work.tokens(ACK)) == times)  # type: ignore[misc]
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
 async def test_acknowledgements_of_one_turn_share_a_message_and_free_their_credit(server: FakeServer) -> None:
     worker = Worker(server.target)
 

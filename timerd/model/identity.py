@@ -76,10 +76,6 @@ def next_attempt(version: int) -> int:
     return version + 1 if version & ATTEMPT_MASK < ATTEMPT_MASK else version
 
 
-def next_generation(version: int) -> int:
-    return (generation_of(version) + 1) << ATTEMPT_BITS
-
-
 def message_prefix(namespace: str, request_id: str, canonical_request: bytes) -> bytes:
     """One hash a message: a repeat makes the same ids, other content makes others."""
     head = f"{namespace}\0{request_id}\0".encode()

@@ -17,7 +17,6 @@ from timerd.core.taken import QueueKey
 from timerd.observability.figures import Curve, Figures
 
 QUEUE = ("namespace", "queue")
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class _Once(Collector):

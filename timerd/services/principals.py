@@ -30,10 +30,6 @@ class Principal(NamedTuple):
     roles: frozenset[str]
 
 
-# With no file of principals, whoever may connect may do everything.
-ANYBODY = Principal("anybody", frozenset(ROLES))
-
-
 class Principals:
     """`of_token` and `of_names` find the caller, or nobody."""
 

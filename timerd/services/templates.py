@@ -20,7 +20,6 @@ from timerd.services.fields import plain_text, queue_of, quoted
 from timerd.v1 import task_pb2 as task_wire
 
 MAX_LABELS = 32
-MAX_LABEL_KEY_CHARS = 64
 MAX_LABEL_VALUE_CHARS = 256
 MAX_CONTENT_TYPE_CHARS = 128
 MAX_TRACEPARENT_CHARS = 128
