@@ -195,7 +195,7 @@ async def assemble(
         config.history_retention_ms,
         membership,
     )
-    scheduler.throttle = Throttle(config.catch_up_rows_per_s).wait
+    scheduler.effector.throttle = Throttle(config.catch_up_rows_per_s).wait
     shards = Shards(
         store,
         shard_count,
@@ -206,7 +206,7 @@ async def assemble(
     engine = Engine(store, scheduler, time, secret, config, shards)
     firing = Firing(scheduler, time, store, secret)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
-    scheduler.lease_of = delivery.lease_of
+    scheduler.held.lease_of = delivery.lease_of
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
 
@@ -220,7 +220,7 @@ async def assemble(
     if peers is None:
         return Node(config, store, time, scheduler, engine, delivery, serve(config, api, WorkService(delivery), ()))
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
-    scheduler.gone = relays.gone
+    scheduler.effector.gone = relays.gone
     inspected = InspectService(peer_token(secret), scheduler, reporting)
     inside = [peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home), inside)

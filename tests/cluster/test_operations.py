@@ -208,7 +208,7 @@ async def test_buckets_that_nobody_finishes_are_counted() -> None:
         await client.schedule(QUEUE, b"x", delay=30)
         first = cluster.now
         for name in ("a", "b"):
-            cluster.instances[name].node.scheduler.is_stopping = True
+            cluster.instances[name].node.scheduler.hand_over.is_leaving = True
             cluster.instances[name].node.scheduler.machines.clear()
         await cluster.advance(minutes=25)
         found = await client.cluster()

@@ -159,7 +159,7 @@ async def test_an_ack_is_confirmed_when_its_record_is_durable(
 def turn_clock(server: Server, by_ms: int) -> None:
     """Without waiting for what the store still owes, as `advance` would."""
     server._clock.now_ms += by_ms
-    server.node.scheduler.tick(server._clock.now_ms)
+    server.node.scheduler.held.tick(server._clock.now_ms)
     server.node.delivery.wake()
 
 

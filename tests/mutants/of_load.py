@@ -38,9 +38,9 @@ MUTANTS = (
     Mutant(
         name="no-pause-on-a-full-disk",
         guarantee="G11",
-        file="timerd/services/scheduler.py",
-        old="            await asyncio.sleep(RETRY_S)\n        self.perform(machine, machine.control_changed",
-        new="            await asyncio.sleep(0)\n        self.perform(machine, machine.control_changed",
+        file="timerd/services/effector.py",
+        old="            await asyncio.sleep(RETRY_S)\n        self._held.perform(machine, machine.control_changed",
+        new="            await asyncio.sleep(0)\n        self._held.perform(machine, machine.control_changed",
         breaks="what the store does not take is asked for again at once, all the time, and firing has to wait",
         tests=("tests/fundamentals/test_store_down.py::test_a_mark_that_is_not_taken_is_asked_for_with_pauses",),
     ),
@@ -101,7 +101,7 @@ MUTANTS = (
     Mutant(
         name="throttle-passed-by",
         guarantee="G14",
-        file="timerd/services/scheduler.py",
+        file="timerd/services/effector.py",
         old="            await self.throttle(sum(map(len, page.groups)))\n",
         new="            await self.throttle(0)\n",
         breaks="catching up takes as much of the machine as it can get",

@@ -109,7 +109,7 @@ MUTANTS = (
     Mutant(
         name="settle-record-not-written",
         guarantee="G3",
-        file="timerd/services/scheduler.py",
+        file="timerd/services/effector.py",
         old="        await self._store.settle([effect.record], effect.letters)\n",
         new="",
         breaks="nobody knows later how a task ended, and the next holder delivers it again",

@@ -146,7 +146,7 @@ class World:
         self.memory = TightMemory(self.budget_bytes)
         self.instance = InstanceMachine(60_000)
         self.settings = Settings("me", max_mark_lag_ms=self.lag_ms)
-        self.performer = Performer(self.store, cast(Any, self))
+        self.performer = Performer(self.store, cast(Any, self), cast(Any, self.hint))
         self.scopes = {TEMPLATES[0].scope, TEMPLATES[1].scope}
 
     # -- what a scheduler is asked for ----------------------------------------------------------------------------

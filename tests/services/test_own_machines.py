@@ -10,8 +10,8 @@ from timerd.core.procedures import AskToEnd, HolderAnswer
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
+from timerd.services.held import Held
 from timerd.services.own_machines import OwnMachines
-from timerd.services.scheduler import Scheduler
 from timerd.services.tickets import NoLongerHeld
 
 PLACE = Partition(TIME_SCOPE, 0, 0)
@@ -24,9 +24,9 @@ async def test_a_partition_may_be_lost_while_a_row_of_it_is_on_its_way() -> None
         raise NoLongerHeld("It has another holder.")
 
     on_its_way = SimpleNamespace(log=SimpleNamespace(has_left=lambda _: False, last_ticket=1))
-    scheduler = SimpleNamespace(machines={PLACE: on_its_way}, durable=lost)
-    own = OwnMachines(cast(Scheduler, scheduler))
+    held = SimpleNamespace(machines={PLACE: on_its_way}, durable=lost)
+    own = OwnMachines(cast(Held, held))
     asking = asyncio.create_task(own.ask_to_end([AskToEnd(PLACE, RowKey(1, bytes(16), 0), Outcome.CANCELLED, b"")]))
     await asyncio.sleep(0)
-    scheduler.machines.clear()
+    held.machines.clear()
     assert await asking == [HolderAnswer(None)]

@@ -77,8 +77,8 @@ async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
     taken = machine.take(queue, 1, START_MS)
     assert taken is not None
     ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
-    confirmed = scheduler.durable(machine, ticket)
-    scheduler.settle_soon(machine)
+    confirmed = scheduler.held.durable(machine, ticket)
+    scheduler.held.settle_soon(machine)
     done, _ = await asyncio.wait([confirmed], timeout=0.1)
     assert (store.writes, done) == (1, set())
     trust.heartbeat(clock.now_ms)

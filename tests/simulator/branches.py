@@ -21,9 +21,9 @@ from timerd.core.procedures import AppendRows, OfferRows, SetMarks
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.storage import CasStatus, MarkKind
+from timerd.services.effector import Effector
 from timerd.services.firing import Firing
 from timerd.services.performing import Performer
-from timerd.services.scheduler import Scheduler
 
 BRANCHES = (
     "insert: adopted",
@@ -134,8 +134,8 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SettleLog, "recarry", _recarried),
     (SettleLog, "recover", _recovered),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
-    (Scheduler, "_count_rows", hits("count")),
-    (Scheduler, "_fail_move", hits("move: decided by others (holder)")),
+    (Effector, "_count_rows", hits("count")),
+    (Effector, "_fail_move", hits("move: decided by others (holder)")),
     (Firing, "end_late", hits("late ack")),
     (Firing, "fail_late", hits("late nack or reject")),
     (Firing, "leased", hits("resumed after a restart")),

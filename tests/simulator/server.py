@@ -75,7 +75,7 @@ class Run:
         engine = Engine(store, scheduler, time, SECRET, config)
         firing = Firing(scheduler, time, store, SECRET)
         delivery = Delivery(firing, LoopAlarm(time.exact_ms), resume_grace_ms=config.resume_grace_ms)
-        scheduler.lease_of = delivery.lease_of
+        scheduler.held.lease_of = delivery.lease_of
         return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires))
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:

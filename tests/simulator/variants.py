@@ -22,10 +22,12 @@ from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
+from timerd.services.driving import drive
+from timerd.services.effector import Effector, _merged
 from timerd.services.firing import Firing
+from timerd.services.held import Held
 from timerd.services.own_machines import OwnMachines
-from timerd.services.performing import Performer, drive
-from timerd.services.scheduler import Scheduler, _merged
+from timerd.services.performing import Performer
 
 Variant = Callable[[], AbstractContextManager[object]]
 _MARK, _CHANGED = PartitionMachine._mark, PartitionMachine.control_changed
@@ -76,11 +78,11 @@ def cancelled_forgotten_at_merge() -> AbstractContextManager[object]:
 
 
 def settle_record_skipped() -> AbstractContextManager[object]:
-    async def write(self: Scheduler, machine: PartitionMachine, effect: Any) -> None:
-        self.perform(machine, machine.settled_written(effect.record))
-        self._settled(machine)
+    async def write(self: Effector, machine: PartitionMachine, effect: Any) -> None:
+        self._held.perform(machine, machine.settled_written(effect.record))
+        self._held.written(machine)
 
-    return patch.object(Scheduler, "_write_settled", write)
+    return patch.object(Effector, "_write_settled", write)
 
 
 def closing_read_before_the_write() -> AbstractContextManager[object]:
@@ -96,17 +98,17 @@ def closing_read_before_the_write() -> AbstractContextManager[object]:
 
 
 def carried_row_before_its_record() -> AbstractContextManager[object]:
-    async def write(self: Scheduler, machine: PartitionMachine, effect: Any) -> None:
+    async def write(self: Effector, machine: PartitionMachine, effect: Any) -> None:
         batch = machine.log._carrying[effect.record.sequence]
         if batch.groups:
             now_ms = int(self._time.exact_ms())
-            await drive(insert(Append(_merged(batch.groups)), now_ms), self.procedures)
+            await drive(insert(Append(_merged(batch.groups)), now_ms), self._procedures)
             batch.groups = []
         await self._store.settle([effect.record])
-        self.perform(machine, machine.settled_written(effect.record))
-        self._settled(machine)
+        self._held.perform(machine, machine.settled_written(effect.record))
+        self._held.written(machine)
 
-    return patch.object(Scheduler, "_write_settled", write)
+    return patch.object(Effector, "_write_settled", write)
 
 
 def mark_passes_a_carry_early() -> AbstractContextManager[object]:
@@ -187,12 +189,12 @@ def early_by_a_millisecond() -> AbstractContextManager[object]:
 
 
 def ack_confirmed_before_it_is_durable() -> AbstractContextManager[object]:
-    def durable(self: Scheduler, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
+    def durable(self: Held, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
         future = asyncio.get_running_loop().create_future()
         future.set_result(None)
         return future
 
-    return patch.object(Scheduler, "durable", durable)
+    return patch.object(Held, "durable", durable)
 
 
 def leases_forgotten_at_a_carry() -> AbstractContextManager[object]:

@@ -198,7 +198,7 @@ class Browsing:
         mark = shelf.marks.get(looked.key)
         if not shelf.rows.columns["flags"][n] & FLAG_CARRIED or (mark is not None and mark.kind == MarkKind.FORWARD):
             return False
-        return self._scheduler.has_in_hand(shelf.partition, looked.key, shelf.rows.extra_of(n).lease_until_ms)
+        return self._scheduler.held.has_in_hand(shelf.partition, looked.key, shelf.rows.extra_of(n).lease_until_ms)
 
     def _view(self, looked: Looked, state: State) -> TaskView:
         partition, rows, n, key = looked.shelf.partition, looked.shelf.rows, looked.number, looked.key

@@ -15,7 +15,7 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.ports import Store
-from timerd.services.performing import drive
+from timerd.services.driving import drive
 from timerd.services.scheduler import Scheduler
 
 # A row that is being written, loaded or moved is looked for so often: about a second.
@@ -103,6 +103,6 @@ class Elsewhere:
         return None
 
     def _durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
-        durable = self._scheduler.durable(machine, ticket)
-        self._scheduler.settle_soon(machine)
+        durable = self._scheduler.held.durable(machine, ticket)
+        self._scheduler.held.settle_soon(machine)
         return durable

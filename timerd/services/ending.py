@@ -15,7 +15,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
-from timerd.services.performing import WRITES, Performs, drive, unknown_of
+from timerd.services.driving import WRITES, Performs, drive, unknown_of
 
 AT_ONCE = 256
 Result = TypeVar("Result")

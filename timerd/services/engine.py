@@ -34,12 +34,12 @@ from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
 from timerd.services.browsing import ENDED, NOT_BEGUN, Browsing
+from timerd.services.driving import drive, unknown_of
 from timerd.services.ending import end_all
 from timerd.services.engine_facts import Facts
 from timerd.services.engine_time import EngineTime
 from timerd.services.estimating import Estimating
 from timerd.services.moving import Moving
-from timerd.services.performing import drive, unknown_of
 from timerd.services.placed_ids import PlacedIds, homes_after
 from timerd.services.scheduler import Scheduler
 from timerd.services.shards import Shards

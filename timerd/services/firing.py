@@ -22,11 +22,12 @@ from timerd.model.partition import Partition, scope_of
 from timerd.model.settle import CarryReason, Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
+from timerd.services.driving import drive
+from timerd.services.effector import RETRY_S
 from timerd.services.elsewhere import Elsewhere
 from timerd.services.engine_time import EngineTime
 from timerd.services.held_back import HeldBack
-from timerd.services.performing import drive
-from timerd.services.scheduler import RETRY_S, Scheduler
+from timerd.services.scheduler import Scheduler
 from timerd.services.sifting import sift
 from timerd.services.tickets import NoLongerHeld
 from timerd.services.verbs import LOOKED_FOR_MS
@@ -60,7 +61,7 @@ class Firing:
         self._held_back = HeldBack()
         # Where there are other instances.
         self.forward: Forwards | None = None
-        scheduler.carried, scheduler.waits = self._held_back.carried, self._held_back.waits
+        scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -103,7 +104,7 @@ class Firing:
         return min((key for key in keys if key is not None), default=None)
 
     def on_due(self, wake: Callable[[], None]) -> None:
-        self._scheduler.on_due(wake)
+        self._scheduler.held.on_due(wake)
 
     def worked(self, queue: QueueKey, *, present: bool) -> None:
         scope = scope_of(*queue)
@@ -121,9 +122,9 @@ class Firing:
                 waits += [self._end_elsewhere(item) for item in items]
                 continue
             ticket, missing = machine.end(items)
-            waits.append(self._or_elsewhere(self._scheduler.durable(machine, ticket), items, self._end_elsewhere))
+            waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, ticket), items, self._end_elsewhere))
             waits += [self._end_elsewhere(item) for item in missing]
-            self._scheduler.settle_soon(machine)
+            self._scheduler.held.settle_soon(machine)
         return _all(waits)
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
@@ -131,9 +132,9 @@ class Firing:
         for machine, items in self._by_machine(failed):
             held = [item for item in items if machine is not None and machine.rows.is_open(item.key)]
             if machine is not None and held:
-                durable = self._scheduler.durable(machine, machine.again(held))
+                durable = self._scheduler.held.durable(machine, machine.again(held))
                 waits.append(self._or_elsewhere(durable, held, self._again_elsewhere))
-                self._scheduler.settle_soon(machine)
+                self._scheduler.held.settle_soon(machine)
             if len(held) < len(items):
                 opened = {item.key for item in held}
                 waits += [self._again_elsewhere(item) for item in items if item.key not in opened]
@@ -147,7 +148,7 @@ class Firing:
             machine = machines.get(item.partition)
             if machine is None or machine.phase is not Phase.HOT or not machine.rows.put_back(item.key):
                 elsewhere.append(item)
-        self._scheduler.wake()
+        self._scheduler.held.wake()
         return self.again(elsewhere)
 
     def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
@@ -160,9 +161,9 @@ class Firing:
                 ticket, missing = machine.end(items)
                 gone = set(items).difference(missing)
                 machine.log.bury(letter_of[item] for item in gone)
-                durable = self._scheduler.durable(machine, ticket)
+                durable = self._scheduler.held.durable(machine, ticket)
                 waits.append(self._or_elsewhere(durable, gone, lambda item: self._bury_one(letter_of[item], item)))
-                self._scheduler.settle_soon(machine)
+                self._scheduler.held.settle_soon(machine)
             if missing:
                 waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
         return _all(waits)
@@ -197,8 +198,8 @@ class Firing:
             log.info("a late ack ended the retries of a task that is with another worker")
         machine = self._scheduler.machines.get(here.place.partition)
         if machine is not None:
-            self._scheduler.settle_soon(machine)
-            await self._scheduler.durable(machine, machine.log.last_ticket)
+            self._scheduler.held.settle_soon(machine)
+            await self._scheduler.held.durable(machine, machine.log.last_ticket)
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
@@ -275,7 +276,7 @@ class Firing:
         if found.leases:
             machine.guard(found.leases, now_ms, CarryReason.GUARD, was_sent=False)
             self._held_back.carried(machine, found.leases)
-            self._scheduler.settle_soon(machine)
+            self._scheduler.held.settle_soon(machine)
         if found.dead:
             self.bury(found.letters, found.dead)
         if found.expired:
@@ -283,7 +284,7 @@ class Firing:
         return found.left
 
     def _lease_of(self, key: RowKey) -> int:
-        return max(self._scheduler.lease_of(key) or 0, self._held_back.until_ms(key))
+        return max(self._scheduler.held.lease_of(key) or 0, self._held_back.until_ms(key))
 
     def _by_machine(self, items: Sequence[Item]) -> Iterable[tuple[PartitionMachine | None, list[Item]]]:
         parts: dict[Partition, list[Item]] = defaultdict(list)

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from timerd.core.holding import Phase
 from timerd.core.instance_machine import shards_of
@@ -21,10 +21,8 @@ from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import BucketEntry
 from timerd.ports import Store
+from timerd.services.held import Held
 from timerd.services.membership import Membership
-
-if TYPE_CHECKING:
-    from timerd.services.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 # A stop does not wait longer for a store that does not answer: the next holder completes what is missing.
@@ -48,14 +46,16 @@ class Silence:
 
 
 class HandOver:
-    """Of one scheduler."""
+    """Of one instance."""
 
-    def __init__(self, scheduler: Scheduler, membership: Membership, store: Store) -> None:
+    def __init__(self, held: Held, membership: Membership, store: Store) -> None:
         self.notices: Notices = Silence()
-        self._scheduler = scheduler
+        self._held = held
         self._membership = membership
         self._store = store
         self._done: set[Partition] = set()
+        # Then nothing more is acquired.
+        self.is_leaving = False
         # Handed over at this stop.
         self._given: list[Partition] = []
 
@@ -78,7 +78,7 @@ class HandOver:
 
     def begin_due(self, now_ms: int) -> None:
         """What is placed elsewhere by now."""
-        for machine in list(self._scheduler.machines.values()):
+        for machine in list(self._held.machines.values()):
             successor = self.place_of(machine.partition)
             if machine.phase in (Phase.LOAD, Phase.HOT) and successor != self._membership.name:
                 self.begin(machine, successor, now_ms)
@@ -88,12 +88,12 @@ class HandOver:
         if machine.phase is not Phase.HAND_OVER:
             return
         log.info("%s is handed over to %s", machine.partition, successor or "whoever needs it")
-        self._scheduler.carry_open(machine, now_ms)
-        self._scheduler.perform(machine, [*effects, *machine.tick(now_ms)])
+        self._held.carry_open(machine, now_ms)
+        self._held.perform(machine, [*effects, *machine.tick(now_ms)])
 
     def let_go(self, wanted: set[Partition], now_ms: int) -> None:
         """Of backlogs whose workers left. Alone, nobody needs to know."""
-        for partition, machine in list(self._scheduler.machines.items()):
+        for partition, machine in list(self._held.machines.items()):
             idle = machine.phase is Phase.HOT and not machine.rows.open and machine.log.is_idle
             if partition.scope == TIME_SCOPE or partition in wanted or not idle:
                 continue
@@ -101,17 +101,7 @@ class HandOver:
                 self.begin(machine, "", now_ms)
             else:
                 machine.rows.drop_all()
-                del self._scheduler.machines[partition]
-
-    def receive(self, partitions: Sequence[Partition]) -> None:
-        """A holder has let go of them for this instance."""
-        self._scheduler.spawn(self._receive(partitions))
-
-    async def _receive(self, partitions: Sequence[Partition]) -> None:
-        """If it is leaving, that is to be known first: else they would be handed back to it."""
-        await self._membership.refresh()
-        for partition in partitions:
-            self._scheduler.hold(partition)
+                del self._held.machines[partition]
 
     def ended(self, machine: PartitionMachine) -> None:
         """Nobody holds it now."""
@@ -122,23 +112,23 @@ class HandOver:
     async def leave(self, now_ms: int) -> None:
         """A graceful stop. What nobody takes over is carried and settled, and the next start goes on from there."""
         self._given.clear()
-        self._scheduler.is_stopping = True
+        self.is_leaving = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
-                while self._membership.incarnation and self._scheduler.machines:
+                while self._membership.incarnation and self._held.machines:
                     self.begin_due(now_ms)
-                    self._scheduler.tick(now_ms)
+                    self._held.tick(now_ms)
                     await asyncio.sleep(LOOK_S)
                 self._settle_all(now_ms)
-                await self._scheduler.until_idle()
+                await self._held.until_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SUCCEEDED_S):
                 await self._until_succeeded()
 
     def _settle_all(self, now_ms: int) -> None:
-        for machine in list(self._scheduler.machines.values()):
-            self._scheduler.carry_open(machine, now_ms)
-            self._scheduler.perform(machine, machine.flush())
+        for machine in list(self._held.machines.values()):
+            self._held.carry_open(machine, now_ms)
+            self._held.perform(machine, machine.flush())
 
     async def _until_succeeded(self) -> None:
         """Those who were named hold what they were given."""

@@ -19,7 +19,7 @@ from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 from timerd.model.instance import InstanceEntry, InstanceState, instance_key
 from timerd.model.registers import Control
 from timerd.ports import Clock, Registers
-from timerd.services.performing import drive
+from timerd.services.driving import drive
 from timerd.services.registers import RegisterPerformer
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from timerd.model.identity import TaskId
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
-from timerd.services.performing import Performs, drive, unknown_of
+from timerd.services.driving import Performs, drive, unknown_of
 
 MOVE_TRIES = 5
 

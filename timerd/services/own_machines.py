@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from timerd.core.holding import Asked, Offered, Phase
 from timerd.core.partition_machine import PartitionMachine
@@ -19,10 +18,8 @@ from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
+from timerd.services.held import Held
 from timerd.services.tickets import NoLongerHeld
-
-if TYPE_CHECKING:
-    from timerd.services.scheduler import Scheduler
 
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
@@ -31,14 +28,14 @@ HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phas
 
 
 class OwnMachines:
-    """Of one scheduler."""
+    """Of one instance."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, held: Held) -> None:
+        self._held = held
 
     def token(self, partition: Partition) -> int | None:
         """By which this instance holds the partition; None: it does not, or does not know it yet."""
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         if machine is None or machine.phase not in HOLDING or machine.control is None:
             return None
         return machine.control.token
@@ -46,19 +43,19 @@ class OwnMachines:
     def holds(self, partition: Partition) -> bool:
         """Until this instance itself lets go of it. Whether the change that does so has been made is not known before
         its answer comes; by then the next holder may have begun."""
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         return self.token(partition) is not None and machine is not None and machine.phase is not Phase.RELEASE
 
     def is_acquiring(self, partition: Partition) -> bool:
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         return machine is not None and machine.phase is Phase.ACQUIRE
 
     def offer(self, request: OfferRows) -> Offered | None:
-        machine = self._scheduler.machines.get(request.partition)
+        machine = self._held.machines.get(request.partition)
         if machine is None:
             return None
         answer = machine.offer(request.rows, request.source, is_repeat=request.is_repeat)
-        self._scheduler.wake()
+        self._held.wake()
         return answer
 
     async def ask_to_end(self, requests: Sequence[AskToEnd]) -> list[HolderAnswer]:
@@ -70,14 +67,14 @@ class OwnMachines:
 
     def _still_leaving(self, request: AskToEnd) -> PartitionMachine | None:
         """Taken along, because it may be dropped before anything else runs."""
-        machine = self._scheduler.machines.get(request.partition)
+        machine = self._held.machines.get(request.partition)
         return machine if machine is not None and not machine.log.has_left(request.key) else None
 
     async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
         """Or until the machine is gone."""
         try:
             async with asyncio.timeout(LEAVING_S):
-                await self._scheduler.durable(machine, machine.log.last_ticket)
+                await self._held.durable(machine, machine.log.last_ticket)
         except NoLongerHeld:
             return
         except TimeoutError as error:
@@ -87,7 +84,7 @@ class OwnMachines:
             await asyncio.sleep(LOOK_AGAIN_S)
 
     def answer(self, request: AskToEnd) -> HolderAnswer:
-        machine = self._scheduler.machines.get(request.partition)
+        machine = self._held.machines.get(request.partition)
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
@@ -99,17 +96,17 @@ class OwnMachines:
         if asked in (Asked.WAITING, Asked.ENDED):
             # Also where the verdict came first: it was given to a row that the task was carried from.
             machine.end_waiting(request.key, request.outcome)
-            self._scheduler.settle_soon(machine)
+            self._held.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
 
     def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
         """Its row was carried on, and waits for the delivery to end."""
         if asked not in (Asked.WAITING, Asked.ENDED):
             return False
-        return self._scheduler.has_in_hand(request.partition, request.key, request.lease_until_ms)
+        return self._held.has_in_hand(request.partition, request.key, request.lease_until_ms)
 
     def ask_to_move(self, request: AskToMove) -> HolderAnswer:
-        machine = self._scheduler.machines.get(request.partition)
+        machine = self._held.machines.get(request.partition)
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
@@ -119,22 +116,22 @@ class OwnMachines:
 
     def recheck(self, partition: Partition, digest: bytes) -> bool:
         """Whether there is a machine to do it."""
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         if machine is None:
             return False
-        self._scheduler.perform(machine, machine.recheck(digest))
+        self._held.perform(machine, machine.recheck(digest))
         return True
 
     def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         """Whether a worker has the row, or a delivery that it waits for."""
-        if self._scheduler.has_in_hand(partition, key, lease_until_ms):
+        if self._held.has_in_hand(partition, key, lease_until_ms):
             return True
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         return machine is not None and machine.ask(key)[0] is Asked.OPEN
 
     def ending(self, partition: Partition, key: RowKey) -> Ending | None:
         """None: this process does not know."""
-        machine = self._scheduler.machines.get(partition)
+        machine = self._held.machines.get(partition)
         if machine is None or not machine.phase.answers:
             return None
         asked, outcome = machine.ask(key)
@@ -144,7 +141,7 @@ class OwnMachines:
             return Ending(None)
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
             return _carried(machine, key)
-        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._scheduler.has_in_hand(partition, key, 0):
+        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._held.has_in_hand(partition, key, 0):
             # Only its retries have ended.
             return Ending(None)
         return Ending(outcome if asked is Asked.ENDED else None)

@@ -1,11 +1,10 @@
-"""Drives the core's procedures: each request they yield is performed against the store or the holder, which is a
-machine of this instance or another instance."""
+"""What the core's procedures ask for is performed here: by the store, or by the holder, which is a machine of this
+instance or another instance."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import (
@@ -20,7 +19,6 @@ from timerd.core.procedures import (
     HintRows,
     HolderAnswer,
     OfferRows,
-    Procedure,
     ReadRegister,
     ReadRegisters,
     Recheck,
@@ -28,69 +26,28 @@ from timerd.core.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
-from timerd.model.storage import Appended, CasResult, CasStatus, Found
+from timerd.model.rows import RowGroup
+from timerd.model.storage import Appended, CasResult, Found
 from timerd.ports import Store
+from timerd.services.held import Held
 from timerd.services.other_holders import Alone, OtherHolders
 from timerd.services.own_machines import OwnMachines
+from timerd.services.registers import try_cas
 from timerd.services.settled_reads import SettledReads
-
-if TYPE_CHECKING:
-    from timerd.services.scheduler import Scheduler
-
-Result = TypeVar("Result")
-# A register that does not change and does not say why: the store may be full, and somebody waits for an answer.
-CAS_TRIES = 4
-CAS_PAUSE_S = 0.1
-
-
-class Performs(Protocol):
-    """Answers one request of a procedure."""
-
-    async def perform(self, request: Request) -> object: ...
-
-
-WRITES = (SetMarks, AppendRows, TryCas, AskToEnd, AskToEndMany)
-
-
-async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
-    """Runs a procedure to its end; errors of the store are raised inside it, where it waits. What fails after something
-    was written has an unknown outcome, though the failing step itself wrote nothing (guarantee G2)."""
-    has_written = False
-    try:
-        request = next(procedure)
-        while True:
-            try:
-                answer = await performer.perform(request)
-            except StoreUnavailable as error:
-                request = procedure.throw(unknown_of(error) if has_written else error)
-            except Exception as error:  # noqa: BLE001 - the procedure decides
-                request = procedure.throw(error)
-            else:
-                has_written |= isinstance(request, WRITES)
-                request = procedure.send(answer)
-    except StopIteration as done:
-        value: Result = done.value
-        return value
-
-
-def unknown_of(error: StoreUnavailable) -> StoreUnknown:
-    """Of a step that is not the first one to write."""
-    return StoreUnknown(f"Some of it was written, then the store went away: {error}")
 
 
 class Performer:
     """One instance: its store, its own partition machines as holders, and the other instances, none at first."""
 
-    def __init__(self, store: Store, scheduler: Scheduler) -> None:
+    def __init__(self, store: Store, held: Held, hint: Callable[[Partition, RowGroup, int], None]) -> None:
         self._store = store
         self.settled = SettledReads(store)
-        self.own = OwnMachines(scheduler)
+        self.own = OwnMachines(held)
         self.others: OtherHolders = Alone()
-        self._scheduler = scheduler
+        self._hint_own = hint
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
             FindSettled: self._find_settled,
@@ -136,18 +93,7 @@ class Performer:
         return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
 
     async def _try_cas(self, request: TryCas) -> CasResult:
-        """An unknown outcome is settled by a serial read. Raises StoreUnknown where the store takes no changes in:
-        what the procedure has written before stays written."""
-        change = request.change
-        for _ in range(CAS_TRIES):
-            result = (await self._store.cas([change]))[0]
-            if result.status is not CasStatus.UNKNOWN:
-                return result
-            current = (await self._store.read([change.key]))[0]
-            if current != change.expected:
-                return CasResult(CasStatus.APPLIED if current == change.value else CasStatus.REFUSED, current)
-            await asyncio.sleep(CAS_PAUSE_S)
-        raise StoreUnknown("The store takes no changes in now; look at the disk's free space and health.")
+        return await try_cas(self._store, request.change)
 
     async def _append(self, request: AppendRows) -> list[Appended]:
         return list(await self._store.append(request.messages))
@@ -164,7 +110,7 @@ class Performer:
     async def _hint(self, request: HintRows) -> None:
         for partition, rows, source in request.rows:
             if not self.others.hint(partition, rows, source, request.controls.get(partition)):
-                self._scheduler.hint(partition, rows, source)
+                self._hint_own(partition, rows, source)
 
     async def _offer(self, request: OfferRows) -> Offered | None:
         if self.others.is_here(request.partition):

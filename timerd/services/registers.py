@@ -15,14 +15,18 @@ CAS_PAUSE_S = 0.1
 
 
 async def try_cas(store: Registers, change: Cas) -> CasResult:
-    """An unknown outcome is settled by a serial read. Raises StoreUnknown where the store takes no changes in."""
-    for _ in range(CAS_TRIES):
+    """An unknown outcome is settled by a serial read. It stays UNKNOWN where the register has moved on since: it was
+    refused, or done and then overwritten by somebody else. Raises StoreUnknown where the store takes no changes in:
+    what the procedure has written before stays written."""
+    for tries in range(CAS_TRIES):
         result = (await store.cas([change]))[0]
-        if result.status is not CasStatus.UNKNOWN:
+        # An earlier try may be done by now, and be what refuses this one.
+        if result.status is CasStatus.APPLIED or (result.status is CasStatus.REFUSED and not tries):
             return result
-        current = (await store.read([change.key]))[0]
+        unknown = result.status is CasStatus.UNKNOWN
+        current = (await store.read([change.key]))[0] if unknown else result.current
         if current != change.expected:
-            return CasResult(CasStatus.APPLIED if current == change.value else CasStatus.REFUSED, current)
+            return CasResult(CasStatus.APPLIED if current == change.value else CasStatus.UNKNOWN, current)
         await asyncio.sleep(CAS_PAUSE_S)
     raise StoreUnknown("The store takes no changes in now; look at the disk's free space and health.")
 

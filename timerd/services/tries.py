@@ -4,6 +4,9 @@ with longer pauses, for a damaged page does not."""
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable
+
+from timerd.model.errors import StoreUnavailable, StoreUnknown
 
 FIRST_S, LONGEST_S = 0.25, 2.0
 _LOG = logging.getLogger("timerd.scheduler")
@@ -22,3 +25,11 @@ class Tries:
         if self._failed & (self._failed - 1) == 0:
             _LOG.warning("%s: %s; trying again (tries so far: %d)", self._what, error, self._failed)
         return min(LONGEST_S, FIRST_S * 2.0 ** min(self._failed - 1, 16))
+
+
+async def surely(work: Awaitable[None]) -> None:
+    """Housekeeping that the next round repeats."""
+    try:
+        await work
+    except (StoreUnavailable, StoreUnknown) as error:
+        _LOG.warning("the store did not answer: %s", error)

@@ -26,8 +26,8 @@ from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove
 from timerd.model.registers import Table
 from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
 from timerd.services.delivery import Delivery
+from timerd.services.effector import Effector
 from timerd.services.performing import Performer
-from timerd.services.scheduler import Scheduler
 from timerd.services.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
@@ -111,7 +111,7 @@ POINTS = {
     "settled": Point(SqliteStore, "settle", after=True),
     "burying": Point(SqliteStore, "settle", asks=_has_letters),
     "buried": Point(SqliteStore, "settle", after=True, asks=_has_letters),
-    "carry recorded": Point(Scheduler, "_write_carried"),
+    "carry recorded": Point(Effector, "_write_carried"),
     "carried": Point(PartitionMachine, "carried_written"),
     # The life of a partition.
     "secret made": Point(bootstrap, "cluster_settings", after=True),

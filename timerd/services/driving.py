@@ -1,0 +1,45 @@
+"""Runs the core's procedures: what one yields is asked of somebody who performs it, and the answer goes back in."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Procedure, Request, SetMarks, TryCas
+from timerd.model.errors import StoreUnavailable, StoreUnknown
+
+Result = TypeVar("Result")
+
+
+class Performs(Protocol):
+    """Answers one request of a procedure."""
+
+    async def perform(self, request: Request) -> object: ...
+
+
+WRITES = (SetMarks, AppendRows, TryCas, AskToEnd, AskToEndMany)
+
+
+async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
+    """Runs a procedure to its end; errors of the store are raised inside it, where it waits. What fails after something
+    was written has an unknown outcome, though the failing step itself wrote nothing (guarantee G2)."""
+    has_written = False
+    try:
+        request = next(procedure)
+        while True:
+            try:
+                answer = await performer.perform(request)
+            except StoreUnavailable as error:
+                request = procedure.throw(unknown_of(error) if has_written else error)
+            except Exception as error:  # noqa: BLE001 - the procedure decides
+                request = procedure.throw(error)
+            else:
+                has_written |= isinstance(request, WRITES)
+                request = procedure.send(answer)
+    except StopIteration as done:
+        value: Result = done.value
+        return value
+
+
+def unknown_of(error: StoreUnavailable) -> StoreUnknown:
+    """Of a step that is not the first one to write."""
+    return StoreUnknown(f"Some of it was written, then the store went away: {error}")
