@@ -166,6 +166,28 @@ async def test_health_names_the_services_and_follows_the_server() -> None:
         assert told.code() is grpc.StatusCode.NOT_FOUND
 
 
+async def test_health_shows_each_part_by_its_name() -> None:
+    async with running() as rig:
+        stub = health_pb2_grpc.HealthStub(rig.channel)
+
+        async def red() -> set[str]:
+            names = ("", TIMER_SERVICE, WORK_SERVICE, "api", "scheduler", "store", "live")
+            answers = [(name, await stub.Check(health_pb2.HealthCheckRequest(service=name))) for name in names]
+            return {name for name, answer in answers if answer.status != SERVING}
+
+        whole = {"", TIMER_SERVICE, WORK_SERVICE}
+        assert await red() == set()
+        for part in ("api", "scheduler", "store"):
+            rig.server.board.set(part, "test", "something is wrong")
+            assert await red() == {*whole, part}
+            rig.server.board.clear(part, "test")
+        rig.server.board.set("live", "test", "a restart would help")
+        assert await red() == {"live"}
+        rig.server.board.clear("live", "test")
+        await rig.server.set_serving(serving=False)
+        assert await red() == {*whole, "api"}
+
+
 async def test_health_is_red_before_it_is_set() -> None:
     config = ServerConfig(listen="127.0.0.1:0")
     server = ApiServer(config, TimerApi(FakeVerbs(), config), EchoWork())

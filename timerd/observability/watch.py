@@ -10,6 +10,7 @@ from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
 from timerd.services.engine_time import EngineTime
+from timerd.services.health_board import API
 from timerd.services.listen import check_http
 from timerd.services.server import ApiServer
 from timerd.services.tls import TlsFiles, http_context
@@ -47,7 +48,7 @@ class Watch:
         return await asyncio.to_thread(exposition, await self._observed.figures())
 
     async def _api(self) -> str:
-        return "" if self._server.serving else "the server is starting or going away"
+        return self._server.board.wrong(API).get("away", "")
 
     async def _clock(self) -> str:
         return (

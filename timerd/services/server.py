@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import grpc
@@ -14,6 +15,7 @@ from timerd.model.errors import StartupError
 from timerd.services.access import Access
 from timerd.services.api import TimerApi
 from timerd.services.decoding import MAX_WIRE_BYTES
+from timerd.services.health_board import API, LIVE, PARTS, READY, HealthBoard
 from timerd.services.listen import Address, check_listen
 from timerd.services.principals import Principals
 from timerd.services.streams import StreamLimit, Unfinished
@@ -26,7 +28,8 @@ TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].fu
 WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
-SERVED = ("", TIMER_SERVICE, WORK_SERVICE)
+# What can be asked for -> the part of the board that answers. Callers and workers need all of it.
+CHECKED = {READY: READY, TIMER_SERVICE: READY, WORK_SERVICE: READY, LIVE: LIVE} | {part: part for part in PARTS}
 # Calls of one connection beyond the streams: the rest waits in the client.
 _UNARY_CALLS_PER_CONNECTION = 1_000
 _WIND_UP_S = 2.0
@@ -45,8 +48,11 @@ class ApiServer:
         """`inside`: services that only other instances of the cluster use; they are in no reflection."""
         self._config = config
         self.api = api
-        self.serving = False
+        self.board = HealthBoard()
         self._health = health.aio.HealthServicer()
+        self._shown: dict[str, bool] = {}
+        self._showing: asyncio.Task[None] | None = None
+        self._is_stale = False
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
         interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, self._streams]
@@ -61,6 +67,7 @@ class ApiServer:
     async def start(self) -> Address:
         """Bound and answering; NOT_SERVING until `set_serving`. Raises StartupError."""
         await self.set_serving(serving=False)
+        self.board.on_change(self._board_changed)
         address = check_listen(self._config)
         port = self._bind(address)
         await self._server.start()
@@ -80,15 +87,30 @@ class ApiServer:
             ) from error
 
     async def set_serving(self, *, serving: bool) -> None:
-        """What health checks see."""
-        self.serving = serving
+        """Health checks see it when this returns."""
+        self.board.put(API, "away", "" if serving else "the server is starting or going away")
+        await self._show()
+
+    def _board_changed(self) -> None:
+        """Whatever changes in one turn of the loop is shown together."""
+        self._is_stale = True
+        if self._showing is None or self._showing.done():
+            self._showing = asyncio.get_running_loop().create_task(self._show())
+
+    async def _show(self) -> None:
         status = health_pb2.HealthCheckResponse
-        for name in SERVED:
-            await self._health.set(name, status.SERVING if serving else status.NOT_SERVING)
+        self._is_stale = True
+        while self._is_stale:
+            self._is_stale = False
+            for name, part in CHECKED.items():
+                is_serving = self.board.is_serving(part)
+                if self._shown.get(name) is not is_serving:
+                    self._shown[name] = is_serving
+                    await self._health.set(name, status.SERVING if is_serving else status.NOT_SERVING)
 
     async def stop(self, grace_ms: int) -> None:
         """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
-        await self._health.enter_graceful_shutdown()
+        await self.set_serving(serving=False)
         self.api.drain()
         await self._server.stop(grace_ms / 1000)
         await self.api.finished(grace_ms)
