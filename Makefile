@@ -3,7 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/v1/*.proto)
 # The folders with Python code of ours, as far as they exist.
-CODE := $(wildcard timerd tests benchmarks examples .ci/*.py)
+CODE := $(wildcard timerd tests benchmarks examples k8s .ci/*.py)
 TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
