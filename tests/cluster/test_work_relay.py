@@ -295,6 +295,25 @@ async def test_a_worker_whose_home_dies_goes_on_at_another_one() -> None:
         assert len(cluster["C"].firing.late) == 1, "that of A is looked for"
 
 
+async def test_what_workers_have_when_their_home_leaves_in_peace_is_theirs_until_their_leases_end() -> None:
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 3), lease_ms=5_000)
+        cluster["B"].firing.put(taken_of([0, 1]))
+        sent = await worker.deliver()
+        await cluster["A"].delivery.drain(0)
+        await cluster.settle_down()
+        await cluster.kill("A")
+        await cluster.advance(2 * GRACE_MS)
+        assert (cluster["B"].delivery.in_flight, cluster["B"].firing.failed) == (2, [])
+        again = await cluster.worker("B", ("mail", 0), resume=sent.ack_tokens[:64], lease_ms=5_000)
+        assert again.opened.lost == b""
+        await cluster.advance(5_000 - 2 * GRACE_MS + 100)
+        assert [each.last_error.split(":")[0] for each in cluster["B"].firing.failed] == ["lease ended"]
+        await again.settle(ACK, sent.ack_tokens[:64])
+        assert not (await again.confirmed()).HasField("problem")
+        assert len(cluster["B"].firing.ended) == 1
+
+
 async def test_an_ack_that_comes_with_the_resume_waits_until_it_is_known_whose_it_is() -> None:
     async with Cluster("A", "B", "C") as cluster:
         worker = await cluster.worker("A", ("mail", 3))

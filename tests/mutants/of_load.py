@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="waits-for-the-store",
         guarantee="G11",
-        file="timerd/services/performing.py",
+        file="timerd/services/registers.py",
         old="CAS_TRIES = 4\n",
         new="CAS_TRIES = 4_000\n",
         breaks="Schedule with a key waits for minutes where the store takes no changes in",

@@ -14,14 +14,14 @@ from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
 from timerd.core.move import Wish, move_task
-from timerd.core.procedures import AppendRows, Procedure, Request, SetMarks
+from timerd.core.procedures import AppendRows, Procedure, Request, SetMarks, TryCas
 from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import single_row
 from timerd.model.settle import Outcome
-from timerd.model.storage import Append, Appended, Cas, MarkKind
+from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.driving import drive
 from timerd.testing.contracts.build import digest, spread
@@ -39,15 +39,19 @@ def run(world: World, procedure: Procedure[Result]) -> Result:
     return done(drive(procedure, world.performer))
 
 
-def rest_of(procedure: Procedure[Result]) -> Procedure[Result]:
-    """After a request that was answered with nothing."""
-    request = procedure.send(None)
+def going_on(procedure: Procedure[Result], request: Request) -> Procedure[Result]:
+    """From this request of it on."""
     while True:
         answer = yield request
         try:
             request = procedure.send(answer)
         except StopIteration as over:
             return over.value  # type: ignore[no-any-return]
+
+
+def rest_of(procedure: Procedure[Result]) -> Procedure[Result]:
+    """After a request that was answered with nothing."""
+    return (yield from going_on(procedure, procedure.send(None)))
 
 
 def scheduled(world: World, *delays_ms: int) -> list[Task]:
@@ -257,6 +261,41 @@ def test_whoever_meets_an_undecided_move_says_that_it_failed(world: World) -> No
     [stored] = done(world.store.read([move_key(task.id.digest)]))
     assert stored is not None
     assert Move.from_bytes(stored).state is MoveState.FAILED
+
+
+@pytest.mark.parametrize("is_done", [True, False])
+def test_a_decided_move_whose_answer_was_lost_is_known_by_the_next_one(world: World, is_done: bool) -> None:
+    """The next one has started by the time the register is read: it starts where the task lived."""
+    [task] = scheduled(world, 30_000)
+    first, name = move_task(task.id, wish(world, 90_000, "first")), move_key(task.id.digest)
+    request = next(first)
+    while not (isinstance(request, TryCas) and Move.from_bytes(request.change.value).state is MoveState.MOVED):
+        request = first.send(done(world.performer.perform(request)))
+    if is_done:
+        done(world.performer.perform(request))
+    run(world, move_task(task.id, wish(world, 95_000, "second")))
+    [now] = done(world.store.read([name]))
+    request = first.send(CasResult(CasStatus.UNKNOWN, now))
+    answers = going_on(first, request)
+    if is_done:
+        assert run(world, answers) == world.now_ms + 90_000
+    else:
+        with pytest.raises(Aborted):
+            run(world, answers)
+
+
+def test_a_decided_move_that_nothing_shows_any_more_has_an_unknown_outcome(world: World) -> None:
+    [task] = scheduled(world, 30_000)
+    first = move_task(task.id, wish(world, 90_000, "first"))
+    request = next(first)
+    while not (isinstance(request, TryCas) and Move.from_bytes(request.change.value).state is MoveState.MOVED):
+        request = first.send(done(world.performer.perform(request)))
+    done(world.performer.perform(request))
+    for delay_ms in (95_000, 100_000):
+        run(world, move_task(task.id, wish(world, delay_ms, f"later {delay_ms}")))
+    [now] = done(world.store.read([move_key(task.id.digest)]))
+    with pytest.raises(StoreUnknown):
+        run(world, going_on(first, first.send(CasResult(CasStatus.UNKNOWN, now))))
 
 
 # -- keys ---------------------------------------------------------------------------------------------------------

@@ -129,12 +129,13 @@ class DeliveryMachine:
     def unblock(self, worker: int) -> None:
         self._share.unblock(worker)
 
-    def broken(self, worker: int, now_ms: int) -> None:
+    def broken(self, worker: int, now_ms: int, *, keeps_leases: bool = False) -> None:
         """The stream is gone, and its credit; what it holds may come back within the grace. When this service itself
-        goes away, the leases decide."""
+        goes away, or the worker's home (`keeps_leases`), the leases decide."""
         state = self._workers[worker]
         self._share.drop(worker)
-        state.gone_at_ms = now_ms + self.grace_ms
+        gone_at_ms = now_ms + self.grace_ms
+        state.gone_at_ms = self._flights.last_lease_ms(worker, gone_at_ms) if keeps_leases else gone_at_ms
         self._leaving[worker] = state.gone_at_ms
 
     def drain(self) -> None:

@@ -168,6 +168,12 @@ class Flights:
     def of(self, worker: int) -> list[Batch]:
         return [self._batches[n] for n in self._held.get(worker, ())]
 
+    def last_lease_ms(self, worker: int, least_ms: int) -> int:
+        """When the last lease of what the worker has is over."""
+        return max(
+            [least_ms, *(batch.lease_until_ms[row] for batch in self.of(worker) for row in self.open_rows(batch))]
+        )
+
     def all(self) -> list[Batch]:
         return list(self._batches.values())
 

@@ -28,8 +28,8 @@ from timerd.core.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.model.errors import Aborted, NotFound, Precondition, Unavailable
-from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
+from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
+from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
@@ -209,9 +209,25 @@ def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
 
 
 def _decide(task: TaskId, move: Move, stored: bytes, state: MoveState) -> Procedure[bool]:
-    """M6, and both holders may look again."""
+    """M6, and both holders may look again. Raises StoreUnknown where nobody can tell any more which it was."""
     final = move.decided(state)
     result: CasResult = yield TryCas(Cas(move_key(task.digest), stored, final.to_bytes(), final.expires_at_ms))
     yield Recheck(move.source.partition, task.digest)
     yield Recheck(move.target.partition, task.digest)
-    return result.status is CasStatus.APPLIED
+    if result.status is not CasStatus.UNKNOWN or state is MoveState.FAILED:
+        return result.status is CasStatus.APPLIED
+    moved = _has_moved(move, result.current)
+    if moved is None:
+        raise StoreUnknown("The move may have been done, but the task has moved on since: look at it (Get).")
+    return moved
+
+
+def _has_moved(move: Move, stored: bytes | None) -> bool | None:
+    """By what came after it: a later move starts where the task lived then. None: that does not show it."""
+    if stored is None:
+        return None
+    later = Move.from_bytes(stored)
+    if later.generation == move.generation:
+        return later.state is MoveState.MOVED and later.request == move.request
+    came_from = generation_of(later.source.key.version)
+    return came_from == move.generation if came_from <= move.generation else None

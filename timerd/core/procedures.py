@@ -86,7 +86,7 @@ class AskToEndMany:
 
 @dataclass(frozen=True, slots=True)
 class TryCas:
-    """-> CasResult; never UNKNOWN: the shell settles that by serial reads"""
+    """-> CasResult; UNKNOWN, with what is there now, only where it was refused, or done and then overwritten."""
 
     change: Cas
 

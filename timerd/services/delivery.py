@@ -203,11 +203,11 @@ class Delivery:
         self.machine.block(stream.number)
         stream.close()
 
-    def left(self, stream: Outlet) -> None:
+    def left(self, stream: Outlet, *, keeps_leases: bool = False) -> None:
         """The stream is over, well or not."""
         if self._streams.pop(stream.number, None) is not None:
             self._gathering.left(stream.number)
-            self.machine.broken(stream.number, self.clock_ms())
+            self.machine.broken(stream.number, self.clock_ms(), keeps_leases=keeps_leases)
             self.wake()
 
     def stream_bytes(self) -> int:

@@ -14,6 +14,8 @@ from timerd.services.home_worker import HomeWorker
 from timerd.services.link import Link
 from timerd.services.verbs import Firing
 
+LEAVING = pb.RelayRequest(leaving=pb.HomeLeaving())
+
 
 class Lending:
     """Implements services.desk.Abroad, with the other direction (`asking`) in it. Credit that was lent to this instance
@@ -31,6 +33,7 @@ class Lending:
         self._serving: dict[QueueKey, set[int]] = {}
         # Queues whose last own worker went, and when the peers are to hear of it.
         self._leaving: dict[QueueKey, int] = {}
+        self._is_draining = False
 
     @property
     def is_busy(self) -> bool:
@@ -55,8 +58,12 @@ class Lending:
         return min(times, default=math.inf)
 
     def drain(self) -> None:
+        """Where the workers' deliveries are, they are theirs until their leases end."""
+        self._is_draining = True
         self._call_in(self._grants.call_in())
         self._asking.drain()
+        for link in self.links.values():
+            link.send(LEAVING)
 
     # -- own workers ----------------------------------------------------------------------------------------------
 
@@ -94,6 +101,8 @@ class Lending:
 
     def up(self, link: Link) -> None:
         self.links[link.number] = link
+        if self._is_draining:
+            link.send(LEAVING)
         for queue in (*self._serving, *self._leaving):
             link.send(_served(queue, served=True))
 

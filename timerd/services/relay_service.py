@@ -115,7 +115,10 @@ class HomeStream:
             "release": self._release,
             "written": self._written,
             "left": self._left,
+            "leaving": self._leaving,
         }
+        # The home goes away: its workers go to other ones.
+        self._is_leaving = False
 
     def send(self, response: pb.RelayResponse) -> None:
         self._waiting.append(response)
@@ -233,6 +236,9 @@ class HomeStream:
         if worker is not None:
             self._leave(worker)
 
+    def _leaving(self, _: pb.HomeLeaving) -> None:
+        self._is_leaving = True
+
     # -- inside ---------------------------------------------------------------------------------------------------
 
     def _join(self, number: int, namespace: str, lease_ms: int) -> RelayedWorker | None:
@@ -248,7 +254,7 @@ class HomeStream:
     def _leave(self, worker: RelayedWorker) -> None:
         worker.closing = True
         self._delivery.relayed -= 1
-        self._delivery.left(worker)
+        self._delivery.left(worker, keeps_leases=self._is_leaving)
 
     def _stranger(self) -> RelayedWorker:
         """A token speaks for itself."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.simulator.checker import CLEAN_STOP_MS, Checker
-from tests.simulator.events import Broke, Delivered, Event, Fenced, Held, Server
+from tests.simulator.events import Delivered, Event, Fenced, Held, Server
 from tests.simulator.known import Known
-from tests.simulator.lost import GRACE_MS
 
 # After the last fault is over, and the lease of whoever died.
 FOUND_MS = 5_000
@@ -113,10 +112,3 @@ class ClusterChecker(Checker):
             super()._held(held)
         if self._is_shaken:
             self._release_all()
-
-    def _broke(self, broke: Broke) -> None:
-        """The other instances, whose deliveries these are, wait for the worker as if its home had been killed."""
-        super()._broke(broke)
-        for task in self._tasks.values():
-            if broke.going_away and task.in_hand is not None and task.in_hand.worker == broke.worker:
-                task.in_hand.until_ms = min(task.in_hand.until_ms, broke.at_ms + GRACE_MS)

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RelayRequest(_message.Message):
-    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left")
+    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -21,6 +21,7 @@ class RelayRequest(_message.Message):
     RELEASE_FIELD_NUMBER: _ClassVar[int]
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
     open: RelayOpen
     served: QueueServed
     opened: WorkerOpened
@@ -32,7 +33,8 @@ class RelayRequest(_message.Message):
     release: RelayRelease
     written: BytesWritten
     left: WorkerLeft
-    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ...) -> None: ...
+    leaving: HomeLeaving
+    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ...) -> None: ...
 
 class RelayOpen(_message.Message):
     __slots__ = ("home",)
@@ -137,6 +139,10 @@ class WorkerLeft(_message.Message):
     WORKER_FIELD_NUMBER: _ClassVar[int]
     worker: int
     def __init__(self, worker: _Optional[int] = ...) -> None: ...
+
+class HomeLeaving(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class RelayResponse(_message.Message):
     __slots__ = ("wanted", "deliver", "returned", "settled", "extended", "resumed", "moved")
