@@ -123,6 +123,36 @@ def test_a_secret_is_never_shown() -> None:
     assert setting.show(SecretStr("")) is None
 
 
+CANARY = "canary-4711"
+# Where a secret may stand, right and wrong.
+SECRETS = [
+    {"TIMERD_CASSANDRA_PASSWORD": CANARY},
+    {"TIMERD_REDIS_PASSWORD": CANARY},
+    {"TIMERD_REDIS_URL": f"redis://:{CANARY}@127.0.0.1:1"},
+    {"TIMERD_REDIS_URL": f"nonsense://:{CANARY}@"},
+    {"TIMERD_CASSANDRA_PASSWORT": CANARY},
+]
+
+
+@pytest.mark.parametrize("environment", SECRETS, ids=[str(n) for n in range(len(SECRETS))])
+def test_no_command_repeats_a_secret(terminal: Terminal, environment: dict[str, str], tmp_path: Path) -> None:
+    for name, value in environment.items():
+        terminal.monkeypatch.setenv(name, value)
+    serve = ("serve", "--data", str(tmp_path / "data"), "--listen", "nowhere")
+    for command in (("config", "show"), ("config", "show", "--json"), ("config", "check"), serve):
+        ran = terminal(*command)
+        assert ran.out + ran.err
+        assert CANARY not in ran.out + ran.err
+
+
+def test_a_secret_in_a_file_that_is_wrong_is_not_repeated(terminal: Terminal, tmp_path: Path) -> None:
+    path = tmp_path / "timerd.toml"
+    for text in (f"cassandra.password = ['{CANARY}']", f"cassandra.password = '{CANARY}", f"redis = '{CANARY}'"):
+        path.write_text(text)
+        ran = terminal("config", "check", "--config", str(path))
+        assert (ran.code, CANARY in ran.out + ran.err) == (2, False), ran.err
+
+
 def test_show_says_where_each_value_comes_from(terminal: Terminal, file: Path) -> None:
     terminal.monkeypatch.setenv("TIMERD_DRAIN", "4s")
     lines = {line["setting"]: line for line in terminal("config", "show", "--config", str(file), "--json").lines}

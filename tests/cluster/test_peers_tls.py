@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,17 +11,21 @@ import grpc.aio
 import pytest
 
 from tests.certificates import Authority
-from tests.cluster.peer_rig import bucket_on
+from tests.cluster.peer_rig import bucket_on, until
 from timerd.config import TlsConfig
 from timerd.core.procedures import AskToEnd
+from timerd.demo.processes import free_port
 from timerd.model.errors import StartupError
 from timerd.model.identity import RowKey
 from timerd.model.settle import Outcome
 from timerd.services.peer_wire import Holder
 from timerd.services.peers import Peers, Silent
+from timerd.services.tls import TlsFiles, server_credentials
 from timerd.testing import Cluster
 from timerd.testing.contracts.build import digest
 from timerd.testing.server import CONFIG
+
+PATIENCE_S = 30
 
 
 def files(authority: Authority, name: str) -> TlsConfig:
@@ -59,7 +65,38 @@ async def test_without_a_certificate_of_theirs_nobody_is_heard(tmp_path: Path) -
             await stranger.close()
 
 
-async def test_a_renewed_certificate_is_used_and_a_spoilt_one_is_not(tmp_path: Path) -> None:
+async def test_a_connection_that_breaks_comes_back_with_the_renewed_certificate(tmp_path: Path) -> None:
+    """The channel is from before the renewal, and the other side takes only what is from after it."""
+    tls = files(Authority(tmp_path, "first"), "instance")
+    address = f"127.0.0.1:{free_port()}"
+    peers = Peers("token", tls)
+    before = await listening(address, tls)
+    await asyncio.wait_for(peers.channel(address).channel_ready(), PATIENCE_S)
+    kept = peers.channel(address)
+    (tmp_path / "renewed").mkdir()
+    renew(tls, files(Authority(tmp_path / "renewed", "second"), "instance"))
+    assert peers.channel(address) is kept, "what is open stays"
+    await before.stop(None)
+    after = await listening(address, tls)
+    await until(lambda: peers.channel(address) is not kept)
+    await asyncio.wait_for(peers.channel(address).channel_ready(), PATIENCE_S)
+    await peers.close()
+    await after.stop(None)
+
+
+async def listening(address: str, tls: TlsConfig) -> grpc.aio.Server:
+    server = grpc.aio.server()
+    server.add_secure_port(address, server_credentials(TlsFiles(tls)))
+    await server.start()
+    return server
+
+
+def renew(old: TlsConfig, new: TlsConfig) -> None:
+    for name in ("certificate_file", "key_file", "client_ca_file"):
+        os.replace(getattr(new, name), getattr(old, name))
+
+
+async def test_a_spoilt_certificate_leaves_the_old_one_in_force(tmp_path: Path) -> None:
     tls = files(Authority(tmp_path), "instance")
     peers = Peers("token", tls)
     assert tls.certificate_file is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -17,6 +18,7 @@ from tests.certificates import Authority, Pair
 from timerd.client import AccessDenied, Client, InvalidTask, TimerdError
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import Denied, StartupError, Unauthenticated
+from timerd.peer.keda import externalscaler_pb2
 from timerd.services.access import NEEDED, allow
 from timerd.services.principals import ROLES, Principal, Principals, read_principals
 from timerd.services.server import HEALTH_SERVICE, TIMER_SERVICE, WORK_SERVICE
@@ -25,7 +27,7 @@ from timerd.testing import Server
 from timerd.v1 import timer_service_pb2, work_service_pb2
 from timerd.worker import Worker
 
-FILES = (timer_service_pb2.DESCRIPTOR, work_service_pb2.DESCRIPTOR)
+FILES = (timer_service_pb2.DESCRIPTOR, work_service_pb2.DESCRIPTOR, externalscaler_pb2.DESCRIPTOR)
 SERVICES = [service for file in FILES for service in file.services_by_name.values()]
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 METHODS = [f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods]
@@ -70,6 +72,13 @@ async def with_tokens(server_pair: Pair, principals: Path) -> AsyncIterator[Serv
 def test_every_method_of_ours_needs_a_role() -> None:
     assert sorted(NEEDED) == sorted(METHODS)
     assert set(NEEDED.values()) == set(ROLES)
+
+
+def test_the_page_says_which_method_needs_which_role() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
+    named = {role: set(re.findall(r"\b[A-Z][A-Za-z]+\b", text)) for role, text in rows.items()}
+    assert named == {role: {name.rpartition("/")[2] for name in METHODS if NEEDED[name] == role} for role in ROLES}
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -40,7 +40,7 @@ from timerd.services.peer_wire import (
     rows_message,
 )
 from timerd.services.second_way import NoOtherWay, OtherWay
-from timerd.services.tls import peer_credentials
+from timerd.services.tls import Stamp, peer_credentials, stamp_of
 
 log = logging.getLogger(__name__)
 DEADLINE_S = 2.0
@@ -111,6 +111,8 @@ class Peers:
         self._tls = tls
         self._credentials = peer_credentials(tls)
         self._channels: dict[str, grpc.aio.Channel] = {}
+        # Of the files that each was made with.
+        self._stamps: dict[str, Stamp] = {}
         self._outboxes: dict[str, Outbox] = {}
         self._silent_until_s: dict[str, float] = {}
         self._notices: set[asyncio.Task[None]] = set()
@@ -123,14 +125,24 @@ class Peers:
     def channel(self, address: str) -> grpc.aio.Channel:
         """Kept for the next call."""
         channel = self._channels.get(address)
+        if channel is not None and self._is_outdated(address, channel):
+            self._spawn(self._hang_up(channel))
+            channel = None
         if channel is None:
             channel = self._channels[address] = self.connect(address)
         return channel
+
+    def _is_outdated(self, address: str, channel: grpc.aio.Channel) -> bool:
+        """A connection that broke comes back with the certificate that its channel began with, however old it is."""
+        if address not in self._stamps or channel.get_state() is grpc.ChannelConnectivity.READY:
+            return False
+        return self._stamps[address] != stamp_of(self._tls)
 
     def _connect(self, address: str) -> grpc.aio.Channel:
         """By the files as they are now: they may have been renewed."""
         if self._credentials is None:
             return grpc.aio.insecure_channel(address, options=OPTIONS)
+        self._stamps[address] = stamp_of(self._tls)
         try:
             self._credentials = peer_credentials(self._tls) or self._credentials
         except StartupError as error:
@@ -142,8 +154,8 @@ class Peers:
     def keep(self, addresses: Iterable[str]) -> None:
         """Hangs up on all others: instances come and go, each with an address of its own."""
         for address in sorted(self._channels.keys() - set(addresses)):
-            self._outboxes.pop(address, None)
-            self._silent_until_s.pop(address, None)
+            for forgotten in (self._outboxes, self._silent_until_s, self._stamps):
+                forgotten.pop(address, None)
             self._spawn(self._hang_up(self._channels.pop(address)))
 
     async def _hang_up(self, channel: grpc.aio.Channel) -> None:

@@ -14,7 +14,8 @@ from timerd.config import TlsConfig
 from timerd.model.errors import StartupError
 
 log = logging.getLogger(__name__)
-Stamp: TypeAlias = tuple[tuple[int, int, int], ...]
+# Of files: when changed, how large, which.
+Stamp: TypeAlias = tuple[tuple[int, int, int], ...] | None
 
 
 class Tls(NamedTuple):
@@ -32,17 +33,14 @@ class TlsFiles:
         self._config = config
         # How often new ones were taken up.
         self.renewals = 0
-        self._seen = self._stamp()
+        self._seen = stamp_of(config)
         self.current = read_tls(config)
 
     def fresh(self) -> Tls | None:
         """The new ones if the files changed and are good. Any thread may ask."""
-        try:
-            stamp = self._stamp()
-        except OSError:
-            # Between the old file and the new one.
-            return None
-        if stamp == self._seen:
+        stamp = stamp_of(self._config)
+        # None: between the old file and the new one.
+        if stamp is None or stamp == self._seen:
             return None
         self._seen = stamp
         try:
@@ -54,10 +52,15 @@ class TlsFiles:
         log.info("The TLS certificate was taken up anew from %s", self._config.certificate_file)
         return self.current
 
-    def _stamp(self) -> Stamp:
-        paths = (self._config.certificate_file, self._config.key_file, self._config.client_ca_file)
+
+def stamp_of(config: TlsConfig) -> Stamp:
+    """Another one as soon as a file changes; None while one is not there."""
+    paths = (config.certificate_file, config.key_file, config.client_ca_file, config.peer_ca_file)
+    try:
         stats = [path.stat() for path in paths if path is not None]
-        return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+    except OSError:
+        return None
+    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
