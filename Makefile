@@ -1,7 +1,7 @@
 # Everything sets itself up: git, make and Python 3.11 or newer are enough.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
-PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/v1/*.proto)
+PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/*/*.proto)
 # The folders with Python code of ours, as far as they exist.
 CODE := $(wildcard timerd tests benchmarks examples k8s .ci/*.py)
 TESTS ?=

@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PROTO = ROOT / "proto"
 # What users of all languages program against, and what only the instances say to each other.
 PACKAGES = ("timerd.v1", "timerd.peer.v1")
+# A contract of somebody else: its names are not ours to choose.
+FOREIGN = "timerd/peer/keda"
 LOWER_SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 UPPER_SNAKE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 PASCAL = re.compile(r"([A-Z][a-z0-9]*)+")
@@ -46,7 +48,8 @@ def described() -> list[FileDescriptorProto]:
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "descriptors")
         protoc(f"--descriptor_set_out={out}")
-        return list(FileDescriptorSet.FromString(out.read_bytes()).file)
+        files = FileDescriptorSet.FromString(out.read_bytes()).file
+    return [file for file in files if Path(file.name).parent.as_posix() != FOREIGN]
 
 
 def generate(folder: Path) -> None:
@@ -138,8 +141,7 @@ def stale() -> Iterator[str]:
     """Generated files that differ from what the definitions give now."""
     with tempfile.TemporaryDirectory() as folder:
         generate(Path(folder))
-        for package in PACKAGES:
-            place = package.replace(".", "/")
+        for place in (*(package.replace(".", "/") for package in PACKAGES), FOREIGN):
             yield from differences(place, ROOT / place, Path(folder, place))
 
 

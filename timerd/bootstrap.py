@@ -41,6 +41,7 @@ from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
+from timerd.services.foreseeing import Foreseeing
 from timerd.services.inspect_service import Colleagues, InspectService
 from timerd.services.membership import Alone, Member, Membership
 from timerd.services.operating import Operating
@@ -217,12 +218,14 @@ async def assemble(
     colleagues = Colleagues(peers.peers) if peers is not None else None
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating)
+    scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
     if peers is None:
-        return Node(config, store, time, scheduler, engine, delivery, serve(config, api, WorkService(delivery), ()))
+        served = serve(config, api, WorkService(delivery), [scaler])
+        return Node(config, store, time, scheduler, engine, delivery, served)
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
     scheduler.effector.gone = relays.gone
     inspected = InspectService(peer_token(secret), scheduler, reporting)
-    inside = [peers.service.handler(), relays.service.handler(), inspected.handler()]
+    inside = [scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home), inside)
     return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
 

@@ -15,6 +15,7 @@ from timerd.services.status import Context, abort, problem_of
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
+_SCALER = "/externalscaler.ExternalScaler/"
 _OF_CALLERS = (
     *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
     *("Get", "List", "Count"),
@@ -28,6 +29,7 @@ NEEDED = {
     **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
     **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
     f"{_WORKER}Work": WORK,
+    **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
 }
 # Health is for whoever watches; other instances show a secret of their own.
 OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")

@@ -45,7 +45,7 @@ class ApiServer:
         work: WorkServiceServicer,
         inside: Sequence[grpc.GenericRpcHandler] = (),
     ) -> None:
-        """`inside`: services that only other instances of the cluster use; they are in no reflection."""
+        """`inside`: services for other instances of the cluster and for KEDA; they are in no reflection."""
         self._config = config
         self.api = api
         self.board = HealthBoard()
