@@ -30,7 +30,7 @@ class Waiting:
 
 def _firing(phase: Phase) -> Firing:
     machine = SimpleNamespace(phase=phase, rows=SimpleNamespace(waiting=Waiting()))
-    scheduler = SimpleNamespace(machines={"one": machine}, opening=(), carried=None, waits=None)
+    scheduler = SimpleNamespace(machines={"one": machine}, opening=(), held=SimpleNamespace())
     return Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
 
 
