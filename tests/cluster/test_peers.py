@@ -150,6 +150,28 @@ async def test_a_task_in_hand_elsewhere_is_in_flight_then_fired() -> None:
         assert await pair.client.cancel(tasks[1].id) is CancelOutcome.ALREADY_FIRED
 
 
+async def test_between_two_holders_what_was_handed_over_in_hand_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next one has not begun: nobody holds it, but the worker has it all the same."""
+    monkeypatch.setattr("timerd.services.hand_over.SUCCEEDED_S", 0.05)
+    async with Pair() as pair:
+        await pair.b_holds()
+
+        async def works_on(_: Delivery) -> None:
+            await pair.cluster.sleep(seconds=20)
+
+        await pair.works("a", after=works_on)
+        task = await pair.client.schedule("q", b"x", delay=1)
+        await pair.hinted(rows=2)
+        await pair.cluster.advance(seconds=5)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pair.cluster.instances["a"].node.scheduler, "hold", lambda _: None)
+            await pair.cluster.stop("b")
+            assert await pair.cluster.holders(pair.bucket) == [""]
+            assert await pair.client.cancel(task.id) is CancelOutcome.IN_FLIGHT
+        await pair.cluster.advance(seconds=60)
+        assert pair.payloads == [b"x"]
+
+
 async def test_a_thousand_are_cancelled_with_one_question() -> None:
     async with Pair() as pair:
         await pair.b_holds()

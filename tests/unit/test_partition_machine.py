@@ -246,8 +246,8 @@ def test_a_page_on_its_way_when_closing_rose_is_not_its_scan() -> None:
 
 def test_a_verdict_stands_for_rows_not_yet_known() -> None:
     machine = hot()
-    assert machine.cancel(key(0).digest, Outcome.CANCELLED, b"first") == b"first"
-    assert machine.cancel(key(0).digest, Outcome.CANCELLED, b"second") == b"first"
+    assert machine.cancel(key(0), Outcome.CANCELLED, b"first") == b"first"
+    assert machine.cancel(key(0), Outcome.CANCELLED, b"second") == b"first"
     machine.hint(rows(key(0), key(1)), 1)
     assert taken(machine) == [key(1)]
     assert machine.ask(key(0)) == (Asked.ENDED, Outcome.CANCELLED)
@@ -360,7 +360,7 @@ def test_a_carry_is_recorded_first_then_written_then_passed() -> None:
 def test_a_task_that_was_cancelled_in_flight_is_not_carried_on(guarded: bool) -> None:
     machine = hot(rows(key(0)))
     taken(machine)
-    machine.cancel(key(0).digest, Outcome.CANCELLED, b"r")
+    machine.cancel(key(0), Outcome.CANCELLED, b"r")
     if guarded:
         machine.guard({key(0): NOW_MS + 5_000}, NOW_MS, CarryReason.GUARD)
     else:

@@ -39,8 +39,18 @@ def run(world: World, procedure: Procedure[Result]) -> Result:
     return done(drive(procedure, world.performer))
 
 
+def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times: int = 1) -> Request:
+    """The request that it is about to make for the so-manieth time."""
+    request = next(procedure)
+    while True:
+        times -= isinstance(request, kind)
+        if not times:
+            return request
+        request = procedure.send(done(world.performer.perform(request)))
+
+
 def going_on(procedure: Procedure[Result], request: Request) -> Procedure[Result]:
-    """From this request of it on."""
+    """From that request on."""
     while True:
         answer = yield request
         try:
@@ -227,22 +237,42 @@ def test_a_move_and_its_repeat(world: World) -> None:
 
 
 def test_a_late_ack_does_not_follow_its_task_into_the_life_that_a_move_gave_it(world: World) -> None:
-    """The move comes just before the ack writes its mark, or just after: what it promised fires."""
-    for is_before in (True, False):
-        [task] = scheduled(world, 60_000)
-        ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
-        request = next(ack)
-        while not isinstance(request, SetMarks):
-            request = ack.send(done(world.performer.perform(request)))
-        if is_before:
-            run(world, move_task(task.id, wish(world, 120_000)))
-        done(world.performer.perform(request))
-        if not is_before:
-            run(world, move_task(task.id, wish(world, 120_000)))
-        assert run(world, rest_of(ack)) is Cancelled.ALREADY_FIRED
-        here = run(world, locate(task.id))
-        assert here.place.key.position_ms == world.now_ms + 120_000
-        assert (here.ending.outcome, here.first(MarkKind.ACKED)) == (None, None)
+    """The move comes just before the ack writes its mark: what it promised fires."""
+    [task] = scheduled(world, 60_000)
+    ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
+    mark = up_to(world, ack, SetMarks)
+    run(world, move_task(task.id, wish(world, 120_000)))
+    assert run(world, going_on(ack, mark)) is Cancelled.ALREADY_FIRED
+    here = run(world, locate(task.id))
+    assert here.place.key.position_ms == world.now_ms + 120_000
+    assert (here.ending.outcome, here.first(MarkKind.ACKED)) == (None, None)
+
+
+def test_what_a_late_ack_has_marked_is_over_and_cannot_be_moved(world: World) -> None:
+    """No record says so yet: whoever holds it next reads the mark."""
+    [task] = scheduled(world, 60_000)
+    ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
+    mark = up_to(world, ack, SetMarks)
+    done(world.performer.perform(mark))
+    with pytest.raises(Precondition, match="acked"):
+        run(world, move_task(task.id, wish(world, 120_000)))
+    assert run(world, going_on(ack, mark)) is Cancelled.CANCELLED
+
+
+def test_what_is_found_of_an_ack_of_the_old_row_leaves_the_new_one_alive(world: World) -> None:
+    """The mark came after the move, both rows are in one partition, and its next holder reads both."""
+    [task] = scheduled(world, 60_000)
+    ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
+    mark = up_to(world, ack, SetMarks)
+    task.fire_at_ms = {run(world, move_task(task.id, wish(world, 90_000)))}
+    done(world.performer.perform(mark))
+    world.crash()
+    world.reconcile()
+    world.settle_down()
+    world.advance(91_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert task.deliveries == 1
 
 
 def test_what_is_with_a_worker_is_not_moved(world: World) -> None:

@@ -116,6 +116,8 @@ def _conclude(
     if answer.asked is not Asked.ENDED:
         ending: Ending = yield FindSettled(here.place.partition, here.place.key)
         settled = ending.outcome
+    if settled is None and answer.in_hand:
+        return Cancelled.IN_FLIGHT
     if settled is None:
         return Cancelled.CANCELLED if here.first(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
     return None if settled in ONWARD else _ended(here, settled, request, mine)

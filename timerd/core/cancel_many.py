@@ -88,7 +88,7 @@ def _ask(partition: Partition, group: Tasks, outcome: Outcome, request: bytes) -
         first = next((m.value for m in place.marks if m.kind == KINDS[outcome]), request)
         if reply.asked is Asked.SILENT:
             out[task] = Cancelled.PENDING
-        elif reply.asked is Asked.OPEN:
+        elif reply.asked is Asked.OPEN or (reply.in_hand and settled.get(key) is None):
             out[task] = Cancelled.IN_FLIGHT
         elif reply.asked is Asked.WAITING or (reply.asked is None and settled[key] is None):
             mine = (reply.request if reply.asked else first) == request

@@ -100,10 +100,17 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
     if here.first(MarkKind.CANCELLED) is not None or here.first(MarkKind.PURGED) is not None:
         raise Precondition("The task was cancelled: it cannot be moved.", "CANCELLED")
+    if wish.revive is None and any(_is_acked(m, here.place.key) for m in here.marks):
+        raise Precondition("The task has ended (acked): it cannot be moved.", "HAS_ENDED")
     if here.rows.extra_of(0).lease_until_ms > wish.now_ms:
         raise Precondition("The task is with a worker: it cannot be moved any more.", "HAS_FIRED")
     _refuse_expired(here.rows.template_of(0).expire_at_ms, wish)
     return here.rows
+
+
+def _is_acked(mark: Mark, key: RowKey) -> bool:
+    """Its delivery is over, also where no record says so yet."""
+    return mark.kind is MarkKind.ACKED and generation_of(mark.key.version) == generation_of(key.version)
 
 
 def _refuse_expired(expire_at_ms: int, wish: Wish) -> None:
@@ -201,6 +208,8 @@ def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
         return False, "is with a worker"
     if cancelled:
         return False, "was cancelled"
+    if outcome is None and any(_is_acked(m, key) for m in found.marks):
+        outcome = Outcome.ACKED
     if outcome in ONWARD:
         return False, ""
     if outcome is not None and not (wish.revive is not None and outcome is Outcome.DEAD):

@@ -165,9 +165,9 @@ class PartitionMachine:
         outcome = outcome or self.rows.verdict(key)
         return (Asked.WAITING, None) if outcome is None else (Asked.ENDED, outcome)
 
-    def cancel(self, digest: bytes, outcome: Outcome, request: bytes) -> bytes:
+    def cancel(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
         """Remembers the verdict, for rows not yet known as well. Returns the request that gave it first."""
-        return self.rows.verdicts.setdefault(digest, (outcome, request))[1]
+        return self.rows.give(key, outcome, request)
 
     def end_waiting(self, key: RowKey, outcome: Outcome) -> None:
         """The row waits and its verdict is durable: it is over now, not when its instant comes."""

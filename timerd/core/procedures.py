@@ -151,11 +151,13 @@ class Recheck:
 @dataclass(frozen=True, slots=True)
 class HolderAnswer:
     """`asked` None: nobody holds the partition, and whoever takes it reads the marks that were durable before. Not to
-    be taken for SILENT. `request`: whose verdict stands."""
+    be taken for SILENT. `request`: whose verdict stands. `in_hand`: nobody speaks for the row, and a worker has the
+    delivery that it waits for."""
 
     asked: Asked | None
     outcome: Outcome | None = None
     request: bytes = b""
+    in_hand: bool = False
 
 
 Request = (

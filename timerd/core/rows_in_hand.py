@@ -19,7 +19,7 @@ from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import QueueKey
-from timerd.model.identity import RowKey, generation_of
+from timerd.model.identity import RowKey, delivery_id_of, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind
@@ -53,7 +53,7 @@ class RowsInHand:
     def __init__(self, memory: Memory, settled: SettledIndex) -> None:
         self.waiting = DueQueue()
         self.open: dict[bytes, tuple[OpenBatch, int]] = {}
-        # Digest -> hash of the request that cancelled (empty: purged or acknowledged).
+        # By digest; an ack, which speaks of one generation, by delivery id. With the hash of the request that gave it.
         self.verdicts: dict[bytes, tuple[Outcome, bytes]] = {}
         self.row_verdicts: dict[RowKey, Outcome] = {}
         # Rows that ended while they waited, until they are met. Not verdicts: those refuse what is offered.
@@ -82,11 +82,20 @@ class RowsInHand:
         """Before the rows they speak of are merged."""
         for m in marks:
             if m.kind in VERDICTS:
-                self.verdicts.setdefault(m.key.digest, (VERDICTS[m.kind], m.value))
+                self.give(m.key, VERDICTS[m.kind], m.value)
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
             elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value) and m.key.digest not in self.suspended:
                 self.suspend(m.key.digest)
+
+    def give(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
+        """A verdict, for rows not yet known as well. Returns the request that gave it first."""
+        known = self._given(key)
+        if known is not None:
+            return known[1]
+        of_all = outcome is not Outcome.ACKED
+        self.verdicts[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
+        return request
 
     def suspend(self, digest: bytes) -> None:
         """The digest's rows fire only after a read of `moves` that begins later than this."""
@@ -372,13 +381,18 @@ class RowsInHand:
 
     def verdict(self, key: RowKey) -> Outcome | None:
         """How a row that is not open will end when it is met, where that is settled already."""
-        found = self.verdicts.get(key.digest)
+        found = self._given(key)
         if found is not None:
             return found[0]
         alive = self.alive.get(key.digest)
         if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
             return Outcome.MOVED
         return self.row_verdicts.get(key) or self._left.get(key)
+
+    def _given(self, key: RowKey) -> tuple[Outcome, bytes] | None:
+        if not self.verdicts:
+            return None
+        return self.verdicts.get(key.digest) or self.verdicts.get(delivery_id_of(key.digest, key.version))
 
     def _count(self) -> None:
         now_bytes = self.waiting.size_bytes + len(self.aside) * (ROW.itemsize + 400)

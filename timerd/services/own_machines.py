@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 
 from timerd.core.holding import Asked, Offered, Phase
 from timerd.core.partition_machine import PartitionMachine
@@ -89,10 +90,10 @@ class OwnMachines:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
         if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
-            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key.digest, request.outcome, request.request))
+            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key, request.outcome, request.request))
         if asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
-        given = machine.cancel(request.key.digest, request.outcome, request.request)
+        given = machine.cancel(request.key, request.outcome, request.request)
         if asked in (Asked.WAITING, Asked.ENDED):
             # Also where the verdict came first: it was given to a row that the task was carried from.
             machine.end_waiting(request.key, request.outcome)
@@ -104,6 +105,15 @@ class OwnMachines:
         if asked not in (Asked.WAITING, Asked.ENDED):
             return False
         return self._held.has_in_hand(request.partition, request.key, request.lease_until_ms)
+
+    def or_in_hand(self, asks: Sequence[AskToEnd], said: Sequence[HolderAnswer]) -> list[HolderAnswer]:
+        """Between two holders, or while the next one still reads: what was handed over with its deliveries."""
+        return [
+            replace(answer, in_hand=self._held.has_in_hand(ask.partition, ask.key, ask.lease_until_ms))
+            if answer.asked in (None, Asked.UNKNOWN) and ask.outcome is not Outcome.ACKED
+            else answer
+            for ask, answer in zip(asks, said, strict=True)
+        ]
 
     def ask_to_move(self, request: AskToMove) -> HolderAnswer:
         machine = self._held.machines.get(request.partition)

@@ -129,8 +129,8 @@ class Performer:
         if self.others.is_here(partition):
             said = await self.own.ask_to_end(asks)
             if all(answer.asked is not None for answer in said):
-                return said
-        return await self.others.ask_to_end(partition, asks)
+                return self.own.or_in_hand(asks, said)
+        return self.own.or_in_hand(asks, await self.others.ask_to_end(partition, asks))
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         if self.others.is_here(request.partition):
