@@ -8,7 +8,7 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster chaos departures test lint $(LINTS) format proto bench models mutants wheel clean
+.PHONY: help venv demo cluster chaos departures test lint $(LINTS) format proto bench bench-peers models mutants wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -21,7 +21,8 @@ help:
 	@echo "make proto    regenerate timerd/v1 and timerd/peer from proto/"
 	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
 	@echo "make mutants  make the code wrong in a line, once for each of some forty mistakes: do the tests notice?"
-	@echo "make bench    measure; prints the figures of the README"
+	@echo "make bench    measure, and write docs/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
+	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make wheel    build the wheel into dist/ and look into it"
 	@echo "make venv     set up .venv only"
 
@@ -84,7 +85,11 @@ proto: .venv/.dev
 	@$(BIN)/python .ci/proto_rules.py --write
 
 bench: .venv/.dev
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks --write-docs
+
+# Libraries and servers of the peers are fetched into a cache outside of the tree, and installed nowhere.
+bench-peers: .venv/.dev
+	@$(BIN)/python -m benchmarks.peers --fetch --write-docs
 
 models: .venv/.dev
 	@$(BIN)/python -m pytest -m models tests/models

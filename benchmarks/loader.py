@@ -6,8 +6,9 @@ import asyncio
 import gc
 import random
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from benchmarks.child import Answer, obey
 from timerd.client import CancelOutcome, Client, Task
@@ -15,6 +16,7 @@ from timerd.client import CancelOutcome, Client, Task
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A few calls under way keep the server busy; each is a message of up to 1,000 ids.
 CANCEL_CALLS = 4
+TRICKLES_PER_S = 100
 
 
 def instant(ms: int) -> datetime:
@@ -29,7 +31,8 @@ class Loader:
         self._tasks: list[Task] = []
         self._random = random.Random()
 
-    async def start(self, target: str, seed: int) -> Answer:
+    async def start(self, target: str, seed: int, options: Mapping[str, Any] | None = None) -> Answer:
+        """`options` are for others that are asked the same: the SDK finds its own way."""
         self._random.seed(seed)
         self._client = await Client(target, timeout=60).__aenter__()
         await self._client.server_info()
@@ -42,10 +45,21 @@ class Loader:
     def _payload(self, number: int, payload_bytes: int) -> bytes:
         return number.to_bytes(8) + self._random.randbytes(payload_bytes - 8)
 
-    async def schedule(self, queue: str, count: int, from_ms: int, span_ms: int, payload_bytes: int) -> Answer:
-        """Tasks due at random instants of a span. Making them is not counted; packing, sending and all else is."""
+    async def schedule(
+        self,
+        queue: str,
+        count: int,
+        from_ms: int,
+        span_ms: int,
+        payload_bytes: int,
+        first: int = 0,
+        limit_s: float | None = None,
+    ) -> Answer:
+        """Tasks due at random instants of a span. Making them is not counted; packing, sending and all else is.
+
+        `limit_s` is for others that are asked the same and take longer than anybody waits."""
         dues = [from_ms + self._random.randrange(span_ms) for _ in range(count)]
-        items = [(self._payload(number, payload_bytes), instant(due)) for number, due in enumerate(dues)]
+        items = [(self._payload(number, payload_bytes), instant(due)) for number, due in enumerate(dues, first)]
         # What the benchmark itself made is no work for the garbage collector while the client is measured.
         gc.collect()
         gc.freeze()
@@ -83,6 +97,30 @@ class Loader:
         seconds = time.perf_counter() - begun
         return {"cancelled": outcomes.count(CancelOutcome.CANCELLED), "asked": len(ids), "seconds": seconds}
 
+    async def cancel_singles(self, start_ms: float, seconds: float) -> Answer:
+        """Of the last schedule, by id, one call after the other."""
+        waits_ms: list[float] = []
+        outcomes: list[CancelOutcome] = []
+        await asyncio.sleep(start_ms / 1e3 - time.time())
+        end_s = time.monotonic() + seconds
+        for task in self._tasks:
+            if time.monotonic() > end_s:
+                break
+            begun = time.perf_counter()
+            outcomes.append(await self._client.cancel(task.id))
+            waits_ms.append((time.perf_counter() - begun) * 1e3)
+        cancelled = outcomes.count(CancelOutcome.CANCELLED)
+        return {"cancelled": cancelled, "asked": len(outcomes), "ended_ms": time.time() * 1e3, "waits_ms": waits_ms}
+
+    async def trickle(self, queue: str, rate_per_s: int, seconds: float, from_ms: int, span_ms: int) -> Answer:
+        """Small messages at a steady rate, as a service schedules beside its work."""
+        each, begun_s, stored = max(1, rate_per_s // TRICKLES_PER_S), time.monotonic(), 0
+        while (passed_s := time.monotonic() - begun_s) < seconds:
+            dues = [from_ms + self._random.randrange(span_ms) for _ in range(each)]
+            stored += len(await self._client.schedule_many(queue, [(self._payload(0, 200), instant(d)) for d in dues]))
+            await asyncio.sleep(max(0.0, stored / rate_per_s - (time.monotonic() - begun_s)))
+        return {"stored": stored, "seconds": passed_s}
+
     async def count(self, queue: str, from_ms: int, span_ms: int) -> Answer:
         start, end = instant(from_ms), instant(from_ms + span_ms)
         return {"count": int(await self._client.count(start=start, end=end, queue=queue))}
@@ -94,7 +132,7 @@ class Loader:
 
 async def main() -> None:
     loader = Loader()
-    verbs = ("start", "stop", "schedule", "single", "cancel", "count", "info")
+    verbs = ("start", "stop", "schedule", "single", "cancel", "cancel_singles", "trickle", "count", "info")
     await obey({verb: getattr(loader, verb) for verb in verbs})
 
 

@@ -7,7 +7,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,20 @@ class Child:
         self.pid = process.pid
 
     @classmethod
-    async def start(cls, what: str, *arguments: str, log: Path | None = None) -> Child:
+    async def start(
+        cls,
+        what: str,
+        *arguments: str,
+        log: Path | None = None,
+        program: str = sys.executable,
+        env: Mapping[str, str] | None = None,
+    ) -> Child:
+        """`env`: beside what this process has."""
         with log.open("ab") if log else contextlib.nullcontext() as stderr:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
+                program,
                 *arguments,
+                env={**os.environ, **(env or {})},
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
@@ -63,6 +72,11 @@ class Child:
         self._process.stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
         return await self.line(ANSWER_S)
 
+    async def kill(self) -> None:
+        """As if the power of one process were cut: nothing of it runs any more."""
+        self._process.kill()
+        await self._process.wait()
+
     async def stop(self) -> int:
         """The exit code."""
         with contextlib.suppress(ProcessLookupError):
@@ -79,12 +93,14 @@ class Server:
 
     def __init__(self, child: Child, address: str, folder: Path) -> None:
         self._child = child
+        self._ended = False
+        self.pid = child.pid
         self.address = address
-        self._folder = folder
+        self.folder = folder
 
     @classmethod
-    async def start(cls, folder: Path, *options: str) -> Server:
-        arguments = ("--data", str(folder / "data"), "--listen", "127.0.0.1:0", "--json", *options)
+    async def start(cls, folder: Path, *options: str, listen: str = "127.0.0.1:0") -> Server:
+        arguments = ("--data", str(folder / "data"), "--listen", listen, "--json", *options)
         child = await Child.start("server", "-m", "timerd.cli", "serve", *arguments, log=folder / "server.log")
         try:
             ready = await child.line(START_S)
@@ -94,22 +110,33 @@ class Server:
         return cls(child, ready["ready"], folder)
 
     async def stop(self) -> None:
-        """A server that does not end cleanly spoils what was measured."""
+        """A server that does not end cleanly spoils what was measured. One that has ended is left alone."""
+        if self._ended:
+            return
+        self._ended = True
         code = await self._child.stop()
         if code:
-            raise BenchmarkFailed(f"The server ended with exit code {code}.{_last_words(self._folder)}")
+            raise BenchmarkFailed(f"The server ended with exit code {code}.{_last_words(self.folder)}")
+
+    async def kill(self) -> None:
+        self._ended = True
+        await self._child.kill()
 
     def cpu_s(self) -> float:
         """Processor time so far, of all its processes."""
-        return sum(_cpu_s(pid) for pid in _family(self._child.pid))
+        return sum(_cpu_s(pid) for pid in family(self._child.pid))
 
     def pss_bytes(self) -> int:
         """Memory with shared pages divided among those who share them, of all its processes."""
-        return sum(_pss_bytes(pid) for pid in _family(self._child.pid))
+        return pss_bytes(self._child.pid)
+
+    def rss_peak_bytes(self) -> int:
+        """The most that its processes ever had resident, each by itself."""
+        return sum(_status_bytes(pid, "VmHWM:") for pid in family(self._child.pid))
 
     def disk_bytes(self) -> int:
         """After `stop`, which leaves no write-ahead log behind."""
-        files = [path for path in (self._folder / "data").rglob("*") if path.is_file()]
+        files = [path for path in (self.folder / "data").rglob("*") if path.is_file()]
         if any(path.name.endswith("-wal") and path.stat().st_size for path in files):
             raise BenchmarkFailed("The server left a write-ahead log behind, so the size of its data is not known.")
         return sum(path.stat().st_size for path in files)
@@ -120,12 +147,12 @@ def _last_words(folder: Path) -> str:
     return f" Its log ends with: {said[-500:]}" if said else ""
 
 
-def _family(pid: int) -> Iterator[int]:
+def family(pid: int) -> Iterator[int]:
     """The process and all that it started."""
     yield pid
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         for child in children.read_text().split():
-            yield from _family(int(child))
+            yield from family(int(child))
 
 
 def _cpu_s(pid: int) -> float:
@@ -134,6 +161,16 @@ def _cpu_s(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / _TICKS
 
 
+def pss_bytes(pid: int) -> int:
+    """Of the process and all that it started."""
+    return sum(_pss_bytes(one) for one in family(pid))
+
+
 def _pss_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _status_bytes(pid: int, field: str) -> int:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(field))

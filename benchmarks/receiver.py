@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 
 from benchmarks.child import Answer, obey
-from benchmarks.stats import percentile
+from benchmarks.stats import summary
 from timerd.worker import Delivery, Worker
 
 CALLS_AT_ONCE = 1_000
@@ -63,15 +63,8 @@ def _numbers(entered: list[tuple[int, list[Delivery]]]) -> Iterator[int]:
 
 
 def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
-    late_ms = sorted(at_ns / 1e6 - delivery.fire_at_ms for at_ns, batch in entered for delivery in batch)
-    shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999, "max_ms": 1.0}
-    return {
-        "received": len(late_ms),
-        "distinct": len(set(_numbers(entered))),
-        "early": sum(late < 0 for late in late_ms),
-        "first_ms": late_ms[0] if late_ms else 0.0,
-        **{name: percentile(late_ms, share) if late_ms else 0.0 for name, share in shares.items()},
-    }
+    late_ms = (at_ns / 1e6 - delivery.fire_at_ms for at_ns, batch in entered for delivery in batch)
+    return summary(late_ms, _numbers(entered))
 
 
 async def main() -> None:

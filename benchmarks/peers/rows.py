@@ -1,0 +1,253 @@
+"""The rows of the comparison: each is asked of every contender with a fresh server, and gives one figure or a few."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench import DAY_MS, HOUR_MS, MINUTE_MS, PAYLOAD_BYTES, SECOND_MS, Loader, none_lost, now_ms
+from benchmarks.figures import BenchmarkFailed
+from benchmarks.peers.contenders import TIMERD, Contender
+from benchmarks.peers.installed import Installed
+from benchmarks.peers.servers import Running
+from benchmarks.processes import Child, pss_bytes
+
+QUEUE = "compared"
+SINGLE_S = 2.0
+STEADY_S = 4
+BULK = 200_000
+# Who stores more slowly is cut off then; the rate is of what was stored.
+BULK_LIMIT_S = 2.0
+CANCEL_EACH = 4_000
+CANCEL_MANY = 50_000
+SIZE = 200_000
+START_IN_MS = 400
+PATIENCE_S = 30.0
+SPANS = {"within 5 min": 5 * MINUTE_MS, "within 1 h": HOUR_MS, "over 30 days": 30 * DAY_MS}
+Found = dict[str, Any]
+
+
+@dataclass
+class Trial:
+    """One contender, once, in one row: what it starts ends with `stack`."""
+
+    contender: Contender
+    tools: Installed
+    folder: Path
+    scale: float
+    seed: int
+    options: Mapping[str, int]
+    stack: AsyncExitStack
+    _numbers: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
+
+    def count(self, full: int, least: int = 40) -> int:
+        return max(least, round(full * self.scale))
+
+    def seconds(self, full: float) -> float:
+        return max(0.3, full * self.scale)
+
+    async def server(self) -> Running:
+        self.folder.chmod(0o755)
+        return await self.stack.enter_async_context(self.contender.open(self.tools, self.folder))
+
+    async def _child(self, what: str, module: str) -> Child:
+        if self.contender is TIMERD:
+            child = await Child.start(what, "-m", module)
+        else:
+            program, arguments, env = self.contender.command(self.tools)
+            child = await Child.start(what, *arguments, program=program, env=env, log=self.folder / "client.log")
+        self.stack.push_async_callback(child.stop)
+        return child
+
+    async def loader(self, server: Running) -> Child:
+        child = await self._child("load generator", "benchmarks.loader")
+        seed = self.seed * 1_000 + self._numbers()
+        await child.ask("start", target=server.target, seed=seed, options=dict(self.options))
+        return child
+
+    async def receiver(self, server: Running, loader: Child, *, batches: bool) -> Child:
+        """Returns when it receives."""
+        child = await self._child("worker", "benchmarks.receiver")
+        if self.contender is TIMERD:
+            await child.ask("start", target=server.target, queue=QUEUE, batches=batches)
+            await Loader(loader).wait_for("the worker to connect", lambda info: info["workers"] > 0)
+        else:
+            await child.ask("start", target=server.target, seed=0, options=dict(self.options))
+            await child.ask("receive")
+        return child
+
+    async def stored_ahead(self, loader: Child, count: int, span_ms: int) -> None:
+        """All before the first is due."""
+        from_ms = now_ms() + 2 * SECOND_MS + count * SECOND_MS // self.contender.sizes.stores_per_s
+        stored = await _schedule(loader, count, from_ms, span_ms)
+        none_lost("stored", count, stored["stored"])
+        if stored["ended_ms"] >= from_ms:
+            raise BenchmarkFailed(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
+
+
+async def _schedule(loader: Child, count: int, from_ms: int, span_ms: int, **limits: float) -> Found:
+    where = {"queue": QUEUE, "from_ms": from_ms, "span_ms": span_ms, "payload_bytes": PAYLOAD_BYTES}
+    return await loader.ask("schedule", count=count, **where, **limits)
+
+
+async def single(trial: Trial) -> Found:
+    """Callers that wait for each OK, in processes of their own."""
+    server = await trial.server()
+    loaders = [await trial.loader(server) for _ in range(trial.contender.sizes.callers)]
+    start_ms = now_ms() + START_IN_MS
+    where = {"queue": QUEUE, "from_ms": now_ms() + HOUR_MS, "span_ms": HOUR_MS, "payload_bytes": PAYLOAD_BYTES}
+    given = {"callers": 1, "start_ms": start_ms, "seconds": trial.seconds(SINGLE_S), **where}
+    answers = await asyncio.gather(*(loader.ask("single", **given) for loader in loaders))
+    return {"value": sum(one["stored"] for one in answers) / _seconds(start_ms, answers)}
+
+
+def _seconds(start_ms: float, answers: list[Found]) -> float:
+    ended_ms: float = max(answer["ended_ms"] for answer in answers)
+    return (ended_ms - start_ms) / 1e3
+
+
+def bulk(span_ms: int) -> Callable[[Trial], Awaitable[Found]]:
+    async def run(trial: Trial) -> Found:
+        server = await trial.server()
+        loader = await trial.loader(server)
+        limit_s = trial.seconds(BULK_LIMIT_S)
+        stored = await _schedule(loader, trial.count(BULK), now_ms() + 2 * MINUTE_MS, span_ms, limit_s=limit_s)
+        return {"value": stored["stored"] / stored["seconds"]}
+
+    return run
+
+
+async def fire(trial: Trial) -> Found:
+    server = await trial.server()
+    loader = await trial.loader(server)
+    receiver = await trial.receiver(server, loader, batches=True)
+    count = trial.count(trial.contender.sizes.fire)
+    await trial.stored_ahead(loader, count, 1)
+    got = await _received(receiver, count)
+    return {"value": count / got["max_ms"] * 1e3, "first_ms": got["first_ms"], "early": got["early"]}
+
+
+async def lateness(trial: Trial) -> Found:
+    server = await trial.server()
+    loader = await trial.loader(server)
+    receiver = await trial.receiver(server, loader, batches=False)
+    rate_per_s = trial.contender.sizes.rate_per_s
+    count = trial.count(rate_per_s * STEADY_S)
+    await trial.stored_ahead(loader, count, count * SECOND_MS // rate_per_s)
+    got = await _received(receiver, count)
+    kept = ("p50_ms", "p99_ms", "p999_ms", "early", "curve")
+    return {"value": got["p99_ms"], "rate_per_s": rate_per_s, **{name: got[name] for name in kept}}
+
+
+async def _received(receiver: Child, count: int) -> Found:
+    got = await receiver.ask("collect", count=count, patience_s=PATIENCE_S)
+    none_lost("delivered", count, got["distinct"])
+    return got
+
+
+async def cancel_singles(trial: Trial) -> Found:
+    server = await trial.server()
+    loaders = [await trial.loader(server) for _ in range(trial.contender.sizes.callers)]
+    # What a slow one has not stored in time it has not to cancel either.
+    limit_s, count = trial.seconds(BULK_LIMIT_S), trial.count(CANCEL_EACH)
+    await asyncio.gather(*(_schedule(one, count, now_ms() + HOUR_MS, HOUR_MS, limit_s=limit_s) for one in loaders))
+    start_ms = now_ms() + START_IN_MS
+    given = {"start_ms": start_ms, "seconds": trial.seconds(SINGLE_S)}
+    answers = await asyncio.gather(*(loader.ask("cancel_singles", **given) for loader in loaders))
+    done = sum(one["cancelled"] for one in answers)
+    none_lost("cancelled", sum(one["asked"] for one in answers), done)
+    return {"value": done / _seconds(start_ms, answers)}
+
+
+async def cancel_many(trial: Trial) -> Found:
+    server = await trial.server()
+    loader = await trial.loader(server)
+    count, limit_s = trial.count(CANCEL_MANY), trial.seconds(BULK_LIMIT_S)
+    await _schedule(loader, count, now_ms() + HOUR_MS, HOUR_MS, limit_s=limit_s)
+    answer = await loader.ask("cancel")
+    none_lost("cancelled", answer["asked"], answer["cancelled"])
+    return {"value": answer["cancelled"] / answer["seconds"]}
+
+
+async def memory(trial: Trial) -> Found:
+    """Due in an hour; the idle server is subtracted. Where tasks wait in the worker, it counts too."""
+    server = await trial.server()
+    loader = await trial.loader(server)
+    worker = await trial.receiver(server, loader, batches=True) if trial.contender.waits_in_worker else None
+
+    def held_bytes() -> int:
+        return server.pss_bytes() + (pss_bytes(worker.pid) if worker else 0)
+
+    await asyncio.sleep(0.5)
+    idle_bytes, disk_bytes = held_bytes(), server.disk_bytes()
+    stored = await _schedule(
+        loader, trial.count(SIZE), now_ms() + HOUR_MS, HOUR_MS, limit_s=trial.seconds(BULK_LIMIT_S)
+    )
+    await asyncio.sleep(trial.seconds(2.0))
+    count = stored["stored"]
+    on_disk = (server.disk_bytes() - disk_bytes) / count
+    return {"value": (held_bytes() - idle_bytes) / count, "disk_bytes": on_disk, "stored": count}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What timerd has to reach: a ratio to the best durable peer (or to the named one) in the same run, or a figure."""
+
+    limit: float
+    ratio: bool = True
+    against: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    name: str
+    title: str
+    unit: str
+    run: Callable[[Trial], Awaitable[Found]]
+    target: Target
+    more_is_better: bool = True
+    cancels: bool = False
+
+    def takes(self, contender: Contender) -> bool:
+        return contender.cancels or not self.cancels
+
+
+BULK_TITLE = "Bulk schedule, messages of 1,000 or what is best, due"
+ROWS = {
+    row.name: row
+    for row in (
+        Row("single", "Single schedule, 8 processes with one call in flight each", "tasks/s", single, Target(1.2)),
+        *(
+            Row(name, f"{BULK_TITLE} {span}", "tasks/s", bulk(SPANS[span]), Target(limit))
+            for name, span, limit in (
+                ("bulk-5m", "within 5 min", 1.2),
+                ("bulk-1h", "within 1 h", 1.2),
+                ("bulk-30d", "over 30 days", 0.7),
+            )
+        ),
+        Row("fire", "Due at one instant, one worker process", "tasks/s", fire, Target(1.15)),
+        Row("lateness", "Lateness at a steady rate, p99", "ms", lateness, Target(1.5, ratio=False), False),
+        Row(
+            "cancel",
+            "Cancel by id, 8 processes with one call in flight each",
+            "tasks/s",
+            cancel_singles,
+            Target(1.2, against="redis-always"),
+            cancels=True,
+        ),
+        Row(
+            "cancel-many",
+            "Cancel by id, in batches",
+            "tasks/s",
+            cancel_many,
+            Target(200_000, ratio=False),
+            cancels=True,
+        ),
+        Row("memory", "Memory per task that is due in an hour", "B/task", memory, Target(260, ratio=False), False),
+    )
+}
