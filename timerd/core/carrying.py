@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from timerd.core.carry import backlog_of, carried_row
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
@@ -11,11 +13,14 @@ from timerd.model.settle import Carry
 def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
     """An open row goes on elsewhere, unless its task was ended meanwhile."""
     found = rows.close(carry.source)
+    keys = rows.all_of(found) if found is not None else [carry.source]
     verdict = rows.verdict(carry.source)
     if verdict is not None:
-        log.end([(carry.source, verdict)])
+        log.end((key, verdict) for key in keys)
     elif found is not None:
         log.carry(carry, (carry.target, carried_row(found.rows, found.row, log.partition, carry)))
+        for copy in keys[1:]:
+            log.follow(replace(carry, source=copy))
 
 
 def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> None:

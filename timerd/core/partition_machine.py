@@ -167,7 +167,7 @@ class PartitionMachine:
 
     def cancel(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
         """Remembers the verdict, for rows not yet known as well. Returns the request that gave it first."""
-        return self.rows.give(key, outcome, request)
+        return self.rows.verdicts.give(key, outcome, request)
 
     def end_waiting(self, key: RowKey, outcome: Outcome) -> None:
         """The row waits and its verdict is durable: it is over now, not when its instant comes."""
@@ -215,7 +215,7 @@ class PartitionMachine:
         for item in ended:
             found = self.rows.close(item.key)
             if found is not None:
-                endings.append((found.key, item.outcome))
+                endings += [(key, item.outcome) for key in self.rows.all_of(found)]
             else:
                 missing.append(item)
         self.log.end(endings)

@@ -14,12 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.copies import Copies
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import QueueKey
-from timerd.model.identity import RowKey, delivery_id_of, generation_of
+from timerd.core.verdicts import Verdicts
+from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind
@@ -53,8 +55,8 @@ class RowsInHand:
     def __init__(self, memory: Memory, settled: SettledIndex) -> None:
         self.waiting = DueQueue()
         self.open: dict[bytes, tuple[OpenBatch, int]] = {}
-        # By digest; an ack, which speaks of one generation, by delivery id. With the hash of the request that gave it.
-        self.verdicts: dict[bytes, tuple[Outcome, bytes]] = {}
+        self.copies = Copies()
+        self.verdicts = Verdicts()
         self.row_verdicts: dict[RowKey, Outcome] = {}
         # Rows that ended while they waited, until they are met. Not verdicts: those refuse what is offered.
         self._left: dict[RowKey, Outcome] = {}
@@ -82,20 +84,11 @@ class RowsInHand:
         """Before the rows they speak of are merged."""
         for m in marks:
             if m.kind in VERDICTS:
-                self.give(m.key, VERDICTS[m.kind], m.value)
+                self.verdicts.give(m.key, VERDICTS[m.kind], m.value)
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
             elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value) and m.key.digest not in self.suspended:
                 self.suspend(m.key.digest)
-
-    def give(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
-        """A verdict, for rows not yet known as well. Returns the request that gave it first."""
-        known = self._given(key)
-        if known is not None:
-            return known[1]
-        of_all = outcome is not Outcome.ACKED
-        self.verdicts[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
-        return request
 
     def suspend(self, digest: bytes) -> None:
         """The digest's rows fire only after a read of `moves` that begins later than this."""
@@ -165,6 +158,8 @@ class RowsInHand:
             return None, [], []
         digests = rows.digests()
         over = self._sieve(rows, digests, now_ms if expires else 0)
+        if len(set(digests)) < len(digests) or not self.open.keys().isdisjoint(digests):
+            self.copies.keep(rows, digests, over, self._open_key)
         if not over:
             return rows, digests, []
         keep = [n for n in range(len(rows)) if n not in over]
@@ -192,10 +187,9 @@ class RowsInHand:
             return None
         batch, row = found
         version = int(batch.rows.columns["version"][row])
-        if version != key.version:
-            if generation_of(version) != generation_of(key.version):
-                return None
-            key = RowKey(int(batch.rows.columns["position_ms"][row]), key.digest, version)
+        if version != key.version and generation_of(version) != generation_of(key.version):
+            return None
+        key = RowKey(int(batch.rows.columns["position_ms"][row]), key.digest, version)
         del self.open[key.digest]
         batch.left -= 1
         return Closed(batch.rows, row, key)
@@ -207,7 +201,8 @@ class RowsInHand:
             return False
         batch, row = self.open.pop(key.digest)
         batch.left -= 1
-        self._release(batch.rows.one(row))
+        for each in (batch.rows.one(row), *self.copies.pop(key.digest).values()):
+            self._release(each)
         self._count()
         return True
 
@@ -229,6 +224,14 @@ class RowsInHand:
         """Of those the ones that are older than all that waits: without them the mark could move."""
         waiting_ms = self.waiting.oldest_ms()
         return (key for key in self.open_since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
+
+    def all_of(self, closed: Closed) -> list[RowKey]:
+        """The row and those that ended with it."""
+        return [closed.key, *self.copies.pop(closed.key.digest)]
+
+    def _open_key(self, digest: bytes) -> RowKey | None:
+        found = self.open.get(digest)
+        return found[0].rows.one(found[1]).keys()[0] if found is not None else None
 
     def is_open(self, key: RowKey) -> bool:
         found = self.open.get(key.digest)
@@ -257,7 +260,7 @@ class RowsInHand:
         self._batches = [b for b in self._batches if b.left]
         found = [b.oldest_ms for b in self._batches]
         found += [key.position_ms for rows in self.aside.values() for key in rows]
-        found += [position for position, _ in self.withheld.values()]
+        found += [*(position for position, _ in self.withheld.values()), *self.copies.positions_ms()]
         found += [self.reloading[1][0]] if self.reloading is not None else []
         waiting = self.waiting.oldest_ms()
         return min(found if waiting is None else [*found, waiting], default=None)
@@ -266,6 +269,7 @@ class RowsInHand:
         """The partition is no longer held."""
         self.waiting = DueQueue()
         self.open.clear()
+        self.copies.clear()
         self.aside.clear()
         self._batches.clear()
         self._count()
@@ -381,18 +385,13 @@ class RowsInHand:
 
     def verdict(self, key: RowKey) -> Outcome | None:
         """How a row that is not open will end when it is met, where that is settled already."""
-        found = self._given(key)
+        found = self.verdicts.of(key)
         if found is not None:
             return found[0]
         alive = self.alive.get(key.digest)
         if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
             return Outcome.MOVED
         return self.row_verdicts.get(key) or self._left.get(key)
-
-    def _given(self, key: RowKey) -> tuple[Outcome, bytes] | None:
-        if not self.verdicts:
-            return None
-        return self.verdicts.get(key.digest) or self.verdicts.get(delivery_id_of(key.digest, key.version))
 
     def _count(self) -> None:
         now_bytes = self.waiting.size_bytes + len(self.aside) * (ROW.itemsize + 400)

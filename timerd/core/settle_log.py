@@ -95,11 +95,15 @@ class SettleLog:
 
     def carry(self, carry: Carry, group: Group) -> None:
         """The record first, then the row."""
+        self.follow(carry)
+        self._next.groups.append(group)
+
+    def follow(self, carry: Carry) -> None:
+        """Of a row that says what another one says, which is carried there."""
         self.end([(carry.source, Outcome.CARRIED)])
         self.carries[carry.source] = carry
         self._leave([carry.source])
         self._next.carries.append(carry)
-        self._next.groups.append(group)
 
     def park(self, keys: Sequence[RowKey], group: Group) -> None:
         """As `carry`, for rows that go to their queue's backlog."""

@@ -1,0 +1,26 @@
+"""What was said of rows in advance: how they end when they are met."""
+
+from __future__ import annotations
+
+from timerd.model.identity import RowKey, delivery_id_of
+from timerd.model.settle import Outcome
+
+Verdict = tuple[Outcome, bytes]
+
+
+class Verdicts(dict[bytes, Verdict]):
+    """By digest; an ack, which speaks of one generation, by delivery id. With the hash of the request that gave it."""
+
+    def give(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
+        """Returns the request that gave it first."""
+        known = self.of(key)
+        if known is not None:
+            return known[1]
+        of_all = outcome is not Outcome.ACKED
+        self[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
+        return request
+
+    def of(self, key: RowKey) -> Verdict | None:
+        if not self:
+            return None
+        return self.get(key.digest) or self.get(delivery_id_of(key.digest, key.version))
