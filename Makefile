@@ -53,8 +53,9 @@ cluster: .venv/.dev
 # So many rounds of faults on three instances; FAULTS=kill,roll for some of them only.
 ROUNDS ?= 10
 FAULTS ?= all
+NODES ?= 1
 chaos: .venv/.dev
-	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --faults $(FAULTS)
+	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --faults $(FAULTS) --nodes $(NODES)
 
 test: .venv/.dev
 	@$(BIN)/python -m pytest $(TESTS)

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --rounds N [--faults kill,pause,...] [--tasks M] [--seed S]`.
+"""`python -m tests.chaos --rounds N [--faults kill,pause,...] [--tasks M] [--seed S] [--nodes 3]`.
 
 Exit code 0 only if every promise held and every round that was wanted counts.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -17,33 +18,41 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.faults import FAULTS
+from tests.chaos.all_faults import ALL_FAULTS, possible
+from tests.chaos.ring import NODES, ring
 from tests.chaos.run import Report, Round, Run
 from tests.chaos.stage import Setting, Stage
 from tests.engines.cassandra_node import DATACENTER, CassandraNode, NodeFailed, answers
 from tests.engines.finding import Found
 from tests.engines.instances import options_of
+from tests.engines.redis_server import RedisServer, is_there
 from tests.process.children import run_cli
 from tests.process.clockstep import ClockStep
 
 _EXAMPLES = 10
 _RESULTS = Path("build/chaos.jsonl")
+# What a machine with fewer processors does in the same time.
+_TASKS = 20_000 if (os.cpu_count() or 1) >= 8 else 2_000
+_NEXT_BUCKET_PERCENT = 3
 
 
 def faults_of(text: str) -> tuple[str, ...]:
-    names = tuple(FAULTS) if text == "all" else tuple(text.split(","))
-    unknown = [name for name in names if name not in FAULTS]
+    names = tuple(ALL_FAULTS) if text == "all" else tuple(text.split(","))
+    unknown = [name for name in names if name not in ALL_FAULTS]
     if unknown:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no fault: allowed are all, {', '.join(FAULTS)}.")
+        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no fault: allowed are all, {', '.join(ALL_FAULTS)}.")
     return names
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--rounds", type=int, default=10, help="rounds that must count")
-    parser.add_argument("--tasks", type=int, default=2_000, help="tasks to schedule in a round, about")
+    parser.add_argument("--tasks", type=int, default=_TASKS, help=f"tasks to schedule in a round, about; here {_TASKS}")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--faults", type=faults_of, default="all", help=f"in turn, of: all, {', '.join(FAULTS)}")
+    parser.add_argument("--faults", type=faults_of, default="all", help=f"in turn, of: all, {', '.join(ALL_FAULTS)}")
+    parser.add_argument(
+        "--nodes", type=int, choices=(1, NODES), default=1, help="of Cassandra; three keep each row thrice"
+    )
     parser.add_argument("--ttl-ms", type=int, default=3_000, help="how long an instance is believed to live")
     parser.add_argument("--keep", type=Path, help="folder for logs, kept afterwards; must not exist")
     parser.add_argument("--results", type=Path, default=_RESULTS, help="file that rounds and verdict are appended to")
@@ -56,14 +65,14 @@ def parsed() -> argparse.Namespace:
 
 
 @contextmanager
-def a_node(address: str) -> Iterator[CassandraNode]:
-    """One of our own, since it is frozen and killed."""
+def a_node(address: str) -> Iterator[tuple[CassandraNode, ...]]:
+    """One of our own, since it is frozen."""
     node = CassandraNode(address, quick_start=False)
     if answers(node.address, node.port):
         raise NodeFailed(f"At {node.address}:{node.port} a node runs already: name another --address.")
     try:
         node.start()
-        yield node
+        yield (node,)
     finally:
         node.stop()
 
@@ -79,7 +88,8 @@ class Results:
     def __init__(self, given: argparse.Namespace) -> None:
         given.results.parent.mkdir(parents=True, exist_ok=True)
         self._path: Path = given.results
-        self._always = {"commit": given.commit or commit(), "seed": given.seed, "tasks": given.tasks}
+        always = {"commit": given.commit or commit(), "seed": given.seed, "tasks": given.tasks, "nodes": given.nodes}
+        self._always = {**always, "ttl_ms": given.ttl_ms}
         self._count = 0
 
     def round(self, each: Round) -> None:
@@ -110,6 +120,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "duplicates": verdict.duplicates,
         "duplicates_explained": verdict.duplicates_explained,
         "beyond_the_formula": sum(not each.is_within for each in report.rounds),
+        "false_answers": sum(len(each.false_answers) for each in report.rounds),
         "unprovoked_lapses": report.unprovoked,
         "stale": len(report.judgement.stale),
         "most_stale_in_a_round": report.most_stale,
@@ -124,15 +135,35 @@ def record_of(report: Report) -> dict[str, Any]:
 
 def played(given: argparse.Namespace, folder: Path, results: Results) -> Report:
     with ExitStack() as started:
-        node = started.enter_context(a_node(given.address))
-        found = Found(node.address, node.port, DATACENTER, "a node of our own")
-        made = run_cli("schema", "apply", *options_of(found, "timerd_chaos"), "--replication", "1")
+        nodes = started.enter_context(a_node(given.address) if given.nodes == 1 else ring())
+        found = Found(",".join(node.address for node in nodes), nodes[0].port, DATACENTER, "nodes of our own")
+        made = run_cli("schema", "apply", *options_of(found, "timerd_chaos"), "--replication", str(len(nodes)))
         if made.returncode:
             raise RuntimeError(made.stderr)
-        clock = ClockStep(folder) if "clock" in given.faults else None
-        stage = Stage(Setting(folder, found, "timerd_chaos", given.seed, node=node, clock=clock, ttl_ms=given.ttl_ms))
+        setting = Setting(
+            folder,
+            found,
+            "timerd_chaos",
+            given.seed,
+            nodes=nodes,
+            redis=started.enter_context(a_redis()) if is_there() else None,
+            clock=ClockStep(folder) if "clock" in given.faults else None,
+            ttl_ms=given.ttl_ms,
+            next_bucket_percent=_NEXT_BUCKET_PERCENT,
+        )
+        stage = Stage(setting)
         started.enter_context(stage.running())
-        return Run(stage, given.faults, given.tasks, results.round).play(given.rounds)
+        return Run(stage, possible(given.faults, setting), given.tasks, results.round).play(given.rounds)
+
+
+@contextmanager
+def a_redis() -> Iterator[RedisServer]:
+    server = RedisServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
 
 
 def main() -> int:

@@ -10,6 +10,8 @@ from timerd.demo.records import Call, Confirmed, Delivery, LogReader
 from timerd.demo.story import stories_of
 
 LATE_MS = 1_000
+# Later than a hint takes, and no later than a sweep finds it.
+SWEPT_MS = 150
 
 
 class Books:
@@ -29,8 +31,9 @@ class Books:
         # When a delivery came by a higher token than the one before it of its scope, and which were made again.
         self.take_overs_ms: list[float] = []
         self.repeats: list[Delivery] = []
-        # (when it arrived, how late) of first deliveries that were late.
+        # (when it arrived, how late) of first deliveries that were late; `swept`: later than a hint takes.
         self.late: list[tuple[float, float]] = []
+        self.swept: list[tuple[float, float]] = []
         self.arrived_ms: list[float] = []
 
     def follow(self, logs: Iterable[Path]) -> None:
@@ -56,6 +59,8 @@ class Books:
             self._arrived.add(each.number)
             asked_ms = max((call.asked_ms for call in self._calls.pop(each.number, [])), default=0)
             late_ms = each.received_ms - max(each.fire_at_ms, asked_ms)
+            if late_ms > SWEPT_MS:
+                self.swept.append((each.received_ms, late_ms))
             if late_ms > LATE_MS:
                 self.late.append((each.received_ms, late_ms))
         self.arrived_ms.append(each.received_ms)

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from tests.chaos.all_faults import ALL_FAULTS
 from tests.chaos.books import Books
-from tests.chaos.faults import FAULTS, Hit
+from tests.chaos.faults import Hit
 from tests.chaos.judging import MOST_STALE, Judgement, judged
+from tests.chaos.ring import false_answers
 from tests.chaos.stage import Setting, Stage
 from tests.process.kill9.run import LEAST_UNACKNOWLEDGED, LEAST_UNANSWERED
 from timerd.client import SyncClient, TaskState
@@ -20,7 +22,8 @@ from timerd.demo.records import Kill, Logs, now_ms, read_logs
 _BURST = 240
 _MOST_UNANSWERED = 150
 _PATIENCE_S = 120.0
-_CALLER_S = 120.0
+# What is due after the current bucket is waited for.
+_CALLER_S = _END_S = 480.0
 _TOP_UP_S = 1.5
 # Nothing has arrived for so long, so nothing that must not come is on its way.
 _QUIET_S = 1.5
@@ -53,8 +56,17 @@ class Round:
         return is_enough and all(self.trace.values())
 
     @property
+    def slowest_answer_ms(self) -> float:
+        """Of those who were asked while nodes of the store were away."""
+        return max((after_ms for _, after_ms in self.hit.answers), default=0.0)
+
+    @property
+    def false_answers(self) -> list[str]:
+        return false_answers(self.fault, self.hit)
+
+    @property
     def is_within(self) -> bool:
-        return self.duplicates <= (self.allowed if FAULTS[self.fault].explains else 0)
+        return self.duplicates <= (self.allowed if ALL_FAULTS[self.fault].explains else 0)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -70,6 +82,8 @@ class Round:
             "most_late_ms": round(self.most_late_ms),
             "duplicates": self.duplicates,
             "allowed": self.allowed,
+            "slowest_answer_ms": round(self.slowest_answer_ms),
+            "false_answers": list(self.false_answers),
             "counts": self.counts,
         }
 
@@ -103,7 +117,8 @@ class Report:
     @property
     def holds(self) -> bool:
         is_within = all(each.is_within for each in self.rounds) and self.most_stale <= MOST_STALE
-        return self.judgement.verdict.holds and not self.stuck and is_within
+        is_true = not any(each.false_answers for each in self.rounds)
+        return self.judgement.verdict.holds and not self.stuck and is_within and is_true
 
     @property
     def most_stale(self) -> int:
@@ -145,9 +160,9 @@ class Run:
 
     def _judged(self, logs: Logs, played: Sequence[Round]) -> tuple[Judgement, int]:
         """With the number of leases that ended although nobody had done anything: they explain what a fault does."""
-        explaining = [each for each in played if FAULTS[each.fault].explains]
+        explaining = [each for each in played if ALL_FAULTS[each.fault].explains]
         windows = [Kill(each.hit.hit_ms, each.over_ms) for each in explaining]
-        stops = [Kill(each.hit.hit_ms, each.over_ms) for each in explaining if FAULTS[each.fault].stops]
+        stops = [Kill(each.hit.hit_ms, each.over_ms) for each in explaining if ALL_FAULTS[each.fault].stops]
         ttl_ms = self._stage.setting.ttl_ms
         lapses = [
             Kill(at_ms - 2 * ttl_ms, at_ms + _AFTER_LAPSE_MS)
@@ -158,7 +173,7 @@ class Run:
 
     def _round(self, name: str) -> Round:
         stage, watch, books = self._stage, self._watch, self._books
-        fault = FAULTS[name]
+        fault = ALL_FAULTS[name]
         self._load()
         stage.tell("burst", _BURST)
         watch.until(lambda: len(watch.calls) >= LEAST_UNANSWERED, "enough calls are under way")
@@ -236,7 +251,7 @@ class Run:
             self._follow()
             return not self._books.owed(1 << 60) and self._have_ended()
 
-        self._watch.until(is_over, "everything has arrived and ended", _PATIENCE_S)
+        self._watch.until(is_over, "everything has arrived and ended", _END_S)
 
     def _have_ended(self) -> bool:
         """Whoever lost a delivery on its way never hears of its end: so a user asks."""

@@ -1,6 +1,7 @@
-"""`python -m tests.chaos.show FILE...`: what the rounds in these files showed, one line a fault, in Markdown.
+"""`python -m tests.chaos.show [--docs] FILE...`: what the rounds in these files showed, one line a fault, in Markdown.
 
-Only rounds that count are in it; what kept one from counting is in the files.
+Only rounds that count are in it; what kept one from counting is in the files. With `--docs` the table goes into
+docs/cluster.md, between its two marks, and the time to recover into docs/plots/chaos.png.
 """
 
 from __future__ import annotations
@@ -13,7 +14,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-_HEAD = ("fault", "rounds", "lasted, s", "late until, s (median, most)", "most late, s", "made again: most, allowed")
+from tests.chaos.plot import draw
+
+DOCS = Path(__file__).parents[2] / "docs"
+BEGIN, END = "<!-- chaos: begin -->\n", "<!-- chaos: end -->\n"
+_HEAD = (
+    "fault",
+    "rounds",
+    "deliveries, calls open at the least",
+    "trace, at the least",
+    "lasted, s",
+    "late until, s (median, most)",
+    "made again: most, of so many that may",
+)
+_BROKEN = (
+    "early",
+    "lost",
+    "delivered_after_CANCELLED",
+    "unexplained_duplicates",
+    "fired_twice",
+    "wrong_facts",
+    "wrong_answers",
+    "beyond_the_formula",
+    "false_answers",
+)
 Row = dict[str, Any]
 
 
@@ -36,10 +60,11 @@ def line(fault: str, rows: Sequence[Row]) -> tuple[str, ...]:
     return (
         fault,
         str(len(rows)),
+        f"{min(row['unacknowledged'] for row in rows)}, {min(row['unanswered'] for row in rows)}",
+        ", ".join(f"{min(row['trace'][what] for row in rows)} {what}" for what in rows[0]["trace"]),
         f"{min(lasted_s):.1f} to {max(lasted_s):.1f}",
         f"{statistics.median(late_s):.1f}, {max(late_s):.1f}",
-        f"{max(row['most_late_ms'] for row in rows) / 1000:.1f}",
-        f"{worst['duplicates']}, {worst['allowed']}",
+        f"{worst['duplicates']:,}, {worst['allowed']:,}",
     )
 
 
@@ -48,15 +73,42 @@ def table(rows: Iterable[Row]) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def verdict(row: Row) -> str:
+    """Of one run."""
+    what = f"{row['counted']} of {row['rounds']} rounds count, {row['acknowledged']:,} tasks acknowledged"
+    run = f"Seed {row['seed']}, commit {row['commit']}, {row.get('nodes', 1)} node(s), TTL {row['ttl_ms'] / 1000:g} s"
+    broken = [f"{row[name]} {name.replace('_', ' ')}" for name in _BROKEN if row.get(name)]
+    written = f"{row['written_again']:,} more deliveries of tasks that a repeated call wrote again (G2)"
+    ends = f"; it ended early: {row['stuck']}" if row["stuck"] else ""
+    return f"- {run}: {what}; {', '.join(broken) or 'every promise held'}; {written}{ends}."
+
+
+def section(rows: Sequence[Row]) -> str:
+    runs = [verdict(row) for row in rows if "holds" in row]
+    picture = "![Time until the last task was late by more than a second, by fault](plots/chaos.png)"
+    return "\n".join([*table(rows), "", *runs, "", picture, ""])
+
+
+def write_docs(rows: Sequence[Row]) -> None:
+    page = DOCS / "cluster.md"
+    text = page.read_text(encoding="utf-8")
+    before, after = text.split(BEGIN)[0], text.split(END)[1]
+    page.write_text(f"{before}{BEGIN}{section(rows)}{END}{after}", encoding="utf-8")
+    late_s = {fault: [row["recovered_ms"] / 1000 for row in found] for fault, found in by_fault(rows).items()}
+    lasted_s = {fault: [row["lasted_ms"] / 1000 for row in found] for fault, found in by_fault(rows).items()}
+    draw(late_s, lasted_s, DOCS / "plots" / "chaos.png")
+
+
 def main() -> int:
-    if not (files := [Path(name) for name in sys.argv[1:]]):
+    words = sys.argv[1:]
+    files = [Path(name) for name in words if name != "--docs"]
+    if not files:
         print(__doc__, file=sys.stderr)
         return 2
     rows = read(files)
-    print("\n".join(table(rows)))
-    for row in rows:
-        if "holds" in row:
-            print(json.dumps(row))
+    print(section(rows))
+    if "--docs" in words:
+        write_docs(rows)
     return 0
 
 

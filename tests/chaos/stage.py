@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from tests.chaos.road import Road, Roads
+from tests.chaos.road import Roads
 from tests.engines.cassandra_node import CassandraNode
 from tests.engines.finding import Found
 from tests.engines.instances import Instance, end_all, start_all
+from tests.engines.redis_server import RedisServer
 from tests.process.children import Child, Holder
 from tests.process.clockstep import ClockStep
 from tests.process.kill9.caller import QUEUES
@@ -40,13 +41,22 @@ class Setting:
     found: Found
     keyspace: str
     seed: int
-    # Where the store is a process of ours.
-    node: CassandraNode | None = None
+    # Where the store is processes of ours.
+    nodes: tuple[CassandraNode, ...] = ()
+    redis: RedisServer | None = None
     clock: ClockStep | None = None
     ttl_ms: int = 3_000
     shards: int = 6
     far_ms: int = 8_000
     hold_ms: tuple[int, int] = (200, 2_500)
+    # So many percent of the tasks are cancelled, so many moved, so many due after the current bucket.
+    changed_percent: int = 5
+    next_bucket_percent: int = 0
+
+    @property
+    def has_roads_to_store(self) -> bool:
+        """The nodes of a ring tell clients where the others are."""
+        return len(self.nodes) < 2
 
 
 class Seat:
@@ -60,7 +70,11 @@ class Seat:
         lease = (f"heartbeat={setting.ttl_ms // 5}ms", f"lease_ttl={setting.ttl_ms}ms")
         options = ["--advertise", f"127.0.0.1:{self.to_it.port}", "--shards", str(setting.shards)]
         options += [word for each in lease for word in ("--set", each)]
-        found = setting.found._replace(address="127.0.0.1", port=self.to_store.port)
+        if setting.redis is not None:
+            options += ["--redis", setting.redis.url]
+        found = setting.found
+        if setting.has_roads_to_store:
+            found = found._replace(address="127.0.0.1", port=self.to_store.port)
         environment = setting.clock.environment if setting.clock is not None and name == NAMES[0] else {}
         self.process = Instance(
             name, found, setting.keyspace, setting.folder, *options, port=port, environment=environment
@@ -98,7 +112,8 @@ class Stage:
 
     def _caller(self, n: int, asked: Path) -> Child:
         setting, log = self.setting, self.caller_logs[n]
-        numbers = (str(setting.seed + n), str(setting.far_ms), str(n * _NUMBERS))
+        shares = (setting.changed_percent, setting.next_bucket_percent)
+        numbers = tuple(map(str, (setting.seed + n, setting.far_ms, n * _NUMBERS, *shares)))
         words = ["-m", f"{_KILL9}.caller", self.target(n), str(log), str(asked), *numbers]
         return Child(words, setting.folder / f"caller-{n}.err")
 
@@ -124,10 +139,6 @@ class Stage:
     def sdk_again(self) -> None:
         self.sdk = self._sdk()
         self.sdk.start()
-
-    @property
-    def roads_to_store(self) -> list[Road]:
-        return [seat.to_store for seat in self.seats.values()]
 
     def tell(self, what: str, count: int) -> None:
         """To all callers, of all together so many."""

@@ -46,7 +46,7 @@ start_native_transport: true
 seed_provider:
   - class_name: org.apache.cassandra.locator.SimpleSeedProvider
     parameters:
-      - seeds: "{address}"
+      - seeds: "{seed}"
 data_file_directories: ["{home}/data"]
 commitlog_directory: {home}/commitlog
 saved_caches_directory: {home}/saved_caches
@@ -140,11 +140,15 @@ def fetch_jars() -> Path:
 
 
 class CassandraNode:
-    """`start` returns when a client was answered; `stop` ends the process and removes its files."""
+    """`start` returns when a client was answered; `stop` ends the process and removes its files. `seed`: the first node
+    of a ring that it joins."""
 
-    def __init__(self, address: str = "127.0.0.1", *, heap: str = HEAP, quick_start: bool = True) -> None:
+    def __init__(
+        self, address: str = "127.0.0.1", *, heap: str = HEAP, quick_start: bool = True, seed: str = ""
+    ) -> None:
         self.address = address
         self.port = PORT
+        self._seed = seed or address
         self._heap = heap
         # Without the second compiler the node starts sooner and serves more slowly: for tests, not for figures.
         self._quick_start = quick_start
@@ -158,8 +162,9 @@ class CassandraNode:
     def start(self) -> None:
         jars = fetch_jars()
         conf = self._home / "conf"
-        conf.mkdir()
-        (conf / "cassandra.yaml").write_text(_YAML.format(address=self.address, port=self.port, home=self._home))
+        conf.mkdir(exist_ok=True)
+        yaml = _YAML.format(address=self.address, port=self.port, home=self._home, seed=self._seed)
+        (conf / "cassandra.yaml").write_text(yaml)
         (conf / "logback.xml").write_text(_LOGBACK)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -171,12 +176,16 @@ class CassandraNode:
         assert self._process is not None
         self._process.send_signal(number)
 
-    def stop(self) -> None:
+    def kill(self) -> None:
+        """kill -9: it may be started again with what it had."""
         if self._process is not None:
-            # It would write everything to disk for five seconds, and the disk is removed.
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def stop(self) -> None:
+        """It would write everything to disk for five seconds, and the disk is removed."""
+        self.kill()
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _command(self, jars: Path, conf: Path) -> list[str]:

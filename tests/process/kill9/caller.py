@@ -19,13 +19,14 @@ from random import Random
 from timerd.client import Aborted, Client, ItemOutcome, PartlyStored, Task, TimerdError
 from timerd.demo.callers import outcome_of
 from timerd.demo.records import Call, LogWriter, Verb, now_ms
+from timerd.model.partition import BUCKET_MS, bucket_of
 
 QUEUES = ("faults", "sdk")
 _LANES = 24
 _TIMEOUT_S = 60.0
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CANCELLED_SHARE = _MOVED_SHARE = 0.1
 _FAR_SHARE = 0.2
+_NEXT_BUCKET_S = 10.0
 _MOVE_TRIES = 5
 
 
@@ -38,13 +39,25 @@ def _moment(at_ms: int) -> datetime:
 
 
 class Caller:
-    def __init__(self, client: Client, log: LogWriter, asked: Path, rng: Random, far_ms: int, first: int = 0) -> None:
-        """`first`: of its numbers, where there are several callers."""
+    def __init__(
+        self,
+        client: Client,
+        log: LogWriter,
+        asked: Path,
+        rng: Random,
+        far_ms: int,
+        first: int = 0,
+        changed_percent: int = 10,
+        next_bucket_percent: int = 0,
+    ) -> None:
+        """`first`: of its numbers, where there are several callers. So many percent are cancelled, so many are moved,
+        and so many are for the seconds after the current bucket."""
         self._client = client
         self._log = log
         self._asked = asked.open("a", encoding="utf-8")
         self._rng = rng
         self._far_ms = far_ms
+        self._changed_share, self._next_bucket_share = changed_percent / 100, next_bucket_percent / 100
         self._numbers, self._calls = first, 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -131,7 +144,10 @@ class Caller:
             self._mark("answered", call)
 
     def _ahead_ms(self, least: int, most: int) -> int:
-        """Some are due after the next kill or the one after it."""
+        """Some are due after the next kill or the one after it, some not in this bucket."""
+        if self._next_bucket_share and self._rng.random() < self._next_bucket_share:
+            at_ms = int(now_ms())
+            return bucket_of(at_ms) + BUCKET_MS - at_ms + self._rng.randint(0, int(_NEXT_BUCKET_S * 1000))
         is_far = self._rng.random() < _FAR_SHARE
         return self._rng.randint(most, max(most, self._far_ms)) if is_far else self._rng.randint(least, most)
 
@@ -139,9 +155,9 @@ class Caller:
         outcome = "OK" if task.outcome is ItemOutcome.STORED else task.outcome.name
         self._note("schedule", number, asked_ms, outcome, task.id, task.fire_at_ms)
         lot = self._rng.random()
-        if outcome != "OK" or lot >= _CANCELLED_SHARE + _MOVED_SHARE:
+        if outcome != "OK" or lot >= 2 * self._changed_share:
             return
-        change = self._cancel if lot < _CANCELLED_SHARE else self._move
+        change = self._cancel if lot < self._changed_share else self._move
         wait_s = self._rng.uniform(0, max(0.0, task.fire_at_ms - now_ms() + 20)) / 1000
         self.spawn(partial(self._after, wait_s, partial(change, number, task)))
 
@@ -183,11 +199,11 @@ class Caller:
         self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
 
-async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int, first: int = 0) -> None:
+async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int, *how: int) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
     async with Client(target, timeout=_TIMEOUT_S) as client:
-        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms, first)
+        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms, *how)
         print("ready", flush=True)
         while (order := (await orders.readline()).decode().split()) and order[0] != "end":
             await (caller.bulk if order[0] == "bulk" else caller.burst)(int(order[1]))
