@@ -35,7 +35,9 @@ from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.registers import Control
 from timerd.ports import Clock, Hints, Store
+from timerd.services.alone import Alone
 from timerd.services.api import TimerApi
+from timerd.services.clock_watch import ClockWatch
 from timerd.services.cluster_settings import CLUSTER, cluster_settings
 from timerd.services.delivery import Alarm, Delivery
 from timerd.services.engine import Engine
@@ -43,7 +45,7 @@ from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
 from timerd.services.foreseeing import Foreseeing
 from timerd.services.inspect_service import Colleagues, InspectService
-from timerd.services.membership import Alone, Member, Membership
+from timerd.services.membership import Member, Membership
 from timerd.services.operating import Operating
 from timerd.services.peer_wire import peer_token
 from timerd.services.peering import Peering, peering
@@ -89,18 +91,21 @@ class Node:
     # To the other instances; None: there are none.
     peering: Peering | None = None
     relaying: Relaying | None = None
+    clocks: ClockWatch | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
     async def start(self) -> str:
         """Listening and serving; returns HOST:PORT. Raises StartupError."""
         await self.listen()
-        work = (
+        work = [
             self.membership.run(),
             self.scheduler.run(),
             self._every(DROP_EVERY_S, self._drop_expired),
             self._every(FLUSH_EVERY_S, self._flush),
-        )
+        ]
+        if self.clocks is not None:
+            work.append(self.clocks.run())
         self._loops = tuple(asyncio.create_task(each) for each in work)
         return self.address
 
@@ -108,6 +113,8 @@ class Node:
         """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
         self.address = str(await self.server.start())
         try:
+            if self.clocks is not None:
+                await self.clocks.before_joining()
             await self.membership.join(self.config.advertise or self.address)
         except BaseException:
             await self.server.kill()
@@ -122,6 +129,8 @@ class Node:
     async def step(self) -> None:
         """What the loops do, once and to its end."""
         await self.membership.step()
+        if self.clocks is not None:
+            await self.clocks.step()
         await self.scheduler.step(int(self.time.exact_ms()))
 
     async def keep_house(self) -> None:
@@ -184,7 +193,8 @@ async def assemble(
     """A node on the given engine and clock; with `timing` it is one of several on the same store, and `hints` is a way
     to those that it cannot call."""
     secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
-    membership = Member(name, store, clock, timing) if timing is not None else Alone(name)
+    member = Member(name, store, clock, timing) if timing is not None else None
+    membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
     scheduler = Scheduler(
@@ -219,7 +229,7 @@ async def assemble(
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating)
     scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
-    if peers is None:
+    if peers is None or member is None:
         served = serve(config, api, WorkService(delivery), [scaler])
         return Node(config, store, time, scheduler, engine, delivery, served)
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
@@ -227,7 +237,8 @@ async def assemble(
     inspected = InspectService(peer_token(secret), scheduler, reporting)
     inside = [scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home), inside)
-    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays)
+    clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
+    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays, clocks)
 
 
 def _place_of(config: ServerConfig) -> tuple[str, Timing | None]:

@@ -11,7 +11,7 @@ from typing import Self
 from timerd.core.membership import Timing
 from timerd.core.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
-from timerd.sdk.times import instant_ms
+from timerd.sdk.times import datetime_of_ms, instant_ms
 from timerd.testing import Cluster, Worker
 from timerd.worker import Delivery
 
@@ -75,6 +75,10 @@ class Crowd:
     def bucket_of(self, name: str, *among: str) -> Partition:
         """The first from now on that is placed there."""
         return self.bucket_that(lambda bucket: holder_of(bucket, among or self.names) == name)
+
+    def bucket_start_of(self, name: str) -> datetime:
+        """Of the first bucket that is placed there."""
+        return datetime_of_ms(self.bucket_of(name).bucket_ms)
 
     @property
     def missing(self) -> set[bytes]:

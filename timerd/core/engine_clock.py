@@ -30,6 +30,8 @@ class EngineClock:
     stable_ms: float = STABLE_MS
     trusted: bool = True
     difference_ms: float = 0.0
+    # How often it was set anew: what was known of it before says nothing about it now.
+    anchors: int = 0
     _course_ms: float = 0.0
     _steady_since_ms: float = 0.0
     _held_ms: float = -inf
@@ -64,5 +66,6 @@ class EngineClock:
         elif boot_ms - self._steady_since_ms >= self.stable_ms:
             self._held_ms = self.now_ms(boot_ms)
             self.offset_ms = course
+            self.anchors += 1
             self.difference_ms = wall_ms - self.now_ms(boot_ms)
             self.trusted = self.difference_ms >= 0

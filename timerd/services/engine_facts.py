@@ -79,10 +79,7 @@ class Facts:
     def _advice(self, store: StoreFacts, ledger: Ledger, oldest_ms: int) -> list[str]:
         said = []
         if not self._time.trusted:
-            said.append(
-                f"The wall clock jumped by {self._time.difference_ms:.0f} ms: nothing fires until it has been stable "
-                f"for {self._time.stable_s:g} s. Check the machine's time service."
-            )
+            said.append(f"{self._time.doubt} Check the machine's time service.")
         said += store.advice
         if store.free_bytes < LOW_DISK_BYTES:
             said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from timerd.core.clock_comparison import Comparison, Standing
 from timerd.core.engine_clock import STABLE_MS, EngineClock
 from timerd.core.lease_trust import LeaseTrust
 from timerd.model.errors import StoreUnavailable, Unavailable
@@ -15,6 +16,10 @@ class EngineTime:
         self._clock = clock
         self._trust = trust
         self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms)
+        # Of the majority of the instances, where this one's clock is wrong by that; else 0.
+        self.ahead_ms = 0.0
+        # For which anchor of the clock the others were asked; None: there is nobody to ask.
+        self._compared_anchor: int | None = None
 
     def exact_ms(self) -> float:
         """Engine time with a fraction, trusted or not."""
@@ -25,19 +30,51 @@ class EngineTime:
     def firing_ms(self) -> int | None:
         """Whole ms, rounded down: nothing is early. None: nothing fires (clock or lease not trusted)."""
         now_ms = self.exact_ms()
-        return int(now_ms) if self._engine.trusted and self.is_sure else None
+        return int(now_ms) if self.trusted and self.is_sure else None
 
     def accepting_ms(self) -> int:
         """Whole ms. Raises Unavailable where the clock is not trusted; to take something in needs no lease."""
         now_ms = int(self.exact_ms())
-        if not self._engine.trusted:
-            raise Unavailable(
-                f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing "
-                f"until the clock has been stable for {self.stable_s:g} s. Try again then.",
-                "CLOCK_NOT_TRUSTED",
-                retry_after_ms=5_000,
-            )
+        if not self.trusted:
+            raise Unavailable(f"{self.doubt} Try again then.", "CLOCK_NOT_TRUSTED", retry_after_ms=5_000)
         return now_ms
+
+    # -- the others' clocks ---------------------------------------------------------------------------------------
+
+    @property
+    def anchor(self) -> int:
+        """Another one whenever the clock was set anew."""
+        return self._engine.anchors
+
+    @property
+    def is_set_anew(self) -> bool:
+        """Since it was compared with the others'."""
+        return self._compared_anchor not in (None, self._engine.anchors)
+
+    def compared(self, found: Comparison, anchor: int) -> None:
+        """With the clocks of the others, while it had that anchor. Where they cannot tell, what was known stays."""
+        self._compared_anchor = anchor
+        if found.standing is not Standing.UNKNOWN:
+            self.ahead_ms = found.ahead_ms
+
+    @property
+    def doubt(self) -> str:
+        """Why time is not trusted, and until when; empty where it is."""
+        if not self._engine.trusted:
+            return (
+                f"The server's wall clock jumped by {self.difference_ms:.0f} ms: it takes nothing in and fires nothing "
+                f"until the clock has been stable for {self.stable_s:g} s."
+            )
+        if self.ahead_ms:
+            where = "ahead of" if self.ahead_ms > 0 else "behind"
+            return (
+                f"The clock of this instance is {abs(self.ahead_ms):.0f} ms {where} those of the majority of the "
+                "instances, which agree: it holds nothing, takes nothing in and fires nothing until it is right. See "
+                "to the machine's time service; where the clock was ahead, start this instance anew then."
+            )
+        if self.is_set_anew:
+            return "The clock of this instance was set anew: it fires nothing until the other instances were asked."
+        return ""
 
     @property
     def is_sure(self) -> bool:
@@ -60,4 +97,4 @@ class EngineTime:
 
     @property
     def trusted(self) -> bool:
-        return self._engine.trusted
+        return self._engine.trusted and not self.ahead_ms and not self.is_set_anew

@@ -1,6 +1,6 @@
 """The shell of membership: says every two seconds that this instance lives, and looks who else does.
 
-Who is alone has the same interface (`Alone`), so nothing else asks whether there is a cluster.
+Who is alone has the same interface (`alone.py`), so nothing else asks whether there is a cluster.
 """
 
 from __future__ import annotations
@@ -103,62 +103,6 @@ class Membership(Protocol):
         ...
 
 
-class Alone:
-    """One member; the lock on its data answers for the lease."""
-
-    incarnation = 0
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.trust = LeaseTrust.always()
-        self._address = ""
-
-    def live(self) -> tuple[str, ...]:
-        return (self.name,)
-
-    def present(self) -> tuple[str, ...]:
-        return ()
-
-    def address_of(self, name: str) -> str:
-        return self._address if name == self.name else ""
-
-    def incarnation_at(self, address: str) -> tuple[str, int] | None:
-        return None
-
-    def on_change(self, changed: Callable[[], None]) -> None:
-        """Nothing changes."""
-
-    def on_lapse(self, lapsed: Callable[[], None]) -> None:
-        """The lease is always sure."""
-
-    def on_oust(self, ousted: Callable[[], None]) -> None:
-        """There is nobody else."""
-
-    def may_take(self, control: Control) -> bool:
-        return True
-
-    async def confirm(self, control: Control) -> None:
-        """There is nobody to look at."""
-
-    async def refresh(self) -> None:
-        """There is nobody to look at."""
-
-    async def join(self, address: str) -> None:
-        self._address = address
-
-    async def step(self) -> None:
-        """There is nobody to tell."""
-
-    async def run(self) -> None:
-        """There is nobody to tell."""
-
-    async def leaving(self) -> None:
-        """There is nobody to hand over to."""
-
-    async def left(self) -> None:
-        """There is nobody to tell."""
-
-
 class Member:
     """One of several instances on one store. `sleep` is how time passes before it has joined."""
 
@@ -185,6 +129,7 @@ class Member:
         self._predecessor: Predecessor | None = None
         self._beat_at_ms = self._look_at_ms = 0.0
         self._is_renewing, self._beating = False, asyncio.Lock()
+        self._is_leaving = self._is_aside = False
         self._refreshing: asyncio.Future[None] | None = None
         self._shown: tuple[str, ...] = ()
         self._changed: list[Callable[[], None]] = []
@@ -263,9 +208,21 @@ class Member:
         return True
 
     async def leaving(self) -> None:
+        self._is_leaving = True
+        await self._say_state()
+
+    async def stand_aside(self, *, aside: bool) -> None:
+        """What it held is dropped, for its clock is wrong, and it gets nothing until the clock is right."""
+        if aside and self._stored is not None:
+            self._begin_anew()
+        self._is_aside = aside
+        await self._say_state()
+
+    async def _say_state(self) -> None:
+        is_serving = not (self._is_leaving or self._is_aside)
+        self._wanted = replace(self._wanted, state=InstanceState.SERVING if is_serving else InstanceState.LEAVING)
+        self._tell()
         if self._stored is not None:
-            self._wanted = replace(self._wanted, state=InstanceState.LEAVING)
-            self._tell()
             await self._surely(self._beat())
 
     async def left(self) -> None:
@@ -349,6 +306,9 @@ class Member:
         log.warning(
             "the store has not confirmed for %d ms that this instance lives: it drops what it held", self._ttl_ms
         )
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         for lapsed in self._lapsed:
             lapsed()
         self._wanted = replace(self._wanted, incarnation=self._new_incarnation())

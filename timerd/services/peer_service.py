@@ -38,9 +38,18 @@ Method = Callable[[Message, Context], Awaitable[Message]]
 
 class PeerService:
     """`name`: as it stands in control rows. `heard`: of rows that another instance has written; `handed_over`: of
-    partitions that this instance may take now."""
+    partitions that this instance may take now; `exact_ms`: engine time."""
 
-    def __init__(self, name: str, token: str, own: OwnMachines, heard: Heard, handed_over: HandedOver) -> None:
+    def __init__(
+        self,
+        name: str,
+        token: str,
+        own: OwnMachines,
+        heard: Heard,
+        handed_over: HandedOver,
+        exact_ms: Callable[[], float],
+    ) -> None:
+        self._exact_ms = exact_ms
         self._handed_over = handed_over
         self._name = name
         self._token = token
@@ -57,6 +66,7 @@ class PeerService:
             "Look": (self._look, pb.LookRequest),
             "Recheck": (self._recheck, pb.RecheckRequest),
             "HandOver": (self._hand_over, pb.HandOverRequest),
+            "ReadClock": (self._read_clock, pb.ReadClockRequest),
         }
         return grpc.method_handlers_generic_handler(
             SERVICE,
@@ -125,6 +135,9 @@ class PeerService:
     async def _hand_over(self, request: pb.HandOverRequest) -> pb.HandOverResponse:
         self._handed_over([partition_of(message) for message in request.partitions])
         return pb.HandOverResponse()
+
+    async def _read_clock(self, _request: pb.ReadClockRequest) -> pb.ReadClockResponse:
+        return pb.ReadClockResponse(engine_time_ms=self._exact_ms())
 
 
 async def admit(context: Context, token: str) -> None:

@@ -52,4 +52,4 @@ def peering(
         second = SecondWay(hints, members, HintSeal(secret), heard)
         second.listen()
         peers.other_way = second
-    return Peering(peers, PeerService(members.name, token, own, heard, scheduler.receive))
+    return Peering(peers, PeerService(members.name, token, own, heard, scheduler.receive, time.exact_ms))

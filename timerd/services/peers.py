@@ -202,6 +202,14 @@ class Peers:
         reply = cast(pb.LookResponse, await self._call(holder.address, "Look", message))
         return reply.in_hand[0] if reply.held else None
 
+    async def read_clock(self, address: str) -> float | None:
+        """None: no answer."""
+        try:
+            reply = cast(pb.ReadClockResponse, await self._call(address, "ReadClock", pb.ReadClockRequest()))
+        except Silent:
+            return None
+        return reply.engine_time_ms
+
     async def _call(self, address: str, name: str, message: Message) -> Message:
         """Raises Silent."""
         loop = asyncio.get_running_loop()

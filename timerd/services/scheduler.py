@@ -18,12 +18,13 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.rows import RowGroup
 from timerd.ports import Store
+from timerd.services.alone import Alone
 from timerd.services.effector import Effector
 from timerd.services.engine_time import EngineTime
 from timerd.services.finishing import Finishing
 from timerd.services.hand_over import HandOver
 from timerd.services.held import Held
-from timerd.services.membership import Alone, Membership
+from timerd.services.membership import Membership
 from timerd.services.opening import Opening
 from timerd.services.performing import Performer
 from timerd.services.tries import surely

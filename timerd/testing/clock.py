@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 
 class SimClock:
-    """Implements ports.Clock. Wall and boot clock always agree."""
+    """Implements ports.Clock. The wall clock shows `offset_ms` more than the boot clock, which is right."""
 
-    def __init__(self, now_ms: int) -> None:
+    def __init__(self, now_ms: int, offset_ms: int = 0) -> None:
         self.now_ms = now_ms
+        self.offset_ms = offset_ms
 
     def wall_ms(self) -> float:
-        return float(self.now_ms)
+        return float(self.now_ms + self.offset_ms)
 
     def boot_ms(self) -> float:
         return float(self.now_ms)
@@ -42,9 +43,14 @@ class SimAlarm:
 
     def look(self) -> None:
         """The clock may have been turned."""
-        if self.at_ms <= self._clock.now_ms:
+        if self.rings_ms <= self._clock.now_ms:
             self.at_ms = math.inf
             self._ring()
+
+    @property
+    def rings_ms(self) -> float:
+        """When that is: it is set by what the wall clock shows."""
+        return self.at_ms - self._clock.offset_ms
 
     def close(self) -> None:
         self.at_ms = math.inf

@@ -102,23 +102,29 @@ class Cluster:
 
     # -- instances ------------------------------------------------------------------------------------------------
 
-    async def add(self, name: str) -> Running:
-        """It serves when this returns. Where an earlier one of the name was killed, its lease is waited for. Raises
-        StartupError."""
-        clock = SimClock(self._turning.now_ms)
+    async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
+        """It serves when this returns; its wall clock shows so much more than the right time. Where an earlier one of
+        the name was killed, its lease is waited for. Raises StartupError."""
+        clock = SimClock(self._turning.now_ms, clock_offset_ms)
         alarm, gate = SimAlarm(clock), Gate(self.store)
         hints = self._hints() if self._hints is not None else None
         node = await assemble(self._config, cast(Store, gate), clock, lambda _: alarm, name, self._timing, hints=hints)
         running = Running(Instance(node, clock, alarm), gate)
 
+        waits = asyncio.Event()
+
         async def sleep(seconds: float) -> None:
+            waits.set()
             await self.sleep(seconds=seconds)
+            waits.clear()
             clock.now_ms = self._turning.now_ms
 
         running.member.sleep = sleep
         listening = asyncio.create_task(node.listen())
         while not (await asyncio.wait({listening}, timeout=0.02))[0]:
-            await self.advance(milliseconds=self._timing.heartbeat_ms)
+            # Whoever only waits for an answer needs no time that passes.
+            if waits.is_set():
+                await self.advance(milliseconds=self._timing.heartbeat_ms)
         await listening
         self.instances[name] = running
         self._turned.append(running.turned)
@@ -163,6 +169,10 @@ class Cluster:
         running.turned.clock.now_ms = self._turning.now_ms
         self._turned.append(running.turned)
         running.gate.thaw()
+
+    def step_clock(self, name: str, by_ms: int) -> None:
+        """Its wall clock jumps."""
+        self.instances[name].turned.clock.offset_ms += by_ms
 
     async def holders(self, *partitions: Partition) -> list[str]:
         """Whom the control rows name."""

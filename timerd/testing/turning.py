@@ -110,7 +110,7 @@ class Turning:
         times += [now_ms + worker.lease_ms // 3 for worker in self._workers if worker.in_hand and not worker.silent]
         for node, _, alarm in self._instances:
             held = node.scheduler.machines
-            times.append(alarm.at_ms)
+            times.append(alarm.rings_ms)
             times += [p.end_ms for p in held if p.end_ms > now_ms]
             times.append(now_ms + stride_ms if held else await self._next_bucket_ms(node))
         return max(now_ms + 1, math.ceil(min(times)))
@@ -147,7 +147,7 @@ class Turning:
     def _is_still(self) -> bool:
         deliveries = [each.node.delivery for each in self._instances]
         waiting = sum(worker.in_hand for worker in self._workers) + sum(each.in_grace for each in deliveries)
-        due = any(each.alarm.at_ms <= each.clock.now_ms for each in self._instances)
+        due = any(each.alarm.rings_ms <= each.clock.now_ms for each in self._instances)
         idle = all(each.is_idle for each in deliveries)
         return idle and not due and sum(each.in_flight for each in deliveries) <= waiting and not self.awake()
 

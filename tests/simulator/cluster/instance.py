@@ -22,6 +22,7 @@ from timerd.core.holding import Settings
 from timerd.core.membership import Timing
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
+from timerd.services.health_board import HealthBoard
 from timerd.services.membership import Member
 from timerd.services.work_service import WorkService
 
@@ -33,6 +34,7 @@ class Door(Wires):
 
     def __init__(self, run: Instance, work: WorkService, inside: Sequence[Any]) -> None:
         super().__init__()
+        self.board = HealthBoard()
         self.work = work
         self.inside = inside
         self._run = run
@@ -99,6 +101,8 @@ class Instance:
         node.scheduler._settings = replace(settings, holder=self.name)
         node.peering.peers.connect = cast(Any, partial(self._net.channel, self))
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
+        # All have the time of the loop.
+        node.clocks = None
 
     @property
     def member(self) -> Member:

@@ -202,3 +202,13 @@ class HandOverRequest(_message.Message):
 class HandOverResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class ReadClockRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ReadClockResponse(_message.Message):
+    __slots__ = ("engine_time_ms",)
+    ENGINE_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    engine_time_ms: float
+    def __init__(self, engine_time_ms: _Optional[float] = ...) -> None: ...

@@ -72,6 +72,11 @@ class PeerServiceStub(object):
                 request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.SerializeToString,
                 response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.FromString,
                 _registered_method=True)
+        self.ReadClock = channel.unary_unary(
+                '/timerd.peer.v1.PeerService/ReadClock',
+                request_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockRequest.SerializeToString,
+                response_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockResponse.FromString,
+                _registered_method=True)
 
 
 class PeerServiceServicer(object):
@@ -129,6 +134,13 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReadClock(self, request, context):
+        """What does the asked instance's clock show?
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -166,6 +178,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.HandOver,
                     request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.FromString,
                     response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.SerializeToString,
+            ),
+            'ReadClock': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadClock,
+                    request_deserializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockRequest.FromString,
+                    response_serializer=timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -360,6 +377,33 @@ class PeerService(object):
             '/timerd.peer.v1.PeerService/HandOver',
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverRequest.SerializeToString,
             timerd_dot_peer_dot_v1_dot_peer__service__pb2.HandOverResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadClock(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.peer.v1.PeerService/ReadClock',
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockRequest.SerializeToString,
+            timerd_dot_peer_dot_v1_dot_peer__service__pb2.ReadClockResponse.FromString,
             options,
             channel_credentials,
             insecure,
