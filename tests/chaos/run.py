@@ -49,6 +49,8 @@ class Round:
     duplicates: int
     # Deliveries that had no confirmed ack at some instant of the fault: the most that may come again.
     allowed: int
+    # Leases that ended, also where nobody did anything to them: a pause beyond the lease, as the machine was too busy.
+    lapses: int = 0
 
     @property
     def counts(self) -> bool:
@@ -66,7 +68,7 @@ class Round:
 
     @property
     def is_within(self) -> bool:
-        return self.duplicates <= (self.allowed if ALL_FAULTS[self.fault].explains else 0)
+        return self.duplicates <= (self.allowed if ALL_FAULTS[self.fault].explains or self.lapses else 0)
 
     @property
     def record(self) -> dict[str, Any]:
@@ -82,6 +84,7 @@ class Round:
             "most_late_ms": round(self.most_late_ms),
             "duplicates": self.duplicates,
             "allowed": self.allowed,
+            "lapses": self.lapses,
             "slowest_answer_ms": round(self.slowest_answer_ms),
             "false_answers": list(self.false_answers),
             "counts": self.counts,
@@ -198,6 +201,7 @@ class Run:
             most_late_ms=max((late_ms for _, late_ms in late), default=0.0),
             duplicates=len(books.repeats) - repeats,
             allowed=unacknowledged + sum(at_ms >= hit.hit_ms for at_ms in books.arrived_ms),
+            lapses=sum(hit.hit_ms <= at_ms <= over_ms for at_ms in stage.lapses_ms()),
         )
 
     def _load(self) -> None:
