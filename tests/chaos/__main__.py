@@ -34,6 +34,8 @@ _RESULTS = Path("build/chaos.jsonl")
 # What a machine with fewer processors does in the same time.
 _TASKS = 20_000 if (os.cpu_count() or 1) >= 8 else 2_000
 _NEXT_BUCKET_PERCENT = 3
+# Three nodes agree on one table after the other.
+_SCHEMA_S = 300.0
 
 
 def faults_of(text: str) -> tuple[str, ...]:
@@ -137,7 +139,8 @@ def played(given: argparse.Namespace, folder: Path, results: Results) -> Report:
     with ExitStack() as started:
         nodes = started.enter_context(a_node(given.address) if given.nodes == 1 else ring())
         found = Found(",".join(node.address for node in nodes), nodes[0].port, DATACENTER, "nodes of our own")
-        made = run_cli("schema", "apply", *options_of(found, "timerd_chaos"), "--replication", str(len(nodes)))
+        options = (*options_of(found, "timerd_chaos"), "--replication", str(len(nodes)))
+        made = run_cli("schema", "apply", *options, patience_s=_SCHEMA_S)
         if made.returncode:
             raise RuntimeError(made.stderr)
         setting = Setting(

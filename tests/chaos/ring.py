@@ -19,7 +19,7 @@ from google.protobuf.duration_pb2 import Duration
 from tests.chaos.books import Books
 from tests.chaos.faults import Fault, Hit, began, healed
 from tests.chaos.stage import NAMES, Stage
-from tests.engines.cassandra_node import CassandraNode
+from tests.engines.cassandra_node import CassandraNode, is_taken
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.timer_service_pb2_grpc import TimerServiceStub
@@ -30,8 +30,7 @@ _AWAY_S = 6.0
 # Longer than anybody may be kept waiting.
 _PATIENCE_S = 10.0
 _REFUSED = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN)
-# Rings of one machine begin at this address.
-_FIRST = 31
+_NETWORKS = range(1, 250)
 
 
 class Answer(NamedTuple):
@@ -40,9 +39,10 @@ class Answer(NamedTuple):
 
 
 @contextmanager
-def ring(first: int = _FIRST) -> Iterator[tuple[CassandraNode, ...]]:
-    """One joins after the other, or they would take the same part of the ring."""
-    addresses = [f"127.0.0.{first + n}" for n in range(NODES)]
+def ring() -> Iterator[tuple[CassandraNode, ...]]:
+    """Where no other ring is. One joins after the other, or they would take the same part of the ring."""
+    places = ([f"127.0.{network}.{n}" for n in range(1, NODES + 1)] for network in _NETWORKS)
+    addresses = next(each for each in places if not any(map(is_taken, each)))
     nodes = tuple(CassandraNode(each, heap=_HEAP, quick_start=False, seed=addresses[0]) for each in addresses)
     try:
         for node in nodes:
@@ -79,7 +79,7 @@ def _away(stage: Stage, victims: Sequence[CassandraNode], hit: Hit) -> Hit:
         stage.watch.until(asking.done, "the instances have answered while nodes are away")
         hit.answers = asking.result()
         starting = [pool.submit(node.start) for node in victims]
-        stage.watch.until(lambda: all(each.done() for each in starting), "the nodes are back", 180)
+        stage.watch.until(lambda: all(each.done() for each in starting), "the nodes are back", 300)
         for each in starting:
             each.result()
     return healed(hit)

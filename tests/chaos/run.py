@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -28,6 +29,7 @@ _TOP_UP_S = 1.5
 # Nothing has arrived for so long, so nothing that must not come is on its way.
 _QUIET_S = 1.5
 _LOOK_S = 0.25
+_ASKS_AT_ONCE = 32
 # So long after an instance has lost its lease the same may come again.
 _AFTER_LAPSE_MS = 30_000
 _OPEN = (TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING)
@@ -259,9 +261,9 @@ class Run:
 
     def _have_ended(self) -> bool:
         """Whoever lost a delivery on its way never hears of its end: so a user asks."""
-        with SyncClient(self._stage.target(0)) as client:
-            for task_id in self._books.unconfirmed():
-                if client.get(task_id).state in _OPEN:
-                    return False
-                self._books.over.add(task_id)
-        return True
+        silent = self._books.unconfirmed()
+        with SyncClient(self._stage.target(0)) as client, ThreadPoolExecutor(_ASKS_AT_ONCE) as pool:
+            for task_id, found in zip(silent, pool.map(client.get, silent), strict=True):
+                if found.state not in _OPEN:
+                    self._books.over.add(task_id)
+        return not self._books.unconfirmed()

@@ -16,10 +16,10 @@ import time
 from pathlib import Path
 
 VERSION = "5.0.8"
-PORT = 9042
+PORT, STORAGE_PORT = 9042, 7000
 DATACENTER = "datacenter1"
 HEAP = "1g"
-START_TIMEOUT_S = 180
+START_TIMEOUT_S = 300
 _JAVA_HOMES = (
     "/usr/lib/jvm/java-17-openjdk-amd64",
     "/usr/lib/jvm/java-17-openjdk-arm64",
@@ -40,7 +40,7 @@ partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 endpoint_snitch: SimpleSnitch
 listen_address: {address}
 rpc_address: {address}
-storage_port: 7000
+storage_port: {storage_port}
 native_transport_port: {port}
 start_native_transport: true
 seed_provider:
@@ -160,10 +160,14 @@ class CassandraNode:
         return self._home / "out.log"
 
     def start(self) -> None:
+        if is_taken(self.address):
+            raise NodeFailed(f"At {self.address} a node runs already, which this one would join: name another address.")
         jars = fetch_jars()
         conf = self._home / "conf"
         conf.mkdir(exist_ok=True)
-        yaml = _YAML.format(address=self.address, port=self.port, home=self._home, seed=self._seed)
+        yaml = _YAML.format(
+            address=self.address, port=self.port, storage_port=STORAGE_PORT, home=self._home, seed=self._seed
+        )
         (conf / "cassandra.yaml").write_text(yaml)
         (conf / "logback.xml").write_text(_LOGBACK)
         with self.log.open("ab") as log:
@@ -224,6 +228,15 @@ class CassandraNode:
 
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
+
+
+def is_taken(address: str) -> bool:
+    """Whether anybody listens where nodes do, for clients or for each other."""
+    for port in (PORT, STORAGE_PORT):
+        with socket.socket() as probe:
+            if probe.connect_ex((address, port)) == 0:
+                return True
+    return False
 
 
 def answers(address: str, port: int) -> bool:

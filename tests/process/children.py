@@ -124,7 +124,9 @@ class Holder(Child):
         super().__init__([*arguments, "--hold-ms", *map(str, hold_ms)], folder / f"{name}.err")
 
 
-def run_cli(*arguments: str, stdin: str = "", prefix: Sequence[str] = ()) -> subprocess.CompletedProcess[str]:
+def run_cli(
+    *arguments: str, stdin: str = "", prefix: Sequence[str] = (), patience_s: float = _START_S
+) -> subprocess.CompletedProcess[str]:
     """A `timerd` command, to its end."""
     command = [*prefix, sys.executable, "-m", "timerd.cli", *arguments]
-    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=_START_S)
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, check=False, timeout=patience_s)
