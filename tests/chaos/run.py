@@ -17,7 +17,7 @@ from tests.chaos.judging import MOST_STALE, Judgement, judged
 from tests.chaos.ring import false_answers
 from tests.chaos.stage import Setting, Stage
 from tests.process.kill9.run import LEAST_UNACKNOWLEDGED, LEAST_UNANSWERED
-from timerd.client import SyncClient, TaskState
+from timerd.client import SyncClient, TaskState, TimerdError
 from timerd.demo.records import Kill, Logs, now_ms, read_logs
 
 _BURST = 240
@@ -263,7 +263,14 @@ class Run:
         """Whoever lost a delivery on its way never hears of its end: so a user asks."""
         silent = self._books.unconfirmed()
         with SyncClient(self._stage.target(0)) as client, ThreadPoolExecutor(_ASKS_AT_ONCE) as pool:
-            for task_id, found in zip(silent, pool.map(client.get, silent), strict=True):
-                if found.state not in _OPEN:
-                    self._books.over.add(task_id)
+
+            def is_over(task_id: str) -> bool:
+                try:
+                    return client.get(task_id).state not in _OPEN
+                except TimerdError:
+                    # It is asked again with those that have not ended yet.
+                    return False
+
+            over = pool.map(is_over, silent)
+            self._books.over.update(task_id for task_id, ended in zip(silent, over, strict=True) if ended)
         return not self._books.unconfirmed()
