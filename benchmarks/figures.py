@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 
 class BenchmarkFailed(Exception):
     """A measure could not be carried out: a sentence."""
+
+
+class TooBusy(BenchmarkFailed):
+    """The machine was not ready in time. Another try, with more time, is no other measure."""
 
 
 class TasksLost(BenchmarkFailed):
@@ -47,6 +51,8 @@ class Figure:
     unit: str
     floor: Floor | None = None
     headline: bool = False
+    # For the plots: a curve, a time line, the number of pending tasks.
+    more: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +90,7 @@ def record_of(measure: str, run: int, figure: Figure) -> dict[str, Any]:
         "unit": figure.unit,
         "floor": floor,
         "headline": figure.headline,
+        **figure.more,
     }
 
 

@@ -87,7 +87,7 @@ def _lateness(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib
 
 
 def _curves(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes
-    return _cumulated({one["name"]: one["curve"] for one in records if one.get("curve")}, axes)
+    return _cumulated({one["label"]: one["curve"] for one in records if one.get("curve")}, axes)
 
 
 def _cumulated(curves: Mapping[str, Sequence[float]], axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes
@@ -102,24 +102,23 @@ def _cumulated(curves: Mapping[str, Sequence[float]], axes: Any) -> bool:  # noq
 
 def _growth(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes
     """Each figure over its own value on an empty store: flat is 1."""
-    names = list(dict.fromkeys(one["name"] for one in records if one.get("pending") == 0))
-    for name in names:
-        sizes = sorted({one["pending"] for one in records if one["name"] == name})
-        middle = [
-            statistics.median(o["value"] for o in records if (o["name"], o["pending"]) == (name, s)) for s in sizes
-        ]
+    labels = list(dict.fromkeys(one["label"] for one in records if one.get("pending") == 0))
+    for label in labels:
+        same = [one for one in records if one.get("label") == label]
+        sizes = sorted({one["pending"] for one in same})
+        middle = [statistics.median(one["value"] for one in same if one["pending"] == size) for size in sizes]
         if middle[0]:
-            axes.plot([max(1e4, size) for size in sizes], [one / middle[0] for one in middle], marker="o", label=name)
+            axes.plot([max(1e4, size) for size in sizes], [one / middle[0] for one in middle], marker="o", label=label)
     axes.axhline(1.1, color="grey", linestyle=":")
     axes.set(xscale="log", xlabel="pending tasks (10,000 stands for none)", ylabel="times the figure of an empty store")
     axes.grid(alpha=0.3)
-    if names:
+    if labels:
         axes.legend(fontsize=7)
-    return bool(names)
+    return bool(labels)
 
 
 def _recovery(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes
-    curves = {one["name"]: one["timeline"] for one in records if one.get("timeline")}
+    curves = {one["label"]: one["timeline"] for one in records if one.get("timeline")}
     for name, timeline in curves.items():
         axes.plot([point[0] / 1e3 for point in timeline], [point[1] for point in timeline], label=name)
     axes.set(xlabel="seconds after the kill", ylabel="tasks that came again")

@@ -45,6 +45,8 @@ class Contender:
     sizes: Sizes = Sizes()
     sweep: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     cancels: bool = True
+    # A library: what another process stores is not noticed, so one process schedules and receives.
+    in_one_process: bool = False
     # The memory of whoever receives belongs to the peer: tasks wait in it.
     waits_in_worker: bool = False
 
@@ -159,6 +161,7 @@ PEERS = (
         modules=("apscheduler", "sqlalchemy"),
         client="apscheduler_sqlite",
         sizes=Sizes(fire=1_000, rate_per_s=100, stores_per_s=200),
+        in_one_process=True,
         waits_in_worker=True,
     ),
 )

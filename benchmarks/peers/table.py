@@ -81,7 +81,7 @@ def lines(records: Records, row: Row) -> Iterable[tuple[str, ...]]:
 
 
 def _extras(records: Records, row: Row, name: str) -> str:
-    told = EXTRAS.get(row.name, ())
+    told = [extra for extra in EXTRAS.get(row.name, ()) if values(records, row.name, name, extra[1])]
     return "; ".join(f"{label} {_middle(records, row, name, field)} {unit}" for label, field, unit in told)
 
 
