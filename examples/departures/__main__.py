@@ -30,13 +30,18 @@ def replay(
     lead: Lead = 30,
     logs: Annotated[Path | None, typer.Option(help="Folder for the logs; without it, a temporary one.")] = None,
     server: Server = None,
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="On three instances and Cassandra; one is killed in the middle.")
+    ] = False,
 ) -> None:
     """Replay a day: store its boarding reminders, move and cancel them as the facts become known, ask the oracle."""
     from examples.departures.replay import Wish
     from examples.departures.replay import replay as replay_day
 
+    if cluster and server is not None:
+        raise RunError("--cluster starts instances of its own: leave out --server, or --cluster.")
     folder = logs or Path(tempfile.mkdtemp(prefix="departures-"))
-    _leave(replay_day(Wish(day.date(), speed, lead * MINUTE_MS, folder, server), Console()))
+    _leave(replay_day(Wish(day.date(), speed, lead * MINUTE_MS, folder, server, cluster), Console()))
 
 
 @app.command()

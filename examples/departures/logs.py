@@ -1,4 +1,5 @@
-"""The two logs of a replay, as JSON lines: what the caller asked and was answered, and what the worker received.
+"""The logs of a replay, as JSON lines: what the caller asked and was answered, what the worker received, and who was
+killed on the way.
 
 Each process writes its own file with its own clock, a line when it happens; the oracle reads them and nothing else.
 """
@@ -14,6 +15,7 @@ from typing import IO, Literal, TypeVar
 
 CALLS = "calls.jsonl"
 DELIVERIES = "deliveries.jsonl"
+CRASHES = "crashes.jsonl"
 PLAN = "plan.json"
 
 
@@ -57,7 +59,15 @@ class Received:
     received_ms: float
 
 
-Line = TypeVar("Line", Call, Received)
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """When an instance was killed, and when it served again."""
+
+    killed_ms: float
+    back_ms: float
+
+
+Line = TypeVar("Line", Call, Received, Crash)
 
 
 def now_ms() -> float:
@@ -71,7 +81,7 @@ class LogWriter:
     def __init__(self, path: Path) -> None:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
-    def write(self, lines: Iterable[Call | Received]) -> None:
+    def write(self, lines: Iterable[Call | Received | Crash]) -> None:
         self._file.write("".join(json.dumps(asdict(line)) + "\n" for line in lines))
         self._file.flush()
 

@@ -11,10 +11,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TypeVar
 
+from examples.departures.crash import forgotten
 from examples.departures.data import Flight
 from examples.departures.facts import Pace, facts_of, reminder_ms
-from examples.departures.logs import Call, Line, Plan, Received
+from examples.departures.logs import Call, Crash, Plan, Received
 
 LOST = "lost"
 EARLY = "early"
@@ -27,6 +29,7 @@ NOT_ASKED = "asked otherwise than the data says"
 STRANGER = "of no flight of the day"
 KINDS = (LOST, EARLY, TWICE, WRONG_TIME, AFTER_CANCELLED, WRONG_ANSWER, WRONG_ID, NOT_ASKED, STRANGER)
 
+Asked = TypeVar("Asked", Call, Received)
 _TOO_LATE = frozenset({"ALREADY_FIRED", "IN_FLIGHT"})
 _OPEN = frozenset({"PENDING", "UNKNOWN"})
 _FIRED_REASON = "FAILED_PRECONDITION"
@@ -64,8 +67,15 @@ class Story:
     untrue: list[str] = field(default_factory=list)
 
 
-def judge(flights: Sequence[Flight], plan: Plan, calls: Iterable[Call], received: Iterable[Received]) -> Verdict:
-    asked, arrived = _by_flight(calls), _by_flight(received)
+def judge(
+    flights: Sequence[Flight],
+    plan: Plan,
+    calls: Sequence[Call],
+    received: Sequence[Received],
+    crashes: Sequence[Crash] = (),
+) -> Verdict:
+    excused = forgotten(calls, received, crashes)
+    asked, arrived = _by_flight(calls), _by_flight(each for each in received if each not in excused)
     known = {flight.flight_id for flight in flights}
     told: Counter[str] = Counter()
     violations = list(_strangers(known, asked, arrived))
@@ -76,11 +86,14 @@ def judge(flights: Sequence[Flight], plan: Plan, calls: Iterable[Call], received
         found = chain(_asked_otherwise(flight, plan, mine), _wrong_answers(flight, story), _arrivals(story, runs))
         violations += found
         violations += _missing(flight, story, runs)
-    return Verdict(_counts(flights, told, arrived, known), violations, _lateness(arrived))
+    counts = _counts(flights, told, arrived, known)
+    if crashes:
+        counts["fired before a crash, then moved or cancelled"] = len(excused)
+    return Verdict(counts, violations, _lateness(arrived))
 
 
-def _by_flight(lines: Iterable[Line]) -> dict[str, list[Line]]:
-    groups: dict[str, list[Line]] = defaultdict(list)
+def _by_flight(lines: Iterable[Asked]) -> dict[str, list[Asked]]:
+    groups: dict[str, list[Asked]] = defaultdict(list)
     for line in lines:
         groups[line.flight_id].append(line)
     return groups

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 _READY_WITHIN_S = 60.0
 _STOP_WITHIN_S = 20.0
@@ -20,11 +21,31 @@ class RunError(Exception):
     """Says in a sentence why a run could not go on."""
 
 
+class Victim(Protocol):
+    """One of several instances, which is killed on the way."""
+
+    victim: str
+
+    async def kill(self) -> None: ...
+
+    async def start_again(self) -> None:
+        """Returns when it serves again."""
+        ...
+
+
+class Place(NamedTuple):
+    """Where the caller finds timerd, and where the worker does."""
+
+    address: str
+    gate_address: str
+    victim: Victim | None = None
+
+
 @asynccontextmanager
-async def server(named: str | None, log: Path) -> AsyncIterator[str]:
-    """The address of the server that was named, or of one of our own: a free port, its data in a folder that goes."""
+async def server(named: str | None, log: Path) -> AsyncIterator[Place]:
+    """The one that was named, or one of our own: a free port, its data in a folder that goes."""
     if named is not None:
-        yield named
+        yield Place(named, named)
         return
     with tempfile.TemporaryDirectory(prefix="timerd-departures-") as data, log.open("wb") as errors:
         command = (
@@ -39,7 +60,8 @@ async def server(named: str | None, log: Path) -> AsyncIterator[str]:
         )
         child = await _start(command, stdout=subprocess.PIPE, stderr=errors)
         try:
-            yield await _address_of(child, log)
+            address = await _address_of(child, log)
+            yield Place(address, address)
         finally:
             await _stop(child)
 

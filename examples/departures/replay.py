@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -17,8 +18,10 @@ from examples.departures.data import Flight, load_day
 from examples.departures.facts import Pace, facts_of, first_instant_ms, last_instant_ms
 from examples.departures.logs import (
     CALLS,
+    CRASHES,
     DELIVERIES,
     Call,
+    Crash,
     LogWriter,
     Plan,
     Received,
@@ -28,7 +31,7 @@ from examples.departures.logs import (
     write_plan,
 )
 from examples.departures.oracle import Verdict, judge, story_of
-from examples.departures.processes import RunError, server, worker
+from examples.departures.processes import Place, RunError, Victim, server, worker
 from examples.departures.report import show
 from timerd import Client
 
@@ -38,17 +41,20 @@ _HEAD_START_MS = 5_000
 _GRACE_S = 15.0
 _AFTERWARDS_S = 1.0
 _LOOK_EVERY_S = 0.2
+# Who loses an instance asks on at the others, some of which has to take over first.
+_TIMEOUT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What to replay. `server` None: one of our own."""
+    """What to replay. `server` None: one of our own, or three instances on Cassandra, one of which is killed."""
 
     day: date
     speed: int
     lead_ms: int
     folder: Path
     server: str | None = None
+    cluster: bool = False
 
 
 def replay(wish: Wish, console: Console) -> bool:
@@ -67,18 +73,61 @@ def _new_folder(folder: Path) -> Path:
 
 
 async def _run(wish: Wish, flights: Sequence[Flight], console: Console) -> None:
-    async with server(wish.server, wish.folder / "server.log") as address, Client(address) as client:
+    async with _place(wish) as place, Client(place.address, timeout=_TIMEOUT_S) as client:
         plan = _plan(wish, flights)
         write_plan(wish.folder, plan)
         ends_ms = _ends_ms(plan, flights)
         console.print(
-            f"{wish.day}: {len(flights):,} flights, {plan.speed:,} times as fast as they were, on {address}: "
+            f"{wish.day}: {len(flights):,} flights, {plan.speed:,} times as fast as they were, on {place.address}: "
             f"{(ends_ms - now_ms()) / 1000:.0f} s. Logs: {wish.folder}",
             soft_wrap=True,
         )
-        async with worker(address, plan.queue, wish.folder / DELIVERIES) as gate:
+        middle_ms = (plan.wall_start_ms + ends_ms) // 2
+        async with (
+            worker(place.gate_address, plan.queue, wish.folder / DELIVERIES) as gate,
+            _crash(place.victim, middle_ms, wish.folder, console),
+        ):
             await _call(client, plan, flights, wish.folder, console)
             await _wait_for_the_last(plan, wish.folder, ends_ms, gate)
+
+
+@asynccontextmanager
+async def _place(wish: Wish) -> AsyncIterator[Place]:
+    if wish.cluster:
+        # It uses what the tests have.
+        from examples.departures.cluster import instances
+
+        async with instances(wish.folder) as place:
+            yield place
+    else:
+        async with server(wish.server, wish.folder / "server.log") as place:
+            yield place
+
+
+@asynccontextmanager
+async def _crash(victim: Victim | None, at_ms: int, folder: Path, console: Console) -> AsyncIterator[None]:
+    """Beside the day; it is over before the run is."""
+    crash = asyncio.create_task(_kill_and_restart(victim, at_ms, folder, console)) if victim is not None else None
+    try:
+        yield
+        if crash is not None:
+            await crash
+    finally:
+        if crash is not None:
+            crash.cancel()
+
+
+async def _kill_and_restart(victim: Victim, at_ms: int, folder: Path, console: Console) -> None:
+    await asyncio.sleep((at_ms - now_ms()) / 1000)
+    killed_ms = now_ms()
+    await victim.kill()
+    console.print(f"{victim.victim} was killed with kill -9; it is started again under its name")
+    await victim.start_again()
+    crash = Crash(killed_ms, now_ms())
+    log = LogWriter(folder / CRASHES)
+    log.write([crash])
+    log.close()
+    console.print(f"{victim.victim} serves again after {(crash.back_ms - crash.killed_ms) / 1000:.1f} s")
 
 
 def _plan(wish: Wish, flights: Sequence[Flight]) -> Plan:
@@ -141,4 +190,5 @@ def verdict_of(folder: Path) -> tuple[Verdict, Plan]:
     except FileNotFoundError:
         raise RunError(f"{folder} holds no run: name the folder that a replay wrote its logs to.") from None
     flights = load_day(date.fromisoformat(plan.day))
-    return judge(flights, plan, read_log(folder / CALLS, Call), read_log(folder / DELIVERIES, Received)), plan
+    calls, received = read_log(folder / CALLS, Call), read_log(folder / DELIVERIES, Received)
+    return judge(flights, plan, calls, received, read_log(folder / CRASHES, Crash)), plan

@@ -98,7 +98,7 @@ def replay_year(named: str | None, day: date, lead_ms: int, months: int, console
 async def _run(named: str | None, future: Future, day: Range, console: Console) -> bool:
     queue = f"departures-{YEAR}-{round(now_ms())}"
     with tempfile.TemporaryDirectory(prefix="timerd-departures-log-") as logs:
-        async with server(named, Path(logs, "server.log")) as address, Client(address) as client:
+        async with server(named, Path(logs, "server.log")) as place, Client(place.address) as client:
             run = YearRun(client, queue, future, console)
             try:
                 await run.store()

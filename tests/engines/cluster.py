@@ -10,11 +10,8 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
-from tests.engines.cassandra_node import NodeFailed
-from tests.engines.finding import NotFound, cassandra, redis
-from tests.engines.instances import Instance, end_all, options_of, start_all
-from tests.engines.redis_server import RedisFailed
-from tests.process.children import run_cli
+from tests.engines.instances import Instance, end_all, start_all
+from tests.engines.starting import CANNOT_START, redis_options, store
 
 KEYSPACE = "timerd_cluster"
 FIRST_PORT = 7401
@@ -28,7 +25,7 @@ def main() -> int:
     try:
         with ExitStack() as started:
             return serve(started, given.instances, given.port)
-    except (NotFound, NodeFailed, RedisFailed) as reason:
+    except CANNOT_START as reason:
         print(reason, file=sys.stderr)
         return 1
 
@@ -36,14 +33,8 @@ def main() -> int:
 def serve(started: ExitStack, count: int, first_port: int) -> int:
     # Also `kill` ends all of it.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    print("starting Cassandra ...", flush=True)
-    found = started.enter_context(cassandra(quick_start=False))
-    print(f"Cassandra: {found.how}, {found.address}:{found.port}", flush=True)
-    second_way = redis_options(started)
-    made = run_cli("schema", "apply", *options_of(found, KEYSPACE), "--replication", "1")
-    if made.returncode:
-        print(made.stderr, file=sys.stderr)
-        return 1
+    found = started.enter_context(store(KEYSPACE))
+    second_way = started.enter_context(redis_options())
     folder = Path(started.enter_context(tempfile.TemporaryDirectory(prefix="timerd-cluster-")))
     instances = [
         Instance(f"timerd-{n + 1}", found, KEYSPACE, folder, *second_way, port=first_port + n) for n in range(count)
@@ -68,17 +59,6 @@ def serve(started: ExitStack, count: int, first_port: int) -> int:
         for instance in instances:
             instance.wait()
     return 0
-
-
-def redis_options(started: ExitStack) -> list[str]:
-    """Instances work without it, so where there is none the cluster is started without."""
-    try:
-        found = started.enter_context(redis())
-    except NotFound as reason:
-        print(f"{reason} The instances do without.", flush=True)
-        return []
-    print(f"Redis: {found.how}, {found.url}", flush=True)
-    return ["--redis", found.url]
 
 
 if __name__ == "__main__":

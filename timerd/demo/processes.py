@@ -7,7 +7,7 @@ import contextlib
 import socket
 import sys
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 _START_S = 20.0
 _STOP_S = 15.0
@@ -78,11 +78,49 @@ class Child:
             await self.kill()
 
 
-def server(folder: Path, port: int) -> Child:
-    arguments = ["-m", "timerd.cli", "serve", "--data", str(folder / "data"), "--listen", f"127.0.0.1:{port}", "--json"]
-    return Child("server", arguments, folder / "server.err")
+class Servers(Protocol):
+    """What the demo plays on. `name`: of all of it; `victim`: of what gets killed, as a sentence begins or goes on."""
+
+    name: str
+    victim: str
+    # As clients take them.
+    callers_target: str
+    worker_target: str
+
+    async def start(self) -> None: ...
+
+    async def kill(self) -> None: ...
+
+    async def start_again(self) -> None:
+        """Returns when what was killed serves again."""
+        ...
+
+    async def stop(self) -> None: ...
 
 
-def worker(folder: Path, port: int, queue: str) -> Child:
-    arguments = ["-m", "timerd.demo.witness", f"127.0.0.1:{port}", queue, str(folder / "worker.log")]
+class OneServer:
+    """A server with its data in a folder."""
+
+    name = victim = "the server"
+
+    def __init__(self, folder: Path) -> None:
+        self.callers_target = self.worker_target = f"127.0.0.1:{free_port()}"
+        where = ["--data", str(folder / "data"), "--listen", self.callers_target]
+        self._child = Child("server", ["-m", "timerd.cli", "serve", *where, "--json"], folder / "server.err")
+
+    async def start(self) -> None:
+        await self._child.start()
+
+    async def kill(self) -> None:
+        await self._child.kill()
+
+    async def start_again(self) -> None:
+        await self._child.start()
+
+    async def stop(self) -> None:
+        await self._child.stop()
+
+
+def worker(folder: Path, target: str, queue: str) -> Child:
+    arguments = ["-m", "timerd.demo.witness", target, queue, str(folder / "worker.log")]
     return Child("worker", arguments, folder / "worker.err")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -15,9 +15,9 @@ from timerd.demo.agreement import Figure, compare
 from timerd.demo.callers import QUEUE, Callers
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
-from timerd.demo.processes import Child, DemoFailed
+from timerd.demo.processes import Child, DemoFailed, OneServer, Servers
 from timerd.demo.progress import Progress
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, LogReader, LogWriter, Record, now_ms, read_logs
+from timerd.demo.records import Call, Confirmed, Delivery, Kill, LogReader, Logs, LogWriter, Record, now_ms, read_logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, judge
 
@@ -43,6 +43,8 @@ class Report:
     settings: Settings
     verdict: Verdict
     figures: tuple[Figure, ...]
+    # What was killed, and for how long it was gone.
+    victim: str
     down_ms: float
     # What the callers asked, whatever they were answered.
     cancels_asked: int
@@ -58,20 +60,32 @@ class Stage:
     """Everything that is running."""
 
     folder: Path
-    server: Child
+    servers: Servers
     worker: Child
     client: Client
     log: LogWriter
     kills: list[Kill] = field(default_factory=list)
 
 
-async def run_demo(settings: Settings, *, quiet: bool) -> Report:
+def judged(logs: Logs) -> Verdict:
+    excused = forgotten_by_a_crash(logs)
+    return judge(replace(logs, deliveries=tuple(each for each in logs.deliveries if each not in excused)))
+
+
+async def run_demo(
+    settings: Settings,
+    *,
+    quiet: bool,
+    on: Callable[[Path], Servers] = OneServer,
+    judging: Callable[[Logs], Verdict] = judged,
+) -> Report:
+    """`on`: what it plays on, given the folder of the run."""
     plan = make_plan(settings.tasks, settings.seconds, settings.seed)
     with _folder(settings.data) as folder, Progress(plan, quiet=quiet) as progress:
-        async with _stage(folder, progress) as stage:
+        async with _stage(folder, on(folder), progress) as stage:
             await _play(stage, plan, progress)
-            progress.say("asking the server for its ledger")
-            return await _report(stage, settings)
+            progress.say(f"asking {stage.servers.name} for the ledger")
+            return await _report(stage, settings, judging)
 
 
 @contextlib.contextmanager
@@ -87,34 +101,35 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path, progress: Progress) -> AsyncIterator[Stage]:
-    port = processes.free_port()
-    server, worker = processes.server(folder, port), processes.worker(folder, port, QUEUE)
+async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIterator[Stage]:
+    worker = processes.worker(folder, servers.worker_target, QUEUE)
     log = LogWriter(folder / "callers.log")
     try:
-        progress.say("starting the server and a worker")
-        await server.start()
+        progress.say(f"starting {servers.name} and a worker")
+        await servers.start()
         await worker.start()
-        async with Client(f"127.0.0.1:{port}", timeout=_TIMEOUT_S) as client:
-            yield Stage(folder, server, worker, client, log)
+        async with Client(servers.callers_target, timeout=_TIMEOUT_S) as client:
+            yield Stage(folder, servers, worker, client, log)
     finally:
         progress.say("stopping")
         await worker.stop()
-        await server.stop()
+        await servers.stop()
         log.close()
 
 
 async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
-    progress.say("the server is up")
+    progress.say("all is up")
     watching = asyncio.create_task(_watch(callers, arrivals, progress))
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(callers.run(plan))
             group.create_task(_kill_and_restart(stage, callers.start_ms + plan.kill_ms, progress))
         progress.say("waiting for what is still to come")
-        await _wait_for_all(stage.folder, arrivals, callers.start_ms + plan.end_ms)
+        # Of what was killed and is not back yet, nothing can arrive.
+        last_ms = max(callers.start_ms + plan.end_ms, *(int(kill.ready_ms) for kill in stage.kills))
+        await _wait_for_all(stage.folder, arrivals, last_ms)
     except ExceptionGroup as group:
         raise _first(group) from group
     finally:
@@ -132,13 +147,14 @@ def _first(error: Exception) -> Exception:
 async def _kill_and_restart(stage: Stage, at_ms: int, progress: Progress) -> None:
     await asyncio.sleep(max(0.0, (at_ms - now_ms()) / 1000))
     killed_ms = now_ms()
-    await stage.server.kill()
-    progress.say("the server was killed with kill -9; starting it again")
-    await stage.server.start()
+    victim = stage.servers.victim
+    await stage.servers.kill()
+    progress.say(f"{victim} was killed with kill -9; starting it again")
+    await stage.servers.start_again()
     kill = Kill(killed_ms, now_ms())
     stage.kills.append(kill)
     stage.log.write([kill])
-    progress.say(f"the server is back after {kill.ready_ms - kill.killed_ms:,.0f} ms")
+    progress.say(f"{victim} is back after {kill.ready_ms - kill.killed_ms:,.0f} ms")
 
 
 class Arrivals:
@@ -172,7 +188,7 @@ async def _watch(callers: Callers, arrivals: Arrivals, progress: Progress) -> No
 
 
 async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> None:
-    """Bounded: what has not come by then is lost, and the verdict says so."""
+    """Bounded: what has not come by then is lost, and the verdict says so. `last_fire_ms`: of what could be fired."""
     calls = [record for record in LogReader(folder / "callers.log").read() if isinstance(record, Call)]
     must = {story.number for story in stories_of(calls).values() if story.must_arrive}
     deadline_ms = last_fire_ms + _PATIENCE_S * 1000
@@ -184,14 +200,14 @@ async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> 
         await asyncio.sleep(_LOOK_S)
 
 
-async def _report(stage: Stage, settings: Settings) -> Report:
+async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Verdict]) -> Report:
     logs = read_logs([stage.folder / "callers.log", stage.folder / "worker.log"])
-    excused = forgotten_by_a_crash(logs)
-    verdict = judge(replace(logs, deliveries=tuple(each for each in logs.deliveries if each not in excused)))
+    verdict = judging(logs)
     return Report(
         settings=settings,
         verdict=verdict,
         figures=await _compared(stage.client, verdict),
+        victim=stage.servers.victim,
         down_ms=sum(kill.ready_ms - kill.killed_ms for kill in logs.kills),
         cancels_asked=sum(call.verb == "cancel" for call in logs.calls),
         moves_asked=sum(call.verb == "move" for call in logs.calls),

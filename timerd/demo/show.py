@@ -85,7 +85,7 @@ def _mark(good: bool) -> str:
 
 
 def _lateness(report: Report) -> Table:
-    table = Table(title=f"Lateness in ms (the server was down for {report.down_ms:,.0f} ms)", title_justify="left")
+    table = Table(title=f"Lateness in ms ({report.victim} was down for {report.down_ms:,.0f} ms)", title_justify="left")
     for name in ("", "tasks", "p50", "p99", "max"):
         table.add_column(name, justify="right" if name else "left")
     for name, each in report.verdict.lateness.items():
