@@ -8,13 +8,16 @@ TESTS ?=
 LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster chaos departures test lint $(LINTS) format proto bench bench-peers models mutants wheel clean
+.PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test lint $(LINTS) format proto bench \
+	bench-peers models mutants wheel clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
 	@echo "make cluster  start Cassandra, Redis, three instances here, until Ctrl-C (JDK 17, Maven, redis-server; or Docker)"
+	@echo "make cluster-demo  the demo on these: an instance is killed in the middle (ARGS='--tasks 2000 --seconds 12')"
 	@echo "make chaos    faults on three instances on Cassandra under load, judged by callers and workers (ROUNDS=n)"
 	@echo "make departures  replay a day of real flights and check every one"
+	@echo "make departures-cluster  the same on three instances and Cassandra, one of which is killed on the way"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
 	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
 	@echo "make format   let ruff arrange the code"
@@ -50,6 +53,10 @@ demo: .venv/.base
 cluster: .venv/.dev
 	@$(BIN)/python -m tests.engines.cluster
 
+ARGS ?=
+cluster-demo: .venv/.dev
+	@$(BIN)/python -m tests.engines.cluster_demo $(ARGS)
+
 # So many rounds of faults on three instances; FAULTS=kill,roll for some of them only.
 ROUNDS ?= 10
 FAULTS ?= all
@@ -62,6 +69,9 @@ test: .venv/.dev
 
 departures: .venv/.dev
 	@$(BIN)/python -m examples.departures replay
+
+departures-cluster: .venv/.dev
+	@$(BIN)/python -m examples.departures replay --cluster
 
 # `make -k lint` shows the findings of all of them.
 lint: $(LINTS)
