@@ -155,7 +155,16 @@ class Fenced:
     holder: str
 
 
-Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server | Overdrawn | Fenced
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A holder has heard that its mark was not taken in."""
+
+    at_ms: float
+    scope: str
+    token: int
+
+
+Event = Called | Replied | Delivered | Settled | Confirmed | Held | Lost | Broke | Server | Overdrawn | Fenced | Refused
 
 
 def shown(event: Event, start_ms: int) -> str:

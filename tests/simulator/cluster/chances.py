@@ -24,9 +24,16 @@ DEEDS = {
     "cut": 3,
     "stop": 3,
     "join": 2,
+    "step": 2,
+    "at once": 4,
 }
+# What befalls an instance while calls are under way, and the calls.
+BLOWS = ("kill", "pause", "cut off", "cut", "stop")
+CALLS = ("schedule", "schedule", "cancel", "move", "move", "fire now")
 DOWN_MS = (0, 5, 500, 2_000, 6_000, 20_000, 120_000)
 # Of pauses and cuts: within a lease, and beyond it.
 PAUSES_MS = (50, 500, 2_500, 4_000, 6_000, 12_000, 25_000)
+# Of an instance's wall clock: beyond what is slewed.
+STEPS_MS = (-3_600_000, -5_000, -150, 150, 5_000, 3_600_000)
 # At which calls of the store an instance is stopped or killed.
 TRAPS = ("", "", "append", "facts", "settle", "cas", "cas", "mark", "settled", "scan", "read")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.simulator.checker import CLEAN_STOP_MS, Checker
-from tests.simulator.events import Delivered, Event, Fenced, Held, Server
+from tests.simulator.events import Delivered, Event, Fenced, Held, Refused, Server
 from tests.simulator.known import Known
 
 # After the last fault is over, and the lease of whoever died.
@@ -21,14 +21,17 @@ ENDS = {
     "reaches the store": "cut off from the store",
     "reach each other": "cut off from each other",
 }
+DIGEST_BYTES = 16
 FAULTS = ("killed", "lapsed", *ENDS, *ENDS.values())
 
 
 class ClusterChecker(Checker):
     """`stale`: deliveries by an old token."""
 
-    def __init__(self, *, ttl_ms: int) -> None:
+    def __init__(self, *, ttl_ms: int, skew_ms: float = 0.0) -> None:
         super().__init__(ordered=False)
+        self._skew_ms = skew_ms
+        self._refused_ms: dict[tuple[str, int], float] = {}
         self.stale = 0
         self._quiet_after_ms = ttl_ms + FOUND_MS
         self._faults: set[tuple[str, str]] = set()
@@ -45,6 +48,8 @@ class ClusterChecker(Checker):
             if event.token <= self._fences.get(event.scope, 0):
                 self._wrong(f"I3: the token of {event.scope} went from {self._fences[event.scope]} to {event.token}")
             self._fences[event.scope] = event.token
+        elif isinstance(event, Refused):
+            self._refused_ms.setdefault((event.scope, event.token), event.at_ms)
 
     def _server(self, event: Server) -> None:
         self._all_over |= event.what == "all over"
@@ -74,41 +79,52 @@ class ClusterChecker(Checker):
 
     def _was_sent(self, task: Known, answer: str) -> bool:
         """It may be on its way, or have been lost there."""
-        return super()._was_sent(task, answer) or (answer == "IN_FLIGHT" and min(task.asked) <= self._now_ms)
+        is_due = min(task.asked) <= self._now_ms + self._skew_ms
+        return super()._was_sent(task, answer) or (answer == "IN_FLIGHT" and is_due)
 
     # -- deliveries -----------------------------------------------------------------------------------------------
 
     def _is_stale(self, got: Delivered) -> bool:
         return got.token < self._fences.get(got.scope, 0)
 
+    def _may_start(self, task: Known, got: Delivered) -> None:
+        """By the clock of whoever sent it, which may be ahead by `skew_ms` (G4)."""
+        if got.sent_ms > self._refused_ms.get((got.scope, got.token), got.sent_ms):
+            self._wrong(f"I4: {task.name} was sent by a holder whose mark had been refused")
+        if any(known[:DIGEST_BYTES] != got.delivery_id[:DIGEST_BYTES] for known in task.attempts):
+            self._wrong(f"I7: {task.name} is two tasks")
+        super()._may_start(task, replace(got, sent_ms=got.sent_ms + self._skew_ms))
+
     def _is_its_turn(self, task: Known, got: Delivered) -> None:
         """By what was known when it was sent."""
+        got = replace(got, sent_ms=got.sent_ms - self._skew_ms)
         if self._is_stale(got):
             self.stale += 1
             return
         ended_ms = task.ended_ms.get(got.delivery_id, 0.0)
         was_sent_before = bool(task.over) and got.sent_ms <= task.over_ms
-        over, ended, in_hand = task.over, task.ended, task.in_hand
+        over, ended, in_hand, between = task.over, task.ended, task.in_hand, task.between
+        task.between = [(lo - self._skew_ms, hi + self._skew_ms) for lo, hi in between]
         if was_sent_before:
             task.over = ""
         if ended_ms >= got.sent_ms:
             task.ended = {}
         if self._is_shaken:
             task.in_hand = None
-        super()._is_its_turn(task, replace(got, at_ms=got.sent_ms))
-        task.over, task.ended, task.in_hand = over, ended, in_hand
+        super()._is_its_turn(task, replace(got, at_ms=got.sent_ms - self._skew_ms))
+        task.over, task.ended, task.in_hand, task.between = over, ended, in_hand, between
 
     def _numbered(self, task: Known, got: Delivered) -> None:
         task.attempts[got.delivery_id] = max(got.attempt, task.attempts.get(got.delivery_id, 0))
 
     def _in_hand(self, task: Known, got: Delivered) -> None:
-        super()._in_hand(task, got)
+        super()._in_hand(task, replace(got, lease_ms=got.lease_ms - int(3 * self._skew_ms)))
         if self._is_shaken or self._is_stale(got):
             task.in_hand = None
 
     def _held(self, held: Held) -> None:
         """Who comes back hears only later what it has lost, for the other instances are asked first."""
         if not held.resumed:
-            super()._held(held)
+            super()._held(replace(held, lease_ms=held.lease_ms - int(3 * self._skew_ms)))
         if self._is_shaken:
             self._release_all()

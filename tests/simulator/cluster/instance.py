@@ -29,6 +29,15 @@ from timerd.services.work_service import WorkService
 Result = TypeVar("Result")
 
 
+class OwnClock(LoopClock):
+    """Of one machine: `off_ms` since ever, `stepped_ms` by somebody."""
+
+    off_ms = stepped_ms = 0.0
+
+    def wall_ms(self) -> float:
+        return super().wall_ms() + self.off_ms + self.stepped_ms
+
+
 class Door(Wires):
     """In the place of the gRPC server."""
 
@@ -70,6 +79,7 @@ class Instance:
         self.address = address
         self.owner = Stoppable(loop)
         self.store = store
+        self.clock = OwnClock(loop)
         self.listens = self.going_away = self.serves = self.has_served = False
         self._net = net
         self._told = told
@@ -79,9 +89,8 @@ class Instance:
 
     async def _start(self, config: ServerConfig, settings: Settings, timing: Timing) -> None:
         try:
-            clock = LoopClock(self._loop)
             self.node = await assemble(
-                config, cast(Store, self.store), clock, LoopAlarm, self.name, timing, cast(Any, self._door)
+                config, cast(Store, self.store), self.clock, LoopAlarm, self.name, timing, cast(Any, self._door)
             )
             self._tune(self.node, settings)
             await self.node.start()

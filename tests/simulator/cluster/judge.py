@@ -19,8 +19,8 @@ def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verd
         answered(story.events)
         befell(story.events)
         counted: Counter[str] = hits + story.weather.hits + story.net.hits
-    checker = ClusterChecker(ttl_ms=story.timing.ttl_ms)
-    broken = checker.judge(story.events)
+    checker = ClusterChecker(ttl_ms=story.timing.ttl_ms, skew_ms=story.skew_ms)
+    broken = sorted(checker.judge(story.events) + story.broken)
     counted["delivery by a stale token"] += checker.stale
     trace = tuple(trace_of(story, broken)) if traced else ()
     wrong = tuple(sentences(story, broken))

@@ -2,7 +2,8 @@
 instance is stopped or killed meanwhile, perhaps late; who is cut off hears nothing, and does not know what was done.
 
 As with quorums on a cluster of stores: rows are readable first, and the control rows that come with the answer are read
-after that, on another way; a scan has no cursor; of a write that failed some partitions may have been written.
+after that, on another way; a scan has no cursor; of a write of unknown outcome each part is there, comes late, or never
+(replicas.py).
 """
 
 # ruff: noqa: ANN401 - it stands between parts of any kind
@@ -12,10 +13,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from tests.property.world import done
 from tests.simulator.cluster.pausing import PausingLoop
+from tests.simulator.cluster.replicas import Land, Replicas
 from tests.simulator.faults import READS, Weather
 from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -25,6 +27,8 @@ from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Fo
 
 # A driver waits so long for an answer.
 TIMEOUT_MS = 2_000
+# What takes something away is not simulated late: its time stamp is older than what came since.
+AT_ONCE = ("drop", "exhume", "save_estimates")
 DONE, UNAVAILABLE, NOT_DONE, NOT_TOLD = range(4)
 Answer = asyncio.Future[Any]
 
@@ -37,21 +41,30 @@ class Trap(NamedTuple):
     spring: Callable[[], None]
 
 
+class Listener(Protocol):
+    """Hears what is done at the store, and what an instance is told of it."""
+
+    def applied(self, changes: Sequence[Cas]) -> None: ...
+
+    def refused(self, change: Cas) -> None: ...
+
+    def written(self, messages: Sequence[Append], answers: Sequence[Appended]) -> None: ...
+
+
 class RemoteStore:
-    """All of `Store`, for one run of an instance. `applied` hears of changes of registers."""
+    """All of `Store`, for one run of an instance."""
 
     def __init__(
-        self, disk: MemoryStore, weather: Weather, loop: PausingLoop, applied: Callable[[Sequence[Cas]], None]
+        self, disk: MemoryStore, weather: Weather, loop: PausingLoop, replicas: Replicas, listener: Listener
     ) -> None:
         self.is_cut = False
         self.has_cursors = True
-        # How often a write of unknown outcome is done long after its caller was told that it is unknown.
-        self.late = 0.0
         self.trap: Trap | None = None
         self._disk = disk
         self._weather = weather
         self._loop = loop
-        self._applied = applied
+        self._replicas = replicas
+        self._listener = listener
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         """Every method that has no place of its own here: one step at the store."""
@@ -69,13 +82,21 @@ class RemoteStore:
     # -- calls that have more than one step, or an answer of their own --------------------------------------------
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
-        written = await self._perform("append", lambda: done(self._disk.append(messages)), writes=True)
+        parts = [partial(self._append_part, message, n) for message in messages for n in range(len(message.groups))]
+        write = partial(self._disk.append, messages)
+        written = await self._perform("append", lambda: done(write()), writes=True, parts=parts)
         partitions = [_partitions(message) for message in messages]
         try:
             work = partial(map, self._facts, messages, written, partitions)
-            return list(await self._perform("facts", lambda: list(work())))
+            answers = list(await self._perform("facts", lambda: list(work())))
         except StoreUnavailable as error:
             raise StoreUnknown("Rows were written, but not what must be known of their partition.") from error
+        self._listener.written(messages, answers)
+        return answers
+
+    def _append_part(self, message: Append, number: int) -> None:
+        """Without the reply to a repeat, which a store of rows does not keep."""
+        done(self._disk.append([Append((message.groups[number],))]))
 
     def _facts(self, message: Append, written: Appended, partitions: Sequence[Partition]) -> Appended:
         """What is true by now."""
@@ -105,38 +126,50 @@ class RemoteStore:
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
         try:
-            return await self._perform("cas", lambda: self._cas(changes), writes=True)  # type: ignore[no-any-return]
+            results: Sequence[CasResult] = await self._perform("cas", lambda: self._cas(changes), writes=True)
         except (StoreUnavailable, StoreUnknown):
             return [CasResult(CasStatus.UNKNOWN) for _ in changes]
+        for change, result in zip(changes, results, strict=True):
+            if result.status is CasStatus.REFUSED:
+                self._listener.refused(change)
+        return results
 
     def _cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         results = done(self._disk.cas(changes))
-        self._applied([c for c, r in zip(changes, results, strict=True) if r.status is CasStatus.APPLIED])
+        self._listener.applied([c for c, r in zip(changes, results, strict=True) if r.status is CasStatus.APPLIED])
         return results
 
     # -- the way there and back -----------------------------------------------------------------------------------
 
-    async def _perform(self, name: str, work: Callable[[], Any], *, writes: bool = False) -> Any:
+    async def _perform(
+        self, name: str, work: Callable[[], Any], *, writes: bool = False, parts: Sequence[Land] = ()
+    ) -> Any:
+        """`parts`: of a write that may be done in pieces."""
         answer: Answer = self._loop.create_future()
         self._sprung(name)
-        self._loop.later(self._way_ms(name), partial(self._arrived, name, work, answer, writes))
+        landing = (parts or (work,)) if writes and name not in AT_ONCE else ()
+        self._loop.later(self._way_ms(name), partial(self._arrived, name, work, answer, writes, landing))
         return await answer
 
     def _way_ms(self, name: str) -> float:
         weather = self._weather
         slow_ms = weather.slow_ms.get(name, 0)
-        return weather.random.choice(weather.delays_ms) + (weather.random.choice((0, slow_ms)) if slow_ms else 0)
+        slow_ms = weather.random.choice((0, slow_ms)) if slow_ms else 0
+        return weather.random.choice(weather.delays_ms) + slow_ms + self._replicas.way_ms()
 
-    def _arrived(self, name: str, work: Callable[[], Any], answer: Answer, writes: bool) -> None:
+    def _arrived(
+        self, name: str, work: Callable[[], Any], answer: Answer, writes: bool, landing: Sequence[Land]
+    ) -> None:
         fate = self._weather.fate()
         if fate != DONE and not writes:
             fate = UNAVAILABLE
         if self.is_cut:
             fate = NOT_DONE if writes else UNAVAILABLE
+        if not writes:
+            self._replicas.read()
         result = work() if fate in (DONE, NOT_TOLD) else None
-        if fate == NOT_DONE and self._weather.random.random() < self.late:
-            self._weather.hits["a write that comes late"] += 1
-            self._loop.later(TIMEOUT_MS + self._weather.random.choice((100, 3_000, 9_000)), work)
+        if fate == NOT_DONE:
+            self._replicas.missed(landing, TIMEOUT_MS)
         self._sprung(name)
         way_ms = TIMEOUT_MS if fate in (NOT_DONE, NOT_TOLD) or self.is_cut else self._way_ms(name)
         self._loop.later(way_ms, partial(self._back, answer, fate, result, writes))

@@ -15,19 +15,21 @@ import timerd.services.paging as paging_module
 import timerd.services.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
-from tests.simulator.cluster.chances import DEEDS, DOWN_MS, PAUSES_MS, TIMINGS, TRAPS
+from tests.simulator.cluster.audit import Audit
+from tests.simulator.cluster.chances import BLOWS, CALLS, DEEDS, DOWN_MS, PAUSES_MS, STEPS_MS, TIMINGS, TRAPS
 from tests.simulator.cluster.instance import Instance
 from tests.simulator.cluster.net import Net
 from tests.simulator.cluster.pausing import PausingLoop
+from tests.simulator.cluster.replicas import Replicas
 from tests.simulator.cluster.store import RemoteStore, Trap
-from tests.simulator.events import Fenced, Server
+from tests.simulator.events import Called, Fenced, Refused, Replied, Server, Verb
 from tests.simulator.story import MAX_MOVES, Story
 from tests.simulator.virtual_loop import START_MS
 from tests.simulator.worker import Worker
 from timerd.core.membership import Timing
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import Control, Table
-from timerd.model.storage import Cas
+from timerd.model.storage import Append, Appended, Cas
 from timerd.services.cluster_settings import CLUSTER
 
 MOST_INSTANCES = 4
@@ -51,13 +53,19 @@ class ClusterStory(Story):
         self.net = Net(self.pausing, self.random)
         self.timing = chance(TIMINGS)
         self.has_cursors = chance((True, False))
-        self.late = 0.0
         self.flies = False
         self.begun = 0
         self.net.delays_ms = chance(((0,), (0, 1, 3), (0, 1, 40), (1, 5, 300)))
         self.net.hints_lost = chance((0, 0, 0.5, 1))
         self.net.lost = 0 if self.is_calm else chance((0, 0, 0.05, 0.3))
         self.weather.delays_ms = chance(((0,), (0, 0, 1, 5), (0, 1, 3, 40), (0, 5, 100, 400)))
+        self.replicas = Replicas(self.random, self.pausing.later, self.weather.hits)
+        if not self.is_calm:
+            self.replicas.late, self.replicas.slow_ms = chance((0, 0.5, 1)), chance((0, 0, 0, 30, 700))
+        # How far the clocks of instances are off, either way; what is beyond 100 ms is a step, which stops them.
+        self.skew_ms = 0 if self.is_calm else chance((0, 0, 0, 40))
+        self.audit = Audit(self.disk, self._broken)
+        self.broken: list[tuple[int, str]] = []
         self.weather.slow_ms = {name: min(ms, 1_500) for name, ms in self.weather.slow_ms.items()}
         self._record_settings(chance((1, 1, 2)))
         self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
@@ -74,19 +82,35 @@ class ClusterStory(Story):
         if name in self.instances or self.flies:
             return
         self.begun += 1
-        store = RemoteStore(self.disk, self.weather, self.pausing, self._applied)
-        store.has_cursors, store.late = self.has_cursors, self.late
+        store = RemoteStore(self.disk, self.weather, self.pausing, self.replicas, self)
+        store.has_cursors = self.has_cursors
         address = f"{name}:{self.begun}"
         self.instances[name] = Instance(
             name, address, self.pausing, self.net, store, self.config, self.settings, self.timing, self._told
         )
+        self.instances[name].clock.off_ms = self.random.choice((-self.skew_ms, self.skew_ms))
 
     def _told(self, instance: Instance, what: str) -> None:
         self.log(Server(self.loop.now_ms, what, instance.name))
         if what.startswith("did not start"):
             self.loop.later(0, partial(self.kill_instance, instance))
 
-    def _applied(self, changes: Sequence[Cas]) -> None:
+    # -- what the store is seen to do -----------------------------------------------------------------------------
+
+    def _broken(self, sentence: str) -> None:
+        self.broken.append((len(self.events) - 1, sentence))
+
+    def written(self, messages: Sequence[Append], answers: Sequence[Appended]) -> None:
+        self.audit.written(messages, answers)
+
+    def refused(self, change: Cas) -> None:
+        """A mark of a holder that was succeeded; it knows now."""
+        before = Control.from_bytes(change.expected) if change.key.table is Table.CONTROL and change.expected else None
+        if before is not None and before.token == Control.from_bytes(change.value).token:
+            self.log(Refused(self.loop.now_ms, change.key.name.decode(), before.token))
+
+    def applied(self, changes: Sequence[Cas]) -> None:
+        self.audit.changed(changes)
         for change in changes:
             if change.key.table is not Table.CONTROL:
                 continue
@@ -94,6 +118,8 @@ class ClusterStory(Story):
             if control.token != self.fences.get(scope):
                 self.fences[scope] = control.token
                 self.log(Fenced(self.loop.now_ms, scope, control.token, control.holder))
+
+    # -- what becomes of instances --------------------------------------------------------------------------------
 
     def kill_instance(self, instance: Instance) -> None:
         if self.instances.get(instance.name) is instance:
@@ -151,6 +177,27 @@ class ClusterStory(Story):
         if self.net.is_cut(one, other):
             self.net.heal(one, other)
             self.log(Server(self.loop.now_ms, "reach each other", f"{one} {other}"))
+
+    def step_clock(self, instance: Instance) -> None:
+        """And back: what lasts is believed after a while, and nothing in the world shows that it is wrong."""
+        by_ms = self.random.choice(STEPS_MS)
+        self.log(Server(self.loop.now_ms, "clock stepped", instance.name))
+        instance.clock.stepped_ms = by_ms
+        self.loop.later(self.random.choice((500, 4_000, 20_000)), partial(self.set_clock, instance))
+
+    def set_clock(self, instance: Instance) -> None:
+        if instance.clock.stepped_ms:
+            instance.clock.stepped_ms = 0
+            self.log(Server(self.loop.now_ms, "clock set", instance.name))
+
+    async def ask(self, called: Called, work: Any) -> Replied | None:
+        if called.verb is not Verb.SCHEDULE:
+            return await super().ask(called, work)
+        self.audit.asked(called)
+        replied = await super().ask(called, work)
+        if replied is not None:
+            self.audit.answered(called, replied, self.ids)
+        return replied
 
     # -- who calls whom -------------------------------------------------------------------------------------------
 
@@ -218,10 +265,12 @@ class ClusterStory(Story):
 
     def _do(self, deed: str) -> None:
         serving = self._serving()
-        if deed not in ("kill", "stop", "crash soon", *_TO_ONE, "cut", "join"):
+        if deed not in ("kill", "stop", "crash soon", *_TO_ONE, "cut", "join", "at once"):
             super()._do(deed)
         elif deed == "join" and len(self.instances) < MOST_INSTANCES:
             self.start_instance(f"i{self.begun}")
+        elif deed == "at once":
+            self._at_once()
         elif deed == "stop" and serving:
             self.spawn(self.stop_instance(self.random.choice(serving)))
         elif serving and not self.is_calm:
@@ -232,6 +281,15 @@ class ClusterStory(Story):
                 self._set_trap(instance, partial(self.kill_instance, instance))
             elif deed in _TO_ONE:
                 getattr(self, _TO_ONE[deed])(instance)
+
+    def _at_once(self) -> None:
+        """A fault with calls just before, under way and just after: what was answered late is late by a lease."""
+        for deed in (self.random.choice(BLOWS), *self.random.choices(CALLS, k=3)):
+            self.loop.later(self.random.choice((0, 0, 1, 50, 900)), partial(self._soon, deed))
+
+    def _soon(self, deed: str) -> None:
+        if not self.is_running_out:
+            self._do(deed)
 
     def pause_soon(self, instance: Instance) -> None:
         self._set_trap(instance, partial(self.pause, instance))
@@ -248,10 +306,12 @@ class ClusterStory(Story):
         self.is_running_out = True
         self.weather.clear_up()
         self.net.clear_up()
+        self.replicas.clear_up()
         for instance in list(self.instances.values()):
             instance.store.trap = None
             self.go_on(instance)
             self.reaches(instance)
+            self.set_clock(instance)
         while not self._serving():
             await asyncio.sleep(1)
             if not self.instances:
@@ -260,6 +320,7 @@ class ClusterStory(Story):
             worker.give_up_habits()
         self.hire((), QUEUES).credit = 1_000
         await asyncio.sleep(3 + 2 * self.timing.ttl_ms / 1000)
+        self.audit.held(self.loop.now_ms, (each.name for each in self._serving()))
         scheduler_module.TICK_S = 10.0
         await self._let_time_fly()
         for _ in range(MAX_MOVES):
@@ -292,4 +353,10 @@ class ClusterStory(Story):
             instance.kill()
 
 
-_TO_ONE = {"kill": "kill_instance", "pause": "pause", "pause soon": "pause_soon", "cut off": "cut_off"}
+_TO_ONE = {
+    "kill": "kill_instance",
+    "pause": "pause",
+    "pause soon": "pause_soon",
+    "cut off": "cut_off",
+    "step": "step_clock",
+}

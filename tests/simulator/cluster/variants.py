@@ -12,7 +12,9 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from tests.property.world import done
+from tests.simulator.cluster import switches_of_marks, switches_of_tasks
 from tests.simulator.cluster.store import RemoteStore
+from tests.simulator.variants import VARIANTS as ONE
 from tests.simulator.variants import (
     Variant,
     ack_confirmed_before_it_is_durable,
@@ -119,6 +121,19 @@ def refused_holder_goes_on() -> AbstractContextManager[object]:
     return patch.object(PartitionMachine, "control_changed", cast(Any, changed))
 
 
+# Those of one holder, too.
+ALONE = {
+    name: ONE[name]
+    for name in (
+        "mark-before-scan",
+        "floor-late",
+        "cancelled-forgotten",
+        "row-before-record",
+        "mark-passes-carry",
+        "move-unasked",
+        "target-unasked",
+    )
+}
 VARIANTS: dict[str, Variant] = {
     "correct": nullcontext,
     "marks-not-refused": marks_not_refused,
@@ -134,4 +149,42 @@ VARIANTS: dict[str, Variant] = {
     "lease-forgotten": leases_forgotten_at_a_carry,
     "cancel-unasked": cancel_without_asking,
     "ack-early": ack_confirmed_before_it_is_durable,
+    **ALONE,
+    **switches_of_marks.SWITCHES,
+    **switches_of_tasks.SWITCHES,
+}
+# Switches of the models that have another name above, and those that there is nothing to break for.
+NAMED = {
+    "closing READFIRST": "read-first",
+    "closing SCANFIRST": "mark-before-scan",
+    "closing NOFENCE": "marks-not-refused",
+    "closing FLOORLATE": "floor-late",
+    "finish FLAGFIRST": "finish OPENFOREVER",
+    "cancel CACHEDROUTE": "old-control-row",
+    "cancel NOSET": "cancelled-forgotten",
+    "cancel HINTBEFORELOAD": "hot-before-page",
+    "moves TARGETBLIND": "target-unasked",
+    "moves DECIDEBLIND": "move-unasked",
+    "moves CANCELNOLOOP": "moves CANCELREADFIRST",
+    "carry ROWFIRST": "row-before-record",
+    "carry PASSEARLY": "mark-passes-carry",
+    "carry LEASEBLIND": "lease-forgotten",
+    "carry CONFIRMEARLY": "ack-early",
+    "carry NOCLOSING": "closing NOCHECK",
+}
+NOTHING_TO_BREAK = {
+    "cancel NOMERGECHECK": "the model passes: that check saves memory only",
+    "cancel PRELOADBLIND": "a successor reads its first page after its token is in the store, there is no preload",
+    "finish NOOPENER": "it makes the model smaller",
+    "closing NOHINT": "it makes the model smaller",
+    "moves NOCANCEL": "it makes the model smaller",
+    "moves INTURN": "it makes the model smaller",
+    "moves EXPIREATTARGET": "a history lasts minutes, and registers expire after a day",
+    "moves EXPIRENOSOURCE": "a history lasts minutes, and registers expire after a day",
+    "moves EXPIREONCE": "a history lasts minutes, and registers expire after a day",
+    "moves NOSOURCE": "rows of superseded generations are told apart by `source`, which one line cannot take away",
+    "carry DONEWINS": "two holders that settle one row differently are the model checker's matter alone so far",
+    "carry CARRIEDWINS": "two holders that settle one row differently are the model checker's matter alone so far",
+    "carry RESENDOLD": "two holders that settle one row differently are the model checker's matter alone so far",
+    "carry FORKCOUNTS": "it changes the promise, not the protocol",
 }
