@@ -24,5 +24,10 @@ def test_linked_files_exist(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+def test_the_readme_leads_to_every_page() -> None:
+    linked = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
+    assert sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - linked) == []
+
+
 def _has(file: Path, test: str) -> bool:
     return file.is_file() and (not test or f"def {test}(" in file.read_text())
