@@ -5,7 +5,7 @@ PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/*/*.proto)
 # The folders with Python code of ours, as far as they exist.
 CODE := $(wildcard timerd tests benchmarks examples k8s .ci/*.py)
 TESTS ?=
-LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto
+LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto lint-k8s
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test lint $(LINTS) format proto bench \
@@ -88,6 +88,8 @@ lint-sizes:
 	$(BIN)/python .ci/style.py
 lint-proto:
 	$(BIN)/python .ci/proto_rules.py
+lint-k8s:
+	$(BIN)/python .ci/manifests.py
 
 format: .venv/.dev
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .

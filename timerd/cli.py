@@ -18,6 +18,7 @@ from timerd.commands import (
     dead,
     demo,
     doctor,
+    health,
     look,
     partition,
     purge,
@@ -39,7 +40,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(serve, schedule, change, look, purge, dead, work, doctor, cluster, partition),
+    *(serve, schedule, change, look, purge, dead, work, doctor, health, cluster, partition),
     *(config, token, backup, schema, version, demo),
 ):
     group.register(app)

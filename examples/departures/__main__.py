@@ -1,4 +1,4 @@
-"""`python -m examples.departures replay | judge | year`: real flights on a running timerd."""
+"""`python -m examples.departures replay | judge | year | scaling`: real flights on a running timerd."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ Day = Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help=f"A day of {YE
 Lead = Annotated[int, typer.Option(min=0, max=720, help="Minutes from the reminder to the departure.")]
 # The day with the most flights that never left: a blizzard.
 _DEFAULT_DAY = datetime(2013, 2, 8)
+# One of the fullest, and all but a few left.
+_BUSY_DAY = datetime(2013, 11, 27)
 
 
 @app.command()
@@ -63,6 +65,17 @@ def year(
     from examples.departures.year import replay_year
 
     _leave(replay_year(server, day.date(), lead * MINUTE_MS, months, Console()))
+
+
+@app.command()
+def scaling(
+    day: Annotated[datetime, typer.Option(formats=["%Y-%m-%d"], help=f"A day of {YEAR}.")] = _BUSY_DAY,
+    plot: Annotated[Path | None, typer.Option(help="Where to draw it; without it, docs/plots/scaler.png.")] = None,
+) -> None:
+    """How many workers an autoscaler asks for over a day, with and without looking ahead. Starts no server."""
+    from examples.departures.scaling import PLOT, plot_day
+
+    _leave(plot_day(day.date(), plot or PLOT, Console()))
 
 
 @app.command(hidden=True)

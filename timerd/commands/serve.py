@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-from typing import TYPE_CHECKING
+import signal
+from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
@@ -63,6 +64,7 @@ def serve(
     check_listen(loaded)
     check_store(loaded)
     set_up(loaded.log)
+    signal.signal(signal.SIGTERM, _end_at_once)
     asyncio.run(_run(loaded, Output(json or loaded.log.format == "json")))
 
 
@@ -122,6 +124,11 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def _end_at_once(*_: object) -> NoReturn:
+    """Until it serves. As PID 1 of a container it would not even end: there the kernel has no default for SIGTERM."""
+    raise SystemExit(128 + signal.SIGTERM)
 
 
 async def _run(config: ServerConfig, out: Output) -> None:

@@ -144,6 +144,8 @@ def _store(f: Figures) -> Iterator[Metric]:
 def _process(f: Figures) -> Iterator[Metric]:
     lag = HistogramMetricFamily("timerd_event_loop_lag_seconds", "How late the event loop is.", labels=())
     _add(lag, (), f.loop_lag)
+    yield _gauge("timerd_event_loop_busy_ratio", "Processor time of the event loop's thread, of 1.", f.loop_busy)
+    yield _gauge("timerd_saturation_ratio", "Of memory, intake and event loop the fullest, of 1.", f.saturation)
     yield lag
     store = f.facts.store if f.facts is not None else ""
     info = GaugeMetricFamily("timerd_build_info", "1; what runs here.", labels=("version", "store"))

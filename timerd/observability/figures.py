@@ -76,7 +76,14 @@ class Figures:
     store_failed: Mapping[tuple[str, str], int]
     store_changes: Mapping[tuple[str, str], int]
     loop_lag: Curve
+    loop_busy: float
     facts: EngineFacts | None
+
+    @property
+    def saturation(self) -> float:
+        """How much of what runs out first is in use: of 1, and what autoscaling goes by."""
+        memory = self.memory_used_bytes / max(1, self.memory_budget_bytes)
+        return max(memory, self.ingest_used_bytes / max(1, self.ingest_budget_bytes), self.loop_busy)
 
 
 class Observed:
@@ -139,6 +146,7 @@ class Observed:
             store_failed=dict(self.store_times.failed),
             store_changes=dict(self.store_times.changes),
             loop_lag=_curve(self.loop_lag.seen),
+            loop_busy=self.loop_lag.busy,
             facts=self._facts,
         )
 
