@@ -37,6 +37,8 @@ class Town:
     name: str = "a"
     names: tuple[str, ...] = ("a", "b", "c")
     over: set[str] = field(default_factory=set)
+    # Known to be back as soon as one looks.
+    back: set[str] = field(default_factory=set)
 
     def live(self) -> tuple[str, ...]:
         return self.names
@@ -46,6 +48,9 @@ class Town:
 
     def may_take(self, control: Control) -> bool:
         return control.holder in ("", self.name) or control.holder in self.over
+
+    async def confirm(self, control: Control) -> None:
+        self.over -= self.back
 
 
 class Own:
@@ -207,6 +212,14 @@ async def test_a_holder_whose_lease_is_over_is_not_asked(story: Story) -> None:
     story.town.over.add("b")
     assert await story.ask() == NOBODY
     assert story.mail.asked == []
+
+
+async def test_a_holder_that_was_started_anew_is_not_taken_for_its_former_life(story: Story) -> None:
+    """It holds by an incarnation that this instance has not seen yet: only a look tells that it lives."""
+    await story.held_by("b", 7)
+    story.town.over, story.town.back = {"b"}, {"b"}
+    assert await story.ask() == WAITING
+    assert {holder.name for holder in story.mail.asked} == {"b"}
 
 
 async def test_many_who_ask_at_once_share_the_reads(story: Story) -> None:

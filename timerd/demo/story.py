@@ -15,8 +15,9 @@ from timerd.demo.records import Call
 MAY_ARRIVE = frozenset({"IN_FLIGHT", "PENDING", "UNKNOWN"})
 # Each task is cancelled once and its request is repeated with one request_id, so these would be untrue.
 _UNTRUE = frozenset({"NOT_FOUND", "FINISHED", "ALREADY_CANCELLED", "UNSPECIFIED"})
-# A move is refused where the task has fired or ended; ABORTED would need a second mover.
-_MOVE_REFUSED = "FAILED_PRECONDITION"
+# A move is refused where the task has fired or ended, or the store was away before anything was written; ABORTED would
+# need a second mover.
+_MOVE_REFUSED = frozenset({"FAILED_PRECONDITION", "UNAVAILABLE"})
 
 
 @dataclass(slots=True)
@@ -59,7 +60,7 @@ def _move(story: Story, call: Call) -> None:
         story.moved = True
     elif call.outcome == "UNKNOWN":
         story.fire_at_ms.append(call.fire_at_ms)
-    elif call.outcome != _MOVE_REFUSED:
+    elif call.outcome not in _MOVE_REFUSED:
         story.wrong_answers.append(f"task {call.number}: a move was answered {call.outcome}")
 
 

@@ -49,6 +49,9 @@ class Members(Protocol):
         """Whether the lease of the holder that is named there is over."""
         ...
 
+    async def confirm(self, control: Control) -> None:
+        """Looks at the named holder once more."""
+
 
 class RemoteHolders:
     """Implements OtherHolders. `is_trusted`: whether this instance may believe that what it holds is still its own."""
@@ -153,10 +156,10 @@ class RemoteHolders:
         for _ in range(LOOKS):
             control = Control.from_bytes(first) if first is not None else await self._controls.of(partition)
             first = None
+            # A look may tell another address.
+            is_over = control is not None and await self._is_over(control)
             holder = self._holder(partition, control)
-            if holder is None or holder == refused:
-                return None
-            if holder.name != self._members.name and control is not None and self._members.may_take(control):
+            if holder is None or holder == refused or is_over:
                 return None
             if holder.name != self._members.name:
                 said = await there(holder)
@@ -166,6 +169,13 @@ class RemoteHolders:
                 return said
             refused = holder
         raise Silent(f"{partition} goes from hand to hand.")
+
+    async def _is_over(self, control: Control) -> bool:
+        """Whether the named holder's lease is. Who was started anew holds by an incarnation that is not known yet."""
+        if control.holder == self._members.name or not self._members.may_take(control):
+            return False
+        await self._members.confirm(control)
+        return self._members.may_take(control)
 
     def _holder(self, partition: Partition, control: Control | None) -> Holder | None:
         """An instance that was restarted may have another address than the control row says."""
