@@ -116,6 +116,19 @@ async def test_priority_counts_from_one_bucket_to_the_next(server: Server, clien
     assert inbox.payloads == [b"new", b"old", b"newer"]
 
 
+async def test_a_worker_that_takes_many_gets_them_in_the_same_order(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """Of one bucket no more is given at a time than comes before what the next one has."""
+    end = server.now + timedelta(minutes=5)
+    for name, after_s, priority in (("old", -10, 0), ("new", 10, 1), ("newer", 60, 1)):
+        await client.schedule("mails", name, at=end + timedelta(seconds=after_s), priority=priority)
+    await server.advance(minutes=7)
+    await inbox.works("mails", concurrency=16)
+    await server.settle()
+    assert inbox.payloads == [b"new", b"old", b"newer"]
+
+
 async def test_a_repeated_request_is_one_task(server: Server, client: Client, inbox: Inbox) -> None:
     """The same call with the same request_id is stored once and answered with the same id."""
     await inbox.works("mails")

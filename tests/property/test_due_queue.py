@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue, before, tie_of
-from timerd.core.taken import QueueKey
+from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
 from timerd.model.task import NO_EXTRA, PRIORITY_MS, Template
@@ -47,15 +47,24 @@ class QueueModel(RuleBasedStateMachine):
         for rows in groups if apart else [concat(groups)]:
             self.queue.add(rows)
 
-    @rule(queue=st.sampled_from(QUEUES), limit=st.integers(0, 20), now_ms=positions)
-    def take(self, queue: str, limit: int, now_ms: int) -> None:
+    @rule(
+        queue=st.sampled_from(QUEUES),
+        limit=st.integers(0, 20),
+        now_ms=positions,
+        slack_ms=st.sampled_from((None, 0, 20, PRIORITY_MS)),
+    )
+    def take(self, queue: str, limit: int, now_ms: int, slack_ms: int | None) -> None:
+        """`slack_ms`: no row is given whose order key is so much greater than that of the first."""
         due = {k: p for (q, k), (p, _) in self.rows.items() if q == queue and k.position_ms <= now_ms}
         orders = sorted(k.position_ms - PRIORITY_MS * p for k, p in due.items())
         head = self.queue.head_key(QueueKey("n", queue), now_ms)
         assert head == (orders[0] if orders else None)
-        taken = self.queue.take(QueueKey("n", queue), limit, now_ms)
+        upto = LAST if slack_ms is None or head is None else head + slack_ms
+        taken = self.queue.take(QueueKey("n", queue), limit, now_ms, upto)
         keys = taken.keys() if taken is not None else []
-        assert [k.position_ms - PRIORITY_MS * due[k] for k in keys] == orders[:limit]
+        assert [k.position_ms - PRIORITY_MS * due[k] for k in keys] == [order for order in orders if order <= upto][
+            :limit
+        ]
         for n, key in enumerate(keys):
             assert taken is not None
             assert taken.payload(n) == b"x" * (int.from_bytes(key.digest[12:], "big") % 7)

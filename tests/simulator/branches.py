@@ -67,6 +67,7 @@ BRANCHES = (
     "late nack finds its row",
     "move: lost",
     "cancel: in flight",
+    "order judged",
 )
 HITS: Counter[str] = Counter()
 

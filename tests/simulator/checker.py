@@ -61,6 +61,10 @@ class Checker:
         self._all_over = False
         self._connected: set[str] = set()
 
+    @property
+    def judged_orders(self) -> int:
+        return self._order.judged
+
     def judge(self, events: Iterable[Event]) -> list[tuple[int, str]]:
         for self._at, event in enumerate(events):
             self._now_ms = event.at_ms
@@ -234,7 +238,8 @@ class Checker:
 
     def _in_hand(self, task: Known, got: Delivered) -> None:
         until_ms = task.leases[got.delivery_id] = (got.sent_ms or got.at_ms) + got.lease_ms - ROUNDED_MS
-        task.in_hand, task.acking = InHand(got.worker, got.delivery_id, until_ms), False
+        task.in_hand, task.acking = InHand(got.worker, got.delivery_id, got.attempt, until_ms), False
+        task.attempt_of[got.worker, got.delivery_id] = got.attempt
 
     def _may_start(self, task: Known, got: Delivered) -> None:
         if got.fire_at_ms > (got.sent_ms or got.at_ms):
@@ -263,14 +268,21 @@ class Checker:
         task.failed += said.action == "nack"
         if said.action == "reject" or (said.action == "nack" and said.attempt >= task.wanted.max_attempts):
             task.given_up.setdefault(said.delivery_id, said.at_ms)
+        task.unconfirmed[said.worker, said.sequence] = said
         if said.action != "ack":
-            task.in_hand = None
+            self._failed(task, said)
         elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:
             task.acking = task.in_hand.worker == said.worker and said.worker in self._connected
+
+    def _failed(self, task: Known, said: Settled) -> None:
+        if task.in_hand is not None and task.in_hand.is_of(said):
+            task.in_hand = None
 
     def _confirmed(self, confirmed: Confirmed) -> None:
         said = self._settled[confirmed.worker, confirmed.sequence]
         task = self._tasks[said.name]
+        if not confirmed.again:
+            task.unconfirmed.pop((confirmed.worker, confirmed.sequence), None)
         if confirmed.refused:
             task.acking = False
         elif said.action == "ack":
@@ -292,14 +304,17 @@ class Checker:
             task.leases[delivery_id] = max(until_ms, had_ms)
             lapsed = held.resumed and held.at_ms >= had_ms
             if known is None and held.resumed and delivery_id not in task.ended:
-                task.in_hand = self._brought(task, InHand(held.worker, delivery_id, until_ms, lapsed=lapsed))
+                attempt = task.attempt_of.get((held.worker, delivery_id), 1)
+                task.in_hand = self._brought(task, InHand(held.worker, delivery_id, attempt, until_ms, lapsed=lapsed))
             elif known is not None and known.worker == held.worker and (known.delivery_id == delivery_id or not lapsed):
                 known.delivery_id, known.until_ms = delivery_id, max(until_ms, known.until_ms)
                 known.lapsed |= lapsed
 
-    def _brought(self, task: Known, in_hand: InHand) -> InHand:
+    def _brought(self, task: Known, in_hand: InHand) -> InHand | None:
         """What came before a crash is not known to the server before its worker comes back: until then nothing holds
         back a move, or a redrive of what was given up."""
+        if task.says_again(in_hand):
+            return None
         in_hand.brought = task.came_ms[in_hand.delivery_id] <= self._crashed_ms
         in_hand.lapsed |= in_hand.brought and task.may_have_left(in_hand.delivery_id)
         return in_hand

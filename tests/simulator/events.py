@@ -89,10 +89,13 @@ class Settled:
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
+    """`again`: it could not be stored, and the worker will say it again."""
+
     at_ms: float
     worker: str
     sequence: int
     refused: bool
+    again: bool = False
 
 
 @dataclass(frozen=True, slots=True)

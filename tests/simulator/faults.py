@@ -40,6 +40,9 @@ class Weather:
     # How often rows that are written while a compare-and-set is on its way bring a crash as soon as that is done.
     crash_after_cas: float = 0.0
     cas_on_the_way: int = 0
+    cas_begun: int = 0
+    # The next rows are written while the marks are moved past them, and the server dies with that.
+    writes_at_the_floor: bool = False
     crash: Callable[[], None] = lambda: None
     hits: Counter[str] = field(default_factory=Counter)
 
@@ -47,6 +50,7 @@ class Weather:
         self.unavailable = self.unknown = 0.0
         self.crash_at = 0
         self.crash_after_cas = 0.0
+        self.writes_at_the_floor = False
         self.delays_ms = (0,)
         self.slow_ms = {}
 
@@ -56,6 +60,16 @@ class Weather:
         if name in self.slow_ms:
             delay_ms += self.random.choice((0, self.slow_ms[name]))
         await asyncio.sleep(delay_ms / 1000)
+
+    async def until_the_floor(self) -> None:
+        """Of a row that is due now the next compare-and-set lifts `closing`, the one after it `verified`."""
+        self.writes_at_the_floor = False
+        begun, patience = self.cas_begun + 2, 100
+        while patience and not (self.cas_begun >= begun and self.cas_on_the_way):
+            patience -= 1
+            await asyncio.sleep(0.01)
+        if self.cas_on_the_way:
+            self.crash_in, self.crash_at = "cas", 2
 
     def step(self, name: str) -> None:
         """Between two effects."""
@@ -124,6 +138,8 @@ class FaultyStore:
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         """What comes while a commit is being gathered goes with it."""
         await self._weather.way("append")
+        if self._weather.writes_at_the_floor:
+            await self._weather.until_the_floor()
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Sequence[Appended]] = loop.create_future()
         self._appending.append((messages, future))
@@ -161,6 +177,7 @@ class FaultyStore:
         """Never raises for an outcome."""
         weather = self._weather
         weather.cas_on_the_way += 1
+        weather.cas_begun += 1
         try:
             await weather.way("cas")
         finally:

@@ -35,7 +35,9 @@ def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verd
         story = told(Story(seed))
         answered(story.events)
         counted = hits + story.weather.hits
-    broken = Checker(ordered=story.is_ordered).judge(story.events)
+    checker = Checker(ordered=story.is_ordered)
+    broken = checker.judge(story.events)
+    counted["order judged"] += checker.judged_orders
     wrong = sentences(story, broken)
     trace = tuple(trace_of(story, broken)) if traced else ()
     return Verdict(seed, variant, tuple(wrong), len(story.events), counted, trace)

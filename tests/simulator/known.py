@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tests.simulator.events import Delivered, Wanted
+from tests.simulator.events import Delivered, Settled, Wanted
 
 
 @dataclass(slots=True)
@@ -15,9 +15,15 @@ class InHand:
 
     worker: str
     delivery_id: bytes
+    attempt: int
     until_ms: float
     brought: bool = False
     lapsed: bool = False
+
+    def is_of(self, said: Settled) -> bool:
+        """A worker that let the lease of an attempt end may have the same attempt twice. What it says of one of the
+        two is the end of both."""
+        return (self.worker, self.delivery_id, self.attempt) == (said.worker, said.delivery_id, said.attempt)
 
     def keeps_from(self, got: Delivered) -> bool:
         return got.at_ms < self.until_ms and not (self.lapsed and got.delivery_id != self.delivery_id)
@@ -46,6 +52,10 @@ class Known:
     ended: dict[bytes, str] = field(default_factory=dict)
     ended_ms: dict[bytes, float] = field(default_factory=dict)
     attempts: dict[bytes, int] = field(default_factory=dict)
+    # The last attempt that each worker got.
+    attempt_of: dict[tuple[str, bytes], int] = field(default_factory=dict)
+    # What was said and is not confirmed, by worker and sequence: a worker that comes back says it again.
+    unconfirmed: dict[tuple[str, int], Settled] = field(default_factory=dict)
     came_ms: dict[bytes, float] = field(default_factory=dict)
     leases: dict[bytes, float] = field(default_factory=dict)
     in_hand: InHand | None = None
@@ -63,6 +73,10 @@ class Known:
     @property
     def stored(self) -> bool:
         return self.stored_ms > 0
+
+    def says_again(self, in_hand: InHand) -> bool:
+        """Whether its worker, now that it comes back with this, also says that this attempt failed."""
+        return any(said.action != "ack" and in_hand.is_of(said) for said in self.unconfirmed.values())
 
     def end(self, delivery_id: bytes, why: str, now_ms: float) -> None:
         """Of one delivery."""

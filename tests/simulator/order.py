@@ -1,6 +1,8 @@
 """G9: of due tasks of a queue the one with the least `fire time - 64 s x priority` comes first, among those that are
 loaded.
 
+Of two buckets it holds to a second, for a bucket's tasks are taken in stretches.
+
 A server reads a bucket to its end before it delivers anything out of it, and several buckets at a time, none waiting
 for another. So a bucket is known to be loaded when something has come out of it since the server started.
 """
@@ -14,6 +16,7 @@ from timerd.model.partition import bucket_of
 LEVEL_MS = 64_000
 # What was stored, or became due, a moment ago need not be known to the server yet.
 SETTLED_MS = 5_000
+SLACK_MS = 1_000
 
 
 def turn_ms(task: Known) -> int:
@@ -26,6 +29,8 @@ class Order:
     def __init__(self) -> None:
         self._stored: list[Known] = []
         self._loaded: set[int] = set()
+        # How often one came while another waited for certain.
+        self.judged = 0
 
     def server_started(self) -> None:
         self._loaded.clear()
@@ -38,7 +43,10 @@ class Order:
         if task.delivered > 1 or task.moves or task.maybe or task.wanted.fire_at_ms < task.stored_ms:
             return []
         self._loaded.add(bucket_of(task.wanted.fire_at_ms))
-        return [other for other in self._stored if self._waits(other, got) and _is_before(other, task)]
+        queue = [other for other in self._stored if other.wanted.queue == task.wanted.queue]
+        waiting = [other for other in queue if self._waits(other, got)]
+        self.judged += bool(waiting)
+        return [other for other in waiting if turn_ms(other) + _slack_ms(other, task) < turn_ms(task)]
 
     def _waits(self, other: Known, got: Delivered) -> bool:
         """For certain."""
@@ -49,5 +57,5 @@ class Order:
         return is_due and fire_at_ms >= other.stored_ms and bucket_of(fire_at_ms) in self._loaded
 
 
-def _is_before(other: Known, task: Known) -> bool:
-    return other.wanted.queue == task.wanted.queue and turn_ms(other) < turn_ms(task)
+def _slack_ms(other: Known, task: Known) -> int:
+    return 0 if bucket_of(other.wanted.fire_at_ms) == bucket_of(task.wanted.fire_at_ms) else SLACK_MS

@@ -35,9 +35,10 @@ from tests.simulator.chances import (
 )
 from tests.simulator.events import Called, Event, Replied, Said, Server, Settled, Verb, Wanted
 from tests.simulator.faults import FaultyStore, Weather
+from tests.simulator.forms import Form, begin, form_of, shape
 from tests.simulator.server import Gone, Run
 from tests.simulator.virtual_loop import START_MS, Owner, VirtualLoop
-from tests.simulator.worker import Worker
+from tests.simulator.worker import CREDIT, Worker
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
 from timerd.model.errors import NotStored, StoreUnknown, TimerdError
@@ -84,6 +85,8 @@ class Story:
         self.tick_s = chance((0.1, 0.4, 1.0))
         if self.is_stream:
             self._stream()
+        self.form = self._form()
+        shape(self)
         self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
         self.instants = self._instants()
         # The order is promised of what is loaded (G9), which takes long where the store is slow.
@@ -97,6 +100,9 @@ class Story:
         self.asked: list[tuple[str, tuple[str, ...], tuple[Wanted, ...]]] = []
         self.calls = self.messages = self.hired = 0
         self.is_running_out = False
+
+    def _form(self) -> Form:
+        return form_of(self.seed)
 
     def _stream(self) -> None:
         chance = self.random.choice
@@ -179,7 +185,9 @@ class Story:
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    def hire(self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None) -> Worker:
+    def hire(
+        self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None, credit: int = CREDIT
+    ) -> Worker:
         chance = self.random.choice
         self.hired += 1
         worker = Worker(
@@ -190,6 +198,7 @@ class Story:
             queues or chance((("a",), ("b",), QUEUES, QUEUES)),
             chance((1_000, 1_000, 3_000, 6_000)),
             chance(HABITS) if habits is None else habits,
+            credit,
         )
         worker.broke = self._reconnect
         self.workers.append(worker)
@@ -298,7 +307,9 @@ class Story:
         paging_module.PAGE_BYTES = 250 if self.is_tight else 8 << 20
         memory_module.SMALLEST_SHARE_BYTES = 120 if self.is_tight else 1 << 20
         self.start()
-        if self.is_stream:
+        if self.form is not Form.ANY:
+            await begin(self)
+        elif self.is_stream:
             self.hire(self.random.choice(HABITS_OF_STREAMS), self.random.choice((("a",), ("a",), QUEUES)))
         elif self.random.random() < 0.8:
             self.hire()
@@ -420,7 +431,7 @@ class Story:
                 self.start()
         for worker in self.workers:
             worker.give_up_habits()
-        self.hire((), QUEUES).credit = 1_000
+        self.hire((), QUEUES, 1_000)
         await asyncio.sleep(3)
         scheduler_module.TICK_S = 10.0
         for _ in range(MAX_MOVES):

@@ -71,17 +71,23 @@ class Tale:
 
     # -- workers --------------------------------------------------------------------------------------------------
 
-    def came(self, at_ms: float, name: str, fire_at_ms: int, *, worker: str = "w1", delivery: bytes = b"") -> None:
+    def came(
+        self, at_ms: float, name: str, fire_at_ms: int, *, worker: str = "w1", delivery: bytes = b"", attempt: int = 1
+    ) -> None:
         """`delivery`: its id, where the task has more than one."""
         delivery_id = delivery or name.encode()
         self.events.append(
-            Delivered(at_ms, worker, name, delivery_id, 1, fire_at_ms, f"bucket of {fire_at_ms}", 1, LEASE_MS)
+            Delivered(at_ms, worker, name, delivery_id, attempt, fire_at_ms, f"bucket of {fire_at_ms}", 1, LEASE_MS)
         )
 
     def said(self, at_ms: float, name: str, action: str, *, worker: str = "w1") -> None:
         """Of its first delivery; nothing is confirmed."""
         self._sequence += 1
         self.events.append(Settled(at_ms, worker, self._sequence, action, name, name.encode(), 1))
+
+    def confirmed(self, at_ms: float, *, worker: str = "w1") -> None:
+        """What it said last."""
+        self.events.append(Confirmed(at_ms, worker, self._sequence, refused=True))
 
     def acked(self, at_ms: float, name: str, *, worker: str = "w1", delivery: bytes = b"") -> None:
         """And confirmed a millisecond later."""

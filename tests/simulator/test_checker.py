@@ -248,6 +248,53 @@ def test_what_another_worker_rejected_may_live_again(in_hand: Tale, action: str,
     assert g5(in_hand) == held
 
 
+def twice(in_hand: Tale, *, worker: str = "w1") -> None:
+    """Its lease is over, and the same attempt came again."""
+    in_hand.came(5_000 + LEASE_MS, "one", 5_000, worker=worker)
+    in_hand.broke(8_100, worker=worker)
+
+
+def test_what_a_worker_says_of_one_of_two_copies_is_the_end_of_both(in_hand: Tale) -> None:
+    """It says it again as soon as it is back, with the other copy in hand."""
+    twice(in_hand)
+    in_hand.said(8_200, "one", "reject")
+    in_hand.came_back(8_300, b"one")
+    in_hand.came(8_300, "one", 5_000, worker="w2", attempt=2)
+    assert g5(in_hand) == []
+
+
+def test_a_copy_is_in_hand_as_long_as_its_worker_says_nothing(in_hand: Tale) -> None:
+    twice(in_hand)
+    in_hand.came_back(8_300, b"one")
+    in_hand.came(8_300, "one", 5_000, worker="w2", attempt=2)
+    assert g5(in_hand) == HELD
+
+
+def test_what_a_worker_says_does_not_end_the_copy_of_another(in_hand: Tale) -> None:
+    twice(in_hand, worker="w2")
+    in_hand.said(8_200, "one", "reject")
+    in_hand.came_back(8_300, b"one", worker="w2")
+    in_hand.came(8_300, "one", 5_000, worker="w3", attempt=2)
+    assert g5(in_hand) == ["G5: one was delivered while w2 had it in hand"]
+
+
+def test_what_a_worker_says_of_an_attempt_does_not_end_the_next_one(in_hand: Tale) -> None:
+    in_hand.came(5_000 + LEASE_MS, "one", 5_000, attempt=2)
+    in_hand.said(8_200, "one", "reject")
+    in_hand.came(8_300, "one", 5_000, worker="w2", attempt=3)
+    assert g5(in_hand) == HELD
+
+
+def test_what_was_confirmed_is_not_said_again(in_hand: Tale) -> None:
+    """The second copy that the worker brings back later is in hand like any other."""
+    twice(in_hand)
+    in_hand.said(8_200, "one", "nack")
+    in_hand.confirmed(8_201)
+    in_hand.came_back(8_300, b"one")
+    in_hand.came(8_300, "one", 5_000, worker="w2", attempt=2)
+    assert g5(in_hand) == HELD
+
+
 @pytest.mark.parametrize(("has_crashed", "held"), [(True, []), (False, HELD)])
 def test_over_a_stop_only_what_was_brought_after_a_crash_is_forgotten(
     in_hand: Tale, has_crashed: bool, held: list[str]
@@ -293,7 +340,7 @@ def test_a_confirmed_ack_is_the_end_of_what_was_in_hand(in_hand: Tale, is_acked:
 
 
 LATE_MS = 2 * BUCKET_MS
-EARLIER, LATER = BUCKET_MS - 10, BUCKET_MS + 10
+EARLIER, LATER = BUCKET_MS - 2_000, BUCKET_MS + 10
 
 
 @pytest.fixture
@@ -315,6 +362,18 @@ def test_of_two_buckets_the_later_one_may_be_loaded_first(ordered: Tale) -> None
     ordered.came(LATE_MS + 1, "a1", EARLIER)
     ordered.came(LATE_MS + 1, "b2", LATER + 1)
     assert g9(ordered) == ["G9: b2 was delivered before a2, whose turn it was"]
+
+
+@pytest.mark.parametrize(
+    ("before_ms", "held"), [(1_000, []), (1_001, ["G9: b was delivered before a, whose turn it was"])]
+)
+def test_of_two_buckets_the_order_holds_to_a_second(before_ms: int, held: list[str]) -> None:
+    tale = Tale(ordered=True)
+    for name, fire_at_ms in (("a0", 2_000), ("a", BUCKET_MS - before_ms), ("b", BUCKET_MS)):
+        tale.stored(1_000, name, fire_at_ms)
+    tale.came(LATE_MS, "a0", 2_000)
+    tale.came(LATE_MS, "b", BUCKET_MS)
+    assert g9(tale) == held
 
 
 def test_what_is_in_one_bucket_is_loaded_together(ordered: Tale) -> None:

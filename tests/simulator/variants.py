@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 from unittest.mock import patch
 
+from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue
 from timerd.core.effects import Effects
 from timerd.core.holding import Asked, Phase
@@ -218,9 +219,17 @@ def cancel_without_asking() -> AbstractContextManager[object]:
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
     """A store that goes away half-way is told to the caller as if nothing had been written."""
     stack = ExitStack()
-    for module in ("performing", "ending", "engine", "moving"):
+    for module in ("driving", "ending", "engine", "moving"):
         stack.enter_context(patch(f"timerd.services.{module}.unknown_of", lambda error: error))
     return stack
+
+
+def priority_ignored() -> AbstractContextManager[object]:
+    return patch.object(due_queue, "PRIORITY_MS", 0)
+
+
+def priority_the_other_way() -> AbstractContextManager[object]:
+    return patch.object(due_queue, "PRIORITY_MS", -64_000)
 
 
 VARIANTS: dict[str, Variant] = {
@@ -241,4 +250,6 @@ VARIANTS: dict[str, Variant] = {
     "lease-forgotten": leases_forgotten_at_a_carry,
     "cancel-unasked": cancel_without_asking,
     "says-not-written": last_write_says_nothing_was_written,
+    "priority-ignored": priority_ignored,
+    "priority-reversed": priority_the_other_way,
 }

@@ -185,8 +185,9 @@ class Worker:
             if sequence not in self._owed:
                 continue
             refused = bool(confirmed.refused) or confirmed.HasField("problem")
-            self.log(Confirmed(self.loop.now_ms, self.name, sequence, refused))
-            if confirmed.HasField("problem") and confirmed.problem.reason != "NOT_SETTLED":
+            again = confirmed.HasField("problem") and confirmed.problem.reason != "NOT_SETTLED"
+            self.log(Confirmed(self.loop.now_ms, self.name, sequence, refused, again))
+            if again:
                 self.loop.later(200, lambda sequence=sequence: self._again(sequence))  # type: ignore[misc]
                 continue
             _, held, _ = self._owed.pop(sequence)

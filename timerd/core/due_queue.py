@@ -20,7 +20,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.taken import QueueKey
+from timerd.core.taken import LAST, QueueKey
 from timerd.model.rows import ROW, RowGroup, concat, empty_group
 from timerd.model.task import PRIORITY_MS
 
@@ -99,8 +99,8 @@ class DueQueue:
         for queue, priority, part in split(rows):
             self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part)
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int) -> RowGroup | None:
-        """Up to `limit` rows with position <= now, in the queue's order; they are no longer here."""
+    def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> RowGroup | None:
+        """Up to `limit` rows with position <= now and order key <= `upto`, in order; they are no longer here."""
         lane = self._lanes.get(queue)
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
@@ -108,7 +108,7 @@ class DueQueue:
         if len(due) > MANY_RUNS:
             self._gather_front(lane, due, max(limit, FRONT_ROWS))
             due = self._pop_due(lane, limit, now_ms)
-        picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms), strict=True)]
+        picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms, upto), strict=True)]
         parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in picked if n]
         for segment, n in picked:
             self._advance(lane, segment, n)
@@ -347,10 +347,10 @@ def _live_head(heap: Heap) -> int | None:
     return heap[0][0] if heap else None
 
 
-def _shares(due: list[Segment], limit: int, now_ms: int) -> list[int]:
+def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:
     """How many rows of each segment are among the first `limit` due ones."""
-    heads = [s.positions(limit) for s in due]
-    ready = [h[: int(np.searchsorted(h, now_ms, side="right"))] for h in heads]
+    heads = [(s.positions(limit), min(now_ms, upto + PRIORITY_MS * s.priority)) for s in due]
+    ready = [h[: int(np.searchsorted(h, until_ms, side="right"))] for h, until_ms in heads]
     if len(due) == 1:
         return [len(ready[0])]
     keys = np.concatenate([r - PRIORITY_MS * s.priority for r, s in zip(ready, due, strict=True)])

@@ -32,7 +32,7 @@ from timerd.core.move_watch import MoveWatch
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor
-from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, Again, Ended, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, Move
@@ -198,11 +198,11 @@ class PartitionMachine:
 
     # -- firing and settling --------------------------------------------------------------------------------------
 
-    def take(self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True) -> Taken | None:
+    def take(self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True, upto: int = LAST) -> Taken | None:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires)
+        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires, upto=upto)
         self.log.end_met(ended)
         if rows is None or not digests:
             return None

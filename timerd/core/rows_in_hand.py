@@ -19,7 +19,7 @@ from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.settled_index import SettledIndex, keys_in
-from timerd.core.taken import QueueKey
+from timerd.core.taken import LAST, QueueKey
 from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
@@ -148,11 +148,11 @@ class RowsInHand:
             del self._hinted[source]
 
     def take(
-        self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True
+        self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True, upto: int = LAST
     ) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
         """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be
         over. What has been with a worker, who may have it still, does not expire here; without `expires`, nothing."""
-        rows = self.waiting.take(queue, limit, now_ms)
+        rows = self.waiting.take(queue, limit, now_ms, upto)
         self._count()
         if rows is None:
             return None, [], []

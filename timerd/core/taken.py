@@ -11,6 +11,9 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 
+# An order key behind all others.
+LAST = 1 << 62
+
 
 class QueueKey(NamedTuple):
     namespace: str

@@ -14,7 +14,7 @@ from timerd.core.holding import Phase
 from timerd.core.lookup import locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.settlement import Failure, Settlement, fail_row
-from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import RowKey, delivery_id_of, generation_of
@@ -33,8 +33,10 @@ from timerd.services.tickets import NoLongerHeld
 from timerd.services.verbs import LOOKED_FOR_MS
 
 log = logging.getLogger(__name__)
-# Where partitions interleave (priorities, catch-up), rows are taken in stretches so that the order holds nearly.
+# Where partitions interleave (priorities, catch-up), rows are taken in stretches, so that not each row is a step of its
+# own: of two partitions the order holds to a second.
 STRETCH = 256
+SLACK_MS = 1_000
 # So many at a time are waited for: those whose rows are elsewhere read the store.
 WAITS_AT_ONCE = 256
 # After a holder did not answer.
@@ -72,9 +74,11 @@ class Firing:
             heads = self._heads(queue, now_ms)
             if not heads:
                 break
-            machine = heads[0][1]
-            most = limit if len(heads) == 1 else min(limit, STRETCH)
-            batch = machine.take(queue, most, now_ms, expires=not self._held_back.is_active(now_ms))
+            machine, most, upto = heads[0][1], limit, LAST
+            if len(heads) > 1:
+                most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
+            expires = not self._held_back.is_active(now_ms)
+            batch = machine.take(queue, most, now_ms, expires=expires, upto=upto)
             batch = self._sift(machine, batch, now_ms) if batch is not None else None
             if batch is not None:
                 taken.append(batch)

@@ -23,9 +23,10 @@ from tests.simulator.cluster.pausing import PausingLoop
 from tests.simulator.cluster.replicas import Replicas
 from tests.simulator.cluster.store import RemoteStore, Trap
 from tests.simulator.events import Called, Fenced, Refused, Replied, Server, Verb
+from tests.simulator.forms import Form
 from tests.simulator.story import MAX_MOVES, Story
 from tests.simulator.virtual_loop import START_MS
-from tests.simulator.worker import Worker
+from tests.simulator.worker import CREDIT, Worker
 from timerd.core.membership import Timing
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import Control, Table
@@ -70,6 +71,10 @@ class ClusterStory(Story):
         self._record_settings(chance((1, 1, 2)))
         self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
         self.instants = self._instants()
+
+    def _form(self) -> Form:
+        """Forms are of one instance alone."""
+        return Form.ANY
 
     def _record_settings(self, shards: int) -> None:
         """As the first instance would: the secret must be the same each time."""
@@ -214,8 +219,10 @@ class ClusterStory(Story):
         elif worker.pipe is None:
             self._reconnect(worker)
 
-    def hire(self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None) -> Worker:
-        worker = super().hire(habits, queues)
+    def hire(
+        self, habits: tuple[str, ...] | None = None, queues: tuple[str, ...] | None = None, credit: int = CREDIT
+    ) -> Worker:
+        worker = super().hire(habits, queues, credit)
         worker.sent_at = lambda token: self.net.sent_ms.get(token, self.loop.now_ms)
         self._connect(worker)
         return worker

@@ -1,0 +1,84 @@
+"""Histories of a kind of their own: what chance alone brings about too rarely to show a broken rule.
+
+Every seventh seed tells one, and every sixteenth another, so all other seeds keep their histories.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tests.simulator.events import Wanted
+from timerd.model.partition import BUCKET_MS
+
+if TYPE_CHECKING:
+    from tests.simulator.story import Story
+
+# From when on the order is judged, and then some.
+LONG_DUE_MS = 6_000
+
+
+class Form(StrEnum):
+    """`QUEUING`: more is due than the worker takes at once. `FLOOR`: rows come in while a mark moves past them."""
+
+    ANY = "any"
+    QUEUING = "queuing"
+    FLOOR = "floor"
+
+
+def form_of(seed: int) -> Form:
+    if seed % 7 == 2:
+        return Form.QUEUING
+    return Form.FLOOR if seed % 16 == 4 else Form.ANY
+
+
+def shape(story: Story) -> None:
+    """Once chance has made the story."""
+    if story.form is Form.ANY:
+        return
+    story.is_calm, story.is_stream, story.is_tight = story.form is Form.QUEUING, False, False
+    weather = story.weather
+    weather.unavailable = weather.unknown = weather.crash_after_cas = 0.0
+    story.config = replace(story.config, max_mark_lag_ms=600_000, memory_budget_bytes=1 << 30)
+    story.settings = replace(story.settings, max_mark_lag_ms=600_000, max_settled=200_000)
+    if story.form is Form.QUEUING:
+        weather.delays_ms, weather.slow_ms = story.random.choice(((0,), (0, 1, 3))), {}
+    else:
+        weather.delays_ms, weather.slow_ms = (0,), {"cas": 80}
+        story.settings, story.tick_s = replace(story.settings, mark_every_ms=100), 0.1
+
+
+async def begin(story: Story) -> None:
+    if story.form is Form.QUEUING:
+        await _queue_up(story)
+    else:
+        await _write_at_the_floor(story)
+
+
+async def _queue_up(story: Story) -> None:
+    """Everything is due for a while before the one worker comes, who takes little at a time."""
+    chance = story.random.choice
+    now_ms = int(story.loop.now_ms)
+    border_ms = now_ms - now_ms % BUCKET_MS + BUCKET_MS
+    instants = sorted({now_ms + 500, now_ms + 501, border_ms - 1, border_ms, border_ms + 40})
+    for n in range(chance((2, 3, 4))):
+        names = tuple(f"q{n}.{i}" for i in range(chance((1, 2, 3))))
+        wanted = tuple(Wanted(chance(instants), chance(("a", "a", "b")), chance((0, 0, 1, 2, 3))) for _ in names)
+        story.spawn(story.schedule(f"q{n}", names, wanted))
+    await asyncio.sleep((instants[-1] - now_ms + LONG_DUE_MS) / 1000)
+    story.hire(("ack",), ("a", "b"), credit=chance((1, 1, 2)))
+    await asyncio.sleep(2)
+
+
+async def _write_at_the_floor(story: Story) -> None:
+    """What queue a gets is acknowledged at once, so the marks follow closely. Nobody works queue b."""
+    chance = story.random.choice
+    story.hire(("ack",), ("a",))
+    last = chance((5, 8, 12))
+    for n in range(last + 6):
+        queue = "b" if n == last else "a"
+        story.weather.writes_at_the_floor = n == last
+        story.spawn(story.schedule(f"f{n}", (f"f{n}.0",), (Wanted(int(story.loop.now_ms), queue),)))
+        await asyncio.sleep(chance((0.03, 0.05, 0.09)))
