@@ -24,6 +24,15 @@ MUTANTS = (
         tests=("tests/sqlite/test_files.py::test_the_level_in_force_is_named",),
     ),
     Mutant(
+        name="commits-not-synced",
+        guarantee="G1",
+        file="timerd/adapters/sqlite/schema.py",
+        old='PRAGMA synchronous = {synchronous.upper()}"',
+        new='PRAGMA synchronous = OFF"',
+        breaks="a power cut takes what was acknowledged",
+        tests=("tests/process/test_power_cut.py::test_a_power_cut_takes_nothing_that_was_acknowledged",),
+    ),
+    Mutant(
         name="reply-before-commit",
         guarantee="G1",
         file="timerd/adapters/sqlite/writer.py",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.process.children import Holder, Server, run_cli
-from tests.process.clockstep import ClockStep, compiled
+from tests.process.clockstep import ClockStep
 from tests.process.conftest import Children
 from tests.process.waiting import until
 from tests.process.worker_log import WorkerLog
@@ -25,7 +25,7 @@ class Site:
     """A server whose wall clock is stepped, a caller and a worker whose clocks are true."""
 
     def __init__(self, folder: Path, children: Children, stable: str) -> None:
-        self.clock: ClockStep = compiled(folder)
+        self.clock = ClockStep(folder)
         options = ("--clock-stable", stable)
         self.server = children.own(Server(folder, *options, environment=self.clock.environment))
         self.server.start()

@@ -6,13 +6,10 @@ libfaketime does not do: it either breaks the sleeps of Python or moves the cloc
 from __future__ import annotations
 
 import mmap
-import os
-import shutil
 import struct
-import subprocess
 from pathlib import Path
 
-import pytest
+from tests.process.preload import compiled
 
 _SOURCE = Path(__file__).with_name("clockstep.c")
 _NANOS_PER_MS = 1_000_000
@@ -22,8 +19,7 @@ class ClockStep:
     """The offset of the wall clock for all processes that are started with `environment`."""
 
     def __init__(self, folder: Path) -> None:
-        library, file = folder / "clockstep.so", folder / "clockstep.offset"
-        subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", library, _SOURCE, "-ldl"], check=True)
+        library, file = compiled(_SOURCE, folder), folder / "clockstep.offset"
         file.write_bytes(bytes(mmap.PAGESIZE))
         with file.open("r+b") as opened:
             self._page = mmap.mmap(opened.fileno(), 8)
@@ -32,12 +28,3 @@ class ClockStep:
     def set(self, offset_ms: int) -> None:
         """From now on those processes see the true time plus so much."""
         self._page[:] = struct.pack("=q", offset_ms * _NANOS_PER_MS)
-
-
-def compiled(folder: Path) -> ClockStep:
-    """Skips where there is no C compiler, which on a laptop may be; where the project is checked it must not."""
-    if shutil.which("gcc") is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("gcc is not here, and CI is to step the clock of a running server: install gcc.")
-        pytest.skip("gcc is not here: the library that steps a process's clock cannot be made")
-    return ClockStep(folder)

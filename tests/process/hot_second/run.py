@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tests.process.children import Child, Server
+from tests.process.hot_second.lateness import Lateness, lateness
 from tests.process.soak.books import Books
 from tests.process.soak.logs import OUTCOMES, CompactReader, Kind, Line
 from tests.process.soak.samples import memory_of
@@ -39,6 +40,8 @@ class Settings:
     memory_mb: int
     patience_s: float
     folder: Path
+    # Only where the machine has nothing else to do is lateness a statement about the server.
+    judges_lateness: bool = False
 
 
 @dataclass(slots=True)
@@ -53,10 +56,44 @@ class Report:
     other: list[tuple[int, float]] = field(default_factory=list)
     broken: dict[str, list[str]] = field(default_factory=dict)
     counts: dict[str, int] = field(default_factory=dict)
+    # (when, processor time) of the long steps of the server's loop.
+    steps: list[tuple[float, float]] = field(default_factory=list)
+
+    @property
+    def drained_ms(self) -> float:
+        return max((at for _, at in self.hot), default=float(self.hot_ms))
+
+    @property
+    def lateness(self) -> Lateness:
+        return lateness(self.other, self.hot_ms, self.drained_ms)
+
+    @property
+    def largest_step_ms(self) -> float:
+        """Of the loop, from the second on; 0: none was worth a note."""
+        return max((took_ms for at_ms, took_ms in self.steps if at_ms >= self.hot_ms), default=0.0)
+
+    @property
+    def is_kept(self) -> bool:
+        """Nothing was lost, early or given twice."""
+        return self.stored_in_time and not any(self.broken.values()) and not self.counts.get("duplicates", 0)
 
     @property
     def holds(self) -> bool:
-        return self.stored_in_time and not any(self.broken.values()) and not self.counts.get("duplicates", 0)
+        return self.is_kept and (self.lateness.is_on_time or not self.settings.judges_lateness)
+
+
+class MeasuredServer(Server):
+    """Its `steps` are read when it is over."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        super().__init__(folder, *options)
+        self._steps = folder / "steps.log"
+        at = self._command.index("timerd.cli")
+        self._command[at : at + 1] = ["tests.process.hot_second.server", str(self._steps)]
+
+    def steps(self) -> list[tuple[float, float]]:
+        lines = (line.split() for line in self._steps.read_text(encoding="ascii").splitlines())
+        return [(float(at_ms), float(took_ms)) for at_ms, took_ms in lines]
 
 
 class HotSecond:
@@ -66,7 +103,7 @@ class HotSecond:
         self._say = say
         self._report = Report(settings)
         self._books = Books()
-        self._server = Server(folder, "--memory-mb", str(settings.memory_mb))
+        self._server = MeasuredServer(folder, "--memory-mb", str(settings.memory_mb))
         self._logs = {name: folder / f"{name}.log" for name in (OTHER, *(f"{HOT}-{n}" for n in range(SLOW_WORKERS)))}
         self._readers = {name: CompactReader(path) for name, path in self._logs.items()}
 
@@ -88,6 +125,7 @@ class HotSecond:
                 await self._watch(client)
         report.broken = self._books.verdict([])
         report.counts = dict(self._books.counts)
+        report.steps = self._server.steps()
         return report
 
     def _start(self, child: Child, stack: ExitStack) -> None:
