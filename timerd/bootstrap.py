@@ -37,6 +37,7 @@ from timerd.model.registers import Control
 from timerd.ports import Clock, Hints, Store
 from timerd.services.alone import Alone
 from timerd.services.api import TimerApi
+from timerd.services.checkup import Checkup, checkup_of
 from timerd.services.clock_watch import ClockWatch
 from timerd.services.cluster_settings import CLUSTER, cluster_settings
 from timerd.services.delivery import Alarm, Delivery
@@ -92,6 +93,8 @@ class Node:
     peering: Peering | None = None
     relaying: Relaying | None = None
     clocks: ClockWatch | None = None
+    # None: where it is run without a server.
+    checkup: Checkup | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -107,6 +110,8 @@ class Node:
         if self.clocks is not None:
             work.append(self.clocks.run())
         self._loops = tuple(asyncio.create_task(each) for each in work)
+        if self.checkup is not None:
+            self.checkup.watch(self._loops)
         return self.address
 
     async def listen(self) -> str:
@@ -120,6 +125,8 @@ class Node:
             await self.server.kill()
             raise
         await self.server.set_serving(serving=True)
+        if self.checkup is not None:
+            self.checkup.join()
         return self.address
 
     @property
@@ -132,6 +139,8 @@ class Node:
         if self.clocks is not None:
             await self.clocks.step()
         await self.scheduler.step(int(self.time.exact_ms()))
+        if self.checkup is not None:
+            self.checkup.look()
 
     async def keep_house(self) -> None:
         await self._drop_expired()
@@ -142,6 +151,8 @@ class Node:
         over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
         callers: they stay connected until it hangs up, and what they ask others may fire at once."""
         await self.server.set_serving(serving=False)
+        if self.checkup is not None:
+            self.checkup.stop()
         if not self.membership.present():
             self.engine.drain()
         await self.membership.leaving()
@@ -230,15 +241,17 @@ async def assemble(
     api = TimerApi(engine, config, delivered, operating)
     scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
     if peers is None or member is None:
-        served = serve(config, api, WorkService(delivery), [scaler])
-        return Node(config, store, time, scheduler, engine, delivery, served)
+        server = serve(config, api, WorkService(delivery), [scaler])
+        checkup = checkup_of(config, server, engine, scheduler, delivery, time)
+        return Node(config, store, time, scheduler, engine, delivery, server, checkup=checkup)
     relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
     scheduler.effector.gone = relays.gone
     inspected = InspectService(peer_token(secret), scheduler, reporting)
     inside = [scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays, clocks)
+    checkup = checkup_of(config, server, engine, scheduler, delivery, time)
+    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays, clocks, checkup)
 
 
 def _place_of(config: ServerConfig) -> tuple[str, Timing | None]:
@@ -338,8 +351,10 @@ async def _assemble_watched(
     times = StoreTimes()
     node = await assemble(config, times.watch(store), clock, make_alarm, name, timing, hints=hints)
     peers = node.peering.peers if node.peering is not None else None
-    observed = Observed(node.engine, node.scheduler, node.delivery, node.server.api, node.time, times, peers)
-    return node, Watch(observed, node.server, node.time, lambda: store.read([CLUSTER]))
+    assert node.checkup is not None
+    api, checkup = node.server.api, node.checkup
+    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers)
+    return node, Watch(observed, checkup, lambda: store.read([CLUSTER]))
 
 
 class Kept(NamedTuple):

@@ -18,9 +18,11 @@ import pytest
 
 from tests.certificates import Authority
 from tests.cli.test_serve import Server, timerd
+from tests.process.waiting import until
 from timerd.demo.processes import free_port
 
 pytestmark = pytest.mark.process
+PARTS = ("ready", "api", "scheduler", "store", "live")
 
 
 class Watched:
@@ -33,6 +35,12 @@ class Watched:
     def get(self, path: str) -> str:
         with urllib.request.urlopen(f"http://{self.http}{path}", timeout=20) as answer:
             return str(answer.read().decode())
+
+    def is_ready(self) -> bool:
+        try:
+            return bool(json.loads(self.get("/readyz"))["ready"])
+        except urllib.error.HTTPError:
+            return False
 
     def samples(self) -> dict[str, float]:
         """`name{labels}` -> value."""
@@ -53,11 +61,23 @@ def test_the_ready_line_says_where(watched: Watched) -> None:
 
 
 def test_health_and_version(watched: Watched) -> None:
-    assert json.loads(watched.get("/healthz")) == {"alive": True}
+    assert json.loads(watched.get("/healthz")) == {"alive": True, "wrong": {}}
+    until(watched.is_ready, "it is ready, on a machine that may be busy")
     assert json.loads(watched.get("/readyz")) == {"ready": True, "wrong": {}}
     assert json.loads(watched.get("/version"))["version"] == timerd("version", "--json").json["version"]
     with pytest.raises(urllib.error.HTTPError, match="404"):
         watched.get("/tasks")
+
+
+def test_a_canary_flies_and_callers_do_not_see_it(watched: Watched) -> None:
+    until(lambda: watched.samples()['timerd_canary_runs_total{outcome="fired"}'] >= 1, "a canary has come through")
+    samples = watched.samples()
+    assert samples["timerd_canary_round_trip_seconds_count"] >= 1
+    assert samples["timerd_canary_lateness_seconds_count"] >= 1
+    assert samples["timerd_canary_interval_seconds"] == 5
+    assert {part: samples[f'timerd_health_serving{{part="{part}"}}'] for part in PARTS} == dict.fromkeys(PARTS, 1)
+    assert samples["timerd_workers"] == 0
+    assert '(canary)"' not in watched.get("/metrics")
 
 
 def test_what_happens_to_tasks_is_counted(watched: Watched) -> None:
@@ -87,9 +107,9 @@ def test_what_happens_to_tasks_is_counted(watched: Watched) -> None:
 
 
 def test_no_payload_no_id_and_no_address_is_shown(watched: Watched) -> None:
-    task_id = timerd("schedule", "mails", "canary", "--in", "1h", "--json", "--server", watched.server.address).json
+    task_id = timerd("schedule", "mails", "linnet", "--in", "1h", "--json", "--server", watched.server.address).json
     text = watched.get("/metrics")
-    assert "canary" not in text
+    assert "linnet" not in text
     assert task_id["task_id"] not in text
     assert str(watched.server.data) not in text
 

@@ -21,6 +21,7 @@ from timerd.services.delivery import Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
 from timerd.services.firing import Firing
+from timerd.services.health_board import HealthBoard
 from timerd.services.scheduler import Scheduler
 from timerd.services.work_service import WorkService
 
@@ -40,6 +41,7 @@ class Wires:
         # In the order in which they came, for a seed must give the same history each time.
         self.streams: dict[asyncio.Task[None], None] = {}
         self.calls: dict[asyncio.Task[Any], None] = {}
+        self.board = HealthBoard()
 
     async def start(self) -> str:
         return "here"

@@ -48,6 +48,7 @@ def serve(
     keep_history: flags.KeepHistory = None,
     drain: flags.Drain = None,
     clock_stable: flags.ClockStable = None,
+    canary: flags.Canary = None,
     settings: options.Settings = None,
     json: options.Json = False,
 ) -> None:

@@ -49,6 +49,9 @@ PayloadKb = Annotated[int | None, _flag("--payload-kb", "Largest payload, in KiB
 MaxStreams = Annotated[int | None, _flag("--max-streams", "Session and Work streams open at one time.", "1000", min=1)]
 KeepHistory = Annotated[str | None, _span("--keep-history", "How long ended tasks keep their outcome.", "24h")]
 Drain = Annotated[str | None, _span("--drain", "How long a stop waits for deliveries in hand.", "10s")]
+Canary = Annotated[
+    str | None, _span("--canary", "How often it tries itself with a task.", "5s with --http, else never")
+]
 ClockStable = Annotated[
     str | None, _span("--clock-stable", "How long a wall clock that jumped must run steadily to be trusted.", "30s")
 ]
@@ -74,6 +77,7 @@ NAMES = {
     "keep_history": ("history_retention", "--keep-history"),
     "drain": ("drain", "--drain"),
     "clock_stable": ("clock_stable", "--clock-stable"),
+    "canary": ("canary", "--canary"),
 }
 
 

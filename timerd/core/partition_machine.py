@@ -31,7 +31,7 @@ from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
-from timerd.core.sweep import Sweep, from_floor
+from timerd.core.sweep import Sweep, from_floor, is_stirred, others_wait
 from timerd.core.taken import LAST, Again, Ended, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
@@ -96,6 +96,7 @@ class PartitionMachine:
             self.rows.drop_all()
             return []
         self.log.forget_below(change.value.verified_ms)
+        self.rows.canaries = 0
         return self._read_page(now_ms)
 
     def settled_read(self, records: Sequence[SettleRecord], now_ms: int) -> Effects:
@@ -384,9 +385,9 @@ class PartitionMachine:
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
-        is_met_again = self._sweep.is_wide(control.closing_ms, closing_ms) and self.rows.waiting.rows
+        is_met_again = self._sweep.is_wide(control.closing_ms, closing_ms) and others_wait(self.rows)
         return closing_ms > control.closing_ms and bool(
-            is_met_again or closing_ms == self.partition.end_ms or self.rows.open or len(self.log.settled)
+            is_met_again or closing_ms == self.partition.end_ms or is_stirred(self.rows, self.log.settled)
         )
 
     def _flag(self) -> Effects:

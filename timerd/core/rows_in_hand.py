@@ -19,7 +19,7 @@ from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.settled_index import SettledIndex, keys_in
-from timerd.core.taken import LAST, QueueKey
+from timerd.core.taken import CANARY, LAST, QueueKey
 from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
@@ -71,7 +71,7 @@ class RowsInHand:
         self.withheld: dict[QueueKey, tuple[int, int]] = {}
         # The queue that is brought in again, and from where.
         self.reloading: tuple[QueueKey, tuple[int, int]] | None = None
-        self.cursor = 0
+        self.cursor = self.canaries = 0
         # By the name of their commit; its other rows come with a page.
         self._hinted: dict[int, list[RowGroup]] = {}
         self._known = KnownKeys()
@@ -175,6 +175,7 @@ class RowsInHand:
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
+        self.canaries += len(digests) if rows.template_of(0).namespace == CANARY.namespace else 0
 
     def leave(self, key: RowKey, outcome: Outcome) -> None:
         """The row waits and is over; the settle log knows."""

@@ -14,6 +14,9 @@ from dataclasses import replace
 import numpy as np
 
 from timerd.core.effects import Effects, ReadPage
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settled_index import SettledIndex
+from timerd.core.taken import CANARY
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Page
@@ -72,6 +75,17 @@ class Sweep:
     def _read(self, read: ReadPage) -> Effects:
         self._reading = read
         return [read]
+
+
+def others_wait(rows: RowsInHand) -> bool:
+    """Whether anything but a canary waits."""
+    return rows.waiting.rows > rows.waiting.lane_rows(CANARY)
+
+
+def is_stirred(rows: RowsInHand, settled: SettledIndex) -> bool:
+    """Whether anything but canaries is open or has ended since the marks moved. For canaries alone they do not move
+    before the bucket is over: an idle instance would make a transaction every few seconds."""
+    return len(rows.open) + len(settled) > rows.canaries
 
 
 def from_floor(rows: RowGroup, floor_ms: int) -> RowGroup:

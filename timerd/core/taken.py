@@ -20,6 +20,10 @@ class QueueKey(NamedTuple):
     queue: str
 
 
+# Of the tasks that an instance gives itself (services/canary.py). No caller can name it: namespaces have no brackets.
+CANARY = QueueKey("(canary)", "(canary)")
+
+
 @dataclass(slots=True)
 class Taken:
     """Due rows of one queue and one partition in the order of firing: fire and send are one step, so they are open

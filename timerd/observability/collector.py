@@ -14,7 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from timerd.core.taken import QueueKey
-from timerd.observability.figures import Curve, Figures
+from timerd.observability.curves import add_curve, gauge
+from timerd.observability.figures import Figures
+from timerd.observability.own_health import health_metrics
 
 QUEUE = ("namespace", "queue")
 
@@ -28,6 +30,7 @@ class _Once(Collector):
     def collect(self) -> Iterable[Metric]:
         for part in (_queues, _tasks, _engine, _calls, _store, _process):
             yield from part(self._figures)
+        yield from health_metrics(self._figures.health)
 
 
 def exposition(figures: Figures) -> bytes:
@@ -51,8 +54,8 @@ def _queues(f: Figures) -> Iterator[Metric]:
     )
     dead = CounterMetricFamily("timerd_dead_letters", "Tasks that became dead letters.", labels=QUEUE)
     for queue, each in f.queues.items():
-        _add(late, queue, each.lateness, 1000)
-        _add(took, queue, each.processing, 1000)
+        add_curve(late, queue, each.lateness, 1000)
+        add_curve(took, queue, each.processing, 1000)
         for name, number in each.outcomes.items():
             outcome.add_metric((*queue, name), number)
         dead.add_metric(queue, each.dead)
@@ -70,9 +73,9 @@ def _tasks(f: Figures) -> Iterator[Metric]:
     for name, number in f.changed.items():
         changed.add_metric((name,), number)
     yield changed
-    yield _gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
-    yield _gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
-    yield _gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)
+    yield gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
+    yield gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
+    yield gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)
 
 
 def _engine(f: Figures) -> Iterator[Metric]:
@@ -80,19 +83,19 @@ def _engine(f: Figures) -> Iterator[Metric]:
     for phase, number in f.partitions.items():
         held.add_metric((phase,), number)
     yield held
-    yield _gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
+    yield gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
     yield CounterMetricFamily("timerd_hints_dropped", "Hints to other instances that were lost.", value=f.hints_dropped)
     messages = CounterMetricFamily("timerd_hint_messages", "Messages with hints through Redis.", labels=("outcome",))
     for name, number in f.hint_messages.items():
         messages.add_metric((name,), number)
     yield messages
-    yield _gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
-    yield _gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
-    yield _gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)
-    yield _gauge("timerd_ingest_used_bytes", "Requests that are being taken in.", f.ingest_used_bytes)
-    yield _gauge("timerd_ingest_budget_bytes", "What may be taken in at one time.", f.ingest_budget_bytes)
-    yield _gauge("timerd_clock_trusted", "1 while the wall clock runs steadily; 0: nothing fires.", f.clock_trusted)
-    yield _gauge("timerd_clock_offset_seconds", "Wall clock less engine time.", f.clock_offset_s)
+    yield gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
+    yield gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
+    yield gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)
+    yield gauge("timerd_ingest_used_bytes", "Requests that are being taken in.", f.ingest_used_bytes)
+    yield gauge("timerd_ingest_budget_bytes", "What may be taken in at one time.", f.ingest_budget_bytes)
+    yield gauge("timerd_clock_trusted", "1 while the wall clock runs steadily; 0: nothing fires.", f.clock_trusted)
+    yield gauge("timerd_clock_offset_seconds", "Wall clock less engine time.", f.clock_offset_s)
     if f.facts is not None:
         ledger = GaugeMetricFamily(
             "timerd_ledger_rows", "Rows of the buckets that are kept, by their end.", labels=("outcome",)
@@ -101,7 +104,7 @@ def _engine(f: Figures) -> Iterator[Metric]:
             if name != "unexplained":
                 ledger.add_metric((name,), number)
         yield ledger
-        yield _gauge(
+        yield gauge(
             "timerd_ledger_imbalance_rows", "Rows without a known end; must be 0.", f.facts.ledger["unexplained"]
         )
 
@@ -113,16 +116,16 @@ def _calls(f: Figures) -> Iterator[Metric]:
     yield calls
     took = HistogramMetricFamily("timerd_request_duration_seconds", "Until the answer is made.", labels=("method",))
     for method, curve in f.call_times.items():
-        _add(took, (method,), curve)
+        add_curve(took, (method,), curve)
     yield took
-    yield _gauge("timerd_streams_open", "Session and Work streams.", f.streams)
-    yield _gauge("timerd_workers", "Work streams.", f.workers)
+    yield gauge("timerd_streams_open", "Session and Work streams.", f.streams)
+    yield gauge("timerd_workers", "Work streams.", f.workers)
 
 
 def _store(f: Figures) -> Iterator[Metric]:
     took = HistogramMetricFamily("timerd_store_duration_seconds", "Calls of the store.", labels=("call",))
     for name, curve in f.store_times.items():
-        _add(took, (name,), curve)
+        add_curve(took, (name,), curve)
     yield took
     failed = CounterMetricFamily("timerd_store_errors", "Calls of the store that failed.", labels=("call", "error"))
     for labels, number in f.store_failed.items():
@@ -137,15 +140,15 @@ def _store(f: Figures) -> Iterator[Metric]:
         changes.add_metric(labels, number)
     yield changes
     if f.facts is not None:
-        yield _gauge("timerd_disk_free_bytes", "Free on the disk of the data.", f.facts.disk_free_bytes)
-        yield _gauge("timerd_disk_used_bytes", "Taken by the data.", f.facts.disk_used_bytes)
+        yield gauge("timerd_disk_free_bytes", "Free on the disk of the data.", f.facts.disk_free_bytes)
+        yield gauge("timerd_disk_used_bytes", "Taken by the data.", f.facts.disk_used_bytes)
 
 
 def _process(f: Figures) -> Iterator[Metric]:
     lag = HistogramMetricFamily("timerd_event_loop_lag_seconds", "How late the event loop is.", labels=())
-    _add(lag, (), f.loop_lag)
-    yield _gauge("timerd_event_loop_busy_ratio", "Processor time of the event loop's thread, of 1.", f.loop_busy)
-    yield _gauge("timerd_saturation_ratio", "Of memory, intake and event loop the fullest, of 1.", f.saturation)
+    add_curve(lag, (), f.loop_lag)
+    yield gauge("timerd_event_loop_busy_ratio", "Processor time of the event loop's thread, of 1.", f.loop_busy)
+    yield gauge("timerd_saturation_ratio", "Of memory, intake and event loop the fullest, of 1.", f.saturation)
     yield lag
     store = f.facts.store if f.facts is not None else ""
     info = GaugeMetricFamily("timerd_build_info", "1; what runs here.", labels=("version", "store"))
@@ -153,21 +156,7 @@ def _process(f: Figures) -> Iterator[Metric]:
     yield info
 
 
-def _gauge(name: str, text: str, value: float) -> Metric:
-    return GaugeMetricFamily(name, text, value=float(value))
-
-
 def _by_queue(family: CounterMetricFamily | GaugeMetricFamily, numbers: Mapping[QueueKey, int]) -> Metric:
     for queue, number in numbers.items():
         family.add_metric(queue, number)
     return family
-
-
-def _add(family: HistogramMetricFamily, labels: Iterable[str], curve: Curve, scale: float = 1) -> None:
-    """`scale`: what the curve's unit has to be divided by to be seconds."""
-    buckets, sofar = [], 0
-    for bound, count in zip(curve.bounds, curve.counts, strict=False):
-        sofar += count
-        buckets.append((f"{bound / scale:g}", float(sofar)))
-    buckets.append(("+Inf", float(sum(curve.counts))))
-    family.add_metric(list(labels), buckets, curve.total / scale)

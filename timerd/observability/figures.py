@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
-from timerd.core.taken import QueueKey
-from timerd.core.tally import Histogram, QueueTally
+from timerd.core.taken import CANARY, QueueKey
+from timerd.core.tally import QueueTally
 from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.observability.curves import Curve, curve_of
 from timerd.observability.loop_lag import LoopLag
+from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
+from timerd.services.checkup import Checkup
 from timerd.services.delivery import Delivery
 from timerd.services.engine import Engine
 from timerd.services.engine_time import EngineTime
@@ -28,14 +31,6 @@ from timerd.services.verbs import EngineFacts
 
 FACTS_EVERY_S = 30.0
 FACTS_PATIENCE_S = 2.0
-
-
-class Curve(NamedTuple):
-    """A histogram as it was."""
-
-    bounds: Sequence[float]
-    counts: Sequence[int]
-    total: float
 
 
 class QueueFigures(NamedTuple):
@@ -78,6 +73,7 @@ class Figures:
     loop_lag: Curve
     loop_busy: float
     facts: EngineFacts | None
+    health: HealthFigures
 
     @property
     def saturation(self) -> float:
@@ -97,6 +93,7 @@ class Observed:
         api: TimerApi,
         time: EngineTime,
         store_times: StoreTimes,
+        checkup: Checkup,
         peers: Peers | None = None,
     ) -> None:
         self.engine = engine
@@ -106,6 +103,7 @@ class Observed:
         self._delivery = delivery
         self._api = api
         self._time = time
+        self._checkup = checkup
         self._peers = peers
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
@@ -120,12 +118,12 @@ class Observed:
         marks = [m.control.verified_ms for m in machines if m.control is not None and m.partition.bucket_ms <= now_ms]
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
-            queues={queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items()},
+            queues={queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items() if queue != CANARY},
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
             changed=dict(self._api.changed),
             calls=dict(calls.ended),
-            call_times={name: _curve(each) for name, each in calls.seconds.items()},
+            call_times={name: curve_of(each) for name, each in calls.seconds.items()},
             in_flight=self._delivery.in_flight,
             instances=len(self._scheduler.membership.live()),
             hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
@@ -142,12 +140,13 @@ class Observed:
             ingest_budget_bytes=ingest.limit_bytes,
             clock_trusted=self._time.trusted,
             clock_offset_s=self._time.difference_ms / 1000,
-            store_times={name: _curve(each) for name, each in self.store_times.calls.items()},
+            store_times={name: curve_of(each) for name, each in self.store_times.calls.items()},
             store_failed=dict(self.store_times.failed),
             store_changes=dict(self.store_times.changes),
-            loop_lag=_curve(self.loop_lag.seen),
+            loop_lag=curve_of(self.loop_lag.seen),
             loop_busy=self.loop_lag.busy,
             facts=self._facts,
+            health=health_of(self._checkup),
         )
 
     async def _refresh(self) -> None:
@@ -159,16 +158,12 @@ class Observed:
             try:
                 async with asyncio.timeout(FACTS_PATIENCE_S):
                     self._facts = await self.engine.facts()
-                    known = [queue for queue in self._delivery.tallies.queues if queue.namespace]
+                    known = [q for q in self._delivery.tallies.queues if q.namespace and q != CANARY]
                     self._pending = {queue: await self.engine.estimate(*queue) for queue in known}
             except (StoreUnavailable, StoreUnknown, TimeoutError):
                 # The counters of the store's calls say so.
                 self._read_s = monotonic() - FACTS_EVERY_S / 2
 
 
-def _curve(histogram: Histogram) -> Curve:
-    return Curve(histogram.bounds, list(histogram.counts), histogram.total)
-
-
 def _queue(tally: QueueTally) -> QueueFigures:
-    return QueueFigures(_curve(tally.lateness), _curve(tally.processing), dict(tally.outcomes), tally.dead)
+    return QueueFigures(curve_of(tally.lateness), curve_of(tally.processing), dict(tally.outcomes), tally.dead)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
@@ -12,17 +11,23 @@ from aiohttp import web
 from timerd.model.errors import StartupError
 from timerd.services.listen import Address
 
-# What a check says: a sentence where something is wrong.
-Check = Callable[[], Awaitable[str]]
-CHECK_PATIENCE_S = 2.0
+# Reason -> sentence.
+Reasons = Mapping[str, str]
 
 
 class HttpPort:
-    """`metrics` makes the text; `checks` say whether this instance can serve."""
+    """`metrics` makes the text; `unready` says why this instance cannot serve, part by part, and `dead` what only a
+    restart would cure."""
 
-    def __init__(self, metrics: Callable[[], Awaitable[bytes]], checks: Mapping[str, Check]) -> None:
+    def __init__(
+        self,
+        metrics: Callable[[], Awaitable[bytes]],
+        unready: Callable[[], Awaitable[Mapping[str, Reasons]]],
+        dead: Callable[[], Reasons],
+    ) -> None:
         self._metrics = metrics
-        self._checks = checks
+        self._unready = unready
+        self._dead = dead
         app = web.Application()
         app.add_routes([
             web.get("/metrics", self._get_metrics),
@@ -55,20 +60,13 @@ class HttpPort:
         )
 
     async def _get_healthz(self, _request: web.Request) -> web.Response:
-        """That it answers is the answer: a restart cures a loop that hangs, and nothing else is asked here."""
-        return web.json_response({"alive": True})
+        """That it answers says most: an event loop that hangs does not."""
+        wrong = self._dead()
+        return web.json_response({"alive": not wrong, "wrong": dict(wrong)}, status=503 if wrong else 200)
 
     async def _get_readyz(self, _request: web.Request) -> web.Response:
-        found = dict(zip(self._checks, await asyncio.gather(*map(_surely, self._checks.values())), strict=True))
-        wrong = {name: sentence for name, sentence in found.items() if sentence}
+        wrong = {part: dict(reasons) for part, reasons in (await self._unready()).items()}
         return web.json_response({"ready": not wrong, "wrong": wrong}, status=503 if wrong else 200)
 
     async def _get_version(self, _request: web.Request) -> web.Response:
         return web.json_response({"version": version("timerd")})
-
-
-async def _surely(check: Check) -> str:
-    try:
-        return await asyncio.wait_for(check(), CHECK_PATIENCE_S)
-    except TimeoutError:
-        return f"no answer within {CHECK_PATIENCE_S:g} s"

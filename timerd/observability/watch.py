@@ -1,33 +1,30 @@
-"""Puts the watching of one instance together: its figures, its checks, its HTTP port."""
+"""Puts the watching of one instance together: its figures, its health, its HTTP port."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from timerd.config import ServerConfig
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
-from timerd.services.engine_time import EngineTime
-from timerd.services.health_board import API
+from timerd.services.checkup import Checkup
+from timerd.services.health_board import LIVE, STORE
 from timerd.services.listen import check_http
-from timerd.services.server import ApiServer
 from timerd.services.tls import TlsFiles, http_context
+
+PATIENCE_S = 2.0
 
 
 class Watch:
     """From `start` to `stop`. `ask_store`: any call that the store must answer."""
 
-    def __init__(
-        self, observed: Observed, server: ApiServer, time: EngineTime, ask_store: Callable[[], Awaitable[object]]
-    ) -> None:
+    def __init__(self, observed: Observed, checkup: Checkup, ask_store: Callable[[], Awaitable[object]]) -> None:
         self._observed = observed
-        self._server = server
-        self._time = time
+        self._checkup = checkup
         self._ask_store = ask_store
-        checks = {"api": self._api, "clock": self._clock, "store": self._store}
-        self._port = HttpPort(self._metrics, checks)
+        self._port = HttpPort(self._metrics, self._ready, lambda: checkup.board.wrong(LIVE))
 
     async def start(self, config: ServerConfig) -> str:
         """HOST:PORT, or "" without one. Raises StartupError."""
@@ -47,15 +44,19 @@ class Watch:
         """The text is made in a thread: the loop has tasks to fire."""
         return await asyncio.to_thread(exposition, await self._observed.figures())
 
-    async def _api(self) -> str:
-        return self._server.board.wrong(API).get("away", "")
-
-    async def _clock(self) -> str:
-        return self._time.doubt
+    async def _ready(self) -> Mapping[str, Mapping[str, str]]:
+        """Where no canary asks the store, it is asked now."""
+        if self._checkup.canary is None:
+            self._checkup.board.put(STORE, "read", await self._store())
+        self._checkup.look()
+        return self._checkup.board.everything()
 
     async def _store(self) -> str:
         try:
-            await self._ask_store()
+            async with asyncio.timeout(PATIENCE_S):
+                await self._ask_store()
+        except TimeoutError:
+            return f"The store has not answered within {PATIENCE_S:g} s."
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
-            return f"the store does not answer: {error}"
+            return f"The store does not answer: {error}"
         return ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from timerd.core.taken import QueueKey
+from timerd.core.taken import CANARY, QueueKey
 from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
@@ -37,6 +37,8 @@ class Estimating:
     def add(self, rows: RowGroup) -> None:
         minutes = rows.columns["position_ms"] // MINUTE_MS
         for number, template in enumerate(rows.templates):
+            if template.namespace == CANARY.namespace:
+                continue
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
             self._new[template.namespace, template.queue].update(own.tolist())
             self._count(QueueKey(template.namespace, template.queue), len(own))

@@ -57,6 +57,14 @@ class Shards:
         self._growing: dict[int, asyncio.Task[None]] = {}
         self._heat = Heat()
 
+    def count(self, bucket_ms: int) -> int:
+        """As far as is known."""
+        return self._counts.count(bucket_ms)
+
+    def of(self, prefix: bytes, bucket_ms: int) -> int:
+        """The shard of a message that nobody has seen before."""
+        return self._counts.shard(prefix, bucket_ms)
+
     async def place(self, prefix: bytes, rows: RowGroup, positions_ms: Times) -> Mapping[int, int]:
         """Bucket -> shard, for all rows of a message."""
         buckets = _buckets(positions_ms)
