@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.figures import BenchmarkFailed, TasksLost
+from benchmarks.figures import BenchmarkFailed, TasksLost, TooBusy
 from benchmarks.processes import Child, Server
 
 PAYLOAD_BYTES = 200
@@ -20,8 +21,11 @@ MINUTE_MS = 60 * SECOND_MS
 HOUR_MS = 60 * MINUTE_MS
 DAY_MS = 24 * HOUR_MS
 # Slower than this, storing is a finding of its own.
-SLOWEST_STORING_PER_S = 15_000
-PATIENCE_S = 30.0
+SLOWEST_STORING_PER_S = 40_000
+PATIENCE_S = 60.0
+# Below this scale a run shows that a measure works, and nothing of how fast anything is.
+SMALL = 0.1
+LEAST_MS = 300
 LOOK_EVERY_S = 0.1
 
 
@@ -37,6 +41,8 @@ class Bench:
     scale: float
     seed: int
     stack: AsyncExitStack
+    # How much longer than on a quiet machine things may take before the first task is due.
+    slack: int = 1
     _numbers: Callable[[], int] = field(default_factory=lambda: itertools.count().__next__)
 
     def count(self, full: int, least: int = 200) -> int:
@@ -45,13 +51,21 @@ class Bench:
     def seconds(self, full: float, least: float = 0.3) -> float:
         return max(least, full * self.scale)
 
+    def processes(self, full: int) -> int:
+        """Each takes a second of a busy machine to start."""
+        return full if self.scale >= SMALL else 2
+
     def lead_ms(self, count: int) -> int:
         """How far ahead the first of so many tasks is due, so that all are stored before."""
-        return SECOND_MS + count * SECOND_MS // SLOWEST_STORING_PER_S
+        least_ms = SECOND_MS if self.scale >= SMALL else LEAST_MS
+        return self.slack * (least_ms + count * SECOND_MS // SLOWEST_STORING_PER_S)
 
-    async def server(self, *options: str) -> Server:
+    async def server(self, *options: str, data: Path | None = None) -> Server:
+        """With an empty data folder, or with a copy of that one."""
         folder = self.folder / f"server-{self._numbers()}"
         folder.mkdir(parents=True)
+        if data:
+            await asyncio.to_thread(shutil.copytree, data, folder / "data")
         server = await Server.start(folder, *options)
         self.stack.push_async_callback(server.stop)
         return server
@@ -62,12 +76,27 @@ class Bench:
         await child.ask("start", target=server.address, seed=self.seed + self._numbers())
         return Loader(child)
 
-    async def receiver(self, server: Server, loader: Loader, queue: str, *, batches: bool) -> Receiver:
+    async def again(self, server: Server) -> Server:
+        """The same data at the same address, after it has ended."""
+        server = await Server.start(server.folder, listen=server.address)
+        self.stack.push_async_callback(server.stop)
+        return server
+
+    async def worker(self) -> Child:
+        """A process that will work, and has all it needs in memory."""
+        # It complains when its server is gone, which in some measures is as it should be.
+        child = await Child.start("worker", "-m", "benchmarks.receiver", log=self.folder / "worker.log")
+        self.stack.push_async_callback(child.stop)
+        await child.ask("ready")
+        return child
+
+    async def receiver(
+        self, server: Server, loader: Loader, queue: str, *, batches: bool, compact: bool = False, holds: int = 0
+    ) -> Receiver:
         """Returns when the server knows the worker."""
         before = (await loader.info())["workers"]
-        child = await Child.start("worker", "-m", "benchmarks.receiver")
-        self.stack.push_async_callback(child.stop)
-        await child.ask("start", target=server.address, queue=queue, batches=batches)
+        child = await self.worker()
+        await child.ask("start", target=server.address, queue=queue, batches=batches, compact=compact, holds=holds)
         await loader.wait_for("the worker to connect", lambda info: info["workers"] > before)
         return Receiver(child)
 
@@ -86,17 +115,19 @@ class Loader:
 
     child: Child
 
-    async def schedule(self, queue: str, count: int, span: Span) -> dict[str, Any]:
+    async def schedule(self, queue: str, count: int, span: Span, first: int = 0) -> dict[str, Any]:
+        """Numbered from `first` on."""
         answer = await self.child.ask(
             "schedule",
             queue=queue,
             count=count,
+            first=first,
             from_ms=span.from_ms,
             span_ms=span.span_ms,
             payload_bytes=PAYLOAD_BYTES,
         )
         if answer["ended_ms"] >= span.from_ms:
-            raise BenchmarkFailed(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
+            raise TooBusy(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
         return answer
 
     async def single(self, queue: str, callers: int, start_ms: int, seconds: float, span: Span) -> dict[str, Any]:
@@ -110,6 +141,13 @@ class Loader:
             span_ms=span.span_ms,
             payload_bytes=PAYLOAD_BYTES,
         )
+
+    async def trickle(self, queue: str, rate_per_s: int, seconds: float, span: Span) -> dict[str, Any]:
+        given = {"rate_per_s": rate_per_s, "seconds": seconds, "from_ms": span.from_ms, "span_ms": span.span_ms}
+        return await self.child.ask("trickle", queue=queue, **given)
+
+    async def cancel_singles(self, start_ms: int, seconds: float) -> dict[str, Any]:
+        return await self.child.ask("cancel_singles", start_ms=start_ms, seconds=seconds)
 
     async def cancel(self) -> dict[str, Any]:
         return await self.child.ask("cancel")
@@ -135,9 +173,10 @@ class Receiver:
 
     child: Child
 
-    async def collect(self, count: int) -> dict[str, Any]:
+    async def collect(self, count: int, *, compact: bool = False, **given: float) -> dict[str, Any]:
         """So many deliveries, each of another task."""
-        answer = await self.child.ask("collect", count=count, patience_s=PATIENCE_S)
+        verb = "collect_compact" if compact else "collect"
+        answer = await self.child.ask(verb, count=count, **{"patience_s": PATIENCE_S, **given})
         none_lost("delivered", count, answer["distinct"])
         return answer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from array import array
 from collections.abc import Iterator
 
 from benchmarks.child import Answer, obey
@@ -13,6 +14,7 @@ from timerd.worker import Delivery, Worker
 CALLS_AT_ONCE = 1_000
 # Handlers only append; how often is looked whether all are there costs them nothing.
 LOOK_EVERY_S = 0.02
+TIMELINE_POINTS = 300
 
 
 class Receiver:
@@ -23,14 +25,24 @@ class Receiver:
         self._running: asyncio.Task[None] | None = None
         self._entered: list[tuple[int, list[Delivery]]] = []
         self._received = 0
+        self._late_ms = array("d")
+        self._numbers = array("Q")
+        self._first_ms = self._last_ms = 0.0
+        self._gate = asyncio.Event()
 
-    async def start(self, target: str, queue: str, batches: bool) -> Answer:
+    async def start(self, target: str, queue: str, batches: bool, compact: bool = False, holds: int = 0) -> Answer:
+        """`compact`: millions come, so only numbers of them are kept. `holds`: none ends, and so many are in hand."""
         self._worker = Worker(target)
-        if batches:
-            self._worker.on_batch(queue)(self._on_batch)
+        if holds:
+            self._worker.on(queue, concurrency=holds)(self._hold)
+        elif batches:
+            self._worker.on_batch(queue)(self._note if compact else self._on_batch)
         else:
             self._worker.on(queue, concurrency=CALLS_AT_ONCE)(self._on_task)
         self._running = asyncio.create_task(self._worker.run())
+        return {}
+
+    async def ready(self) -> Answer:
         return {}
 
     async def stop(self) -> Answer:
@@ -47,19 +59,56 @@ class Receiver:
         self._entered.append((time.time_ns(), [delivery]))
         self._received += 1
 
-    async def collect(self, count: int, patience_s: float) -> Answer:
-        """Waits for so many deliveries, or until nothing has come for a while, and forgets them."""
+    async def _hold(self, delivery: Delivery) -> None:
+        await self._on_task(delivery)
+        await self._gate.wait()
+
+    async def _note(self, deliveries: list[Delivery]) -> None:
+        at_ms = time.time_ns() / 1e6
+        self._late_ms.extend([at_ms - delivery.fire_at_ms for delivery in deliveries])
+        self._numbers.extend([int.from_bytes(delivery.payload[:8]) for delivery in deliveries])
+        self._received += len(deliveries)
+        self._first_ms, self._last_ms = self._first_ms or at_ms, at_ms
+
+    async def collect_compact(self, count: int, patience_s: float) -> Answer:
+        """As `collect`, of a worker that keeps numbers only."""
+        await self._wait(count, patience_s)
+        span_s = (self._last_ms - self._first_ms) / 1e3
+        answer = summary(self._late_ms, self._numbers) | {"span_s": span_s}
+        self._late_ms, self._numbers, self._received, self._first_ms = array("d"), array("Q"), 0, 0.0
+        return answer
+
+    async def collect(self, count: int, patience_s: float, since_ms: float = 0, quiet_s: float = 0) -> Answer:
+        """Waits for so many deliveries, or until nothing has come for a while, and forgets them.
+
+        `since_ms`: tell how many different tasks had come, by the time from then on. `quiet_s`: what comes after the
+        last one is waited for so long, to count what comes twice."""
+        await self._wait(count, patience_s)
+        if quiet_s:
+            await self._wait(1 << 60, quiet_s)
+        entered, self._entered, self._received = self._entered, [], 0
+        return _summary(entered) | ({"timeline": _timeline(entered, since_ms)} if since_ms else {})
+
+    async def _wait(self, count: int, patience_s: float) -> None:
         seen, heard_s = -1, time.monotonic()
         while self._received < count and time.monotonic() < heard_s + patience_s:
             if self._received != seen:
                 seen, heard_s = self._received, time.monotonic()
             await asyncio.sleep(LOOK_EVERY_S)
-        entered, self._entered, self._received = self._entered, [], 0
-        return _summary(entered)
 
 
 def _numbers(entered: list[tuple[int, list[Delivery]]]) -> Iterator[int]:
     return (int.from_bytes(delivery.payload[:8]) for _, deliveries in entered for delivery in deliveries)
+
+
+def _timeline(entered: list[tuple[int, list[Delivery]]], since_ms: float) -> list[tuple[float, int]]:
+    """At most a few hundred points."""
+    seen: set[int] = set()
+    points = []
+    for at_ns, batch in entered:
+        seen.update(int.from_bytes(delivery.payload[:8]) for delivery in batch)
+        points.append((at_ns / 1e6 - since_ms, len(seen)))
+    return points[:: len(points) // TIMELINE_POINTS + 1] + points[-1:]
 
 
 def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
@@ -69,7 +118,7 @@ def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
 
 async def main() -> None:
     receiver = Receiver()
-    await obey({verb: getattr(receiver, verb) for verb in ("start", "stop", "collect")})
+    await obey({verb: getattr(receiver, verb) for verb in ("ready", "start", "stop", "collect", "collect_compact")})
 
 
 if __name__ == "__main__":

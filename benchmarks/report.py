@@ -59,17 +59,10 @@ def readme(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
     return f"{_markdown(lines, ('what', 'median', 'floor'))}\n\n{_facts(facts)}\n"
 
 
-def document(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
-    """docs/benchmarks.md."""
-    intro = (
-        "# Figures\n\n<!-- Written by `python -m benchmarks --write-docs`; do not edit. -->\n\n"
-        "Measured by `make bench` against a real `timerd serve` with a fresh data folder for each line, "
-        "`synchronous=FULL`, payloads of 200 bytes; load generator and worker in processes of their own, over gRPC. "
-        "Each run measures everything once; a line shows the median and the range over the runs. "
-        "On another machine: `make bench`."
-    )
-    parts = [f"{intro}\n\n{_markdown(((k, str(v)) for k, v in facts.items()), ('where', ''))}"]
-    for name, part in _by_measure(rows).items():
-        measure = MEASURES[name]
-        parts.append(f"## {measure.title}\n\n{measure.text}\n\n{_markdown(map(_cells, part), COLUMNS)}")
-    return "\n\n".join(parts) + "\n"
+def parts(rows: Sequence[Row], facts: Mapping[str, Any]) -> dict[str, str]:
+    """The parts of docs/benchmarks.md, by measure. Each says where it was measured: they come from different runs."""
+    return {
+        name: f"## {MEASURES[name].title}\n\n{MEASURES[name].text}\n\n"
+        f"{_markdown(map(_cells, part), COLUMNS)}\n\n`python -m benchmarks {name}`; {_facts(facts)}."
+        for name, part in _by_measure(rows).items()
+    }

@@ -8,7 +8,22 @@ from types import ModuleType
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure
-from benchmarks.measures import backlog, bulk, cancel, disk, fire, lateness, memory, single
+from benchmarks.measures import (
+    abandoned,
+    bulk,
+    cancel,
+    disk,
+    fire,
+    full_bucket,
+    growth,
+    hot_minute,
+    hot_second,
+    lateness,
+    memory,
+    recovery,
+    single,
+    sustained,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +34,34 @@ class Measure:
     title: str
     text: str
     run: Callable[[Bench], Awaitable[list[Figure]]]
+    # Not in the ten minutes of `make bench`.
+    long: bool
 
 
 def _measure(module: ModuleType) -> Measure:
     name = module.__name__.rpartition(".")[2]
-    return Measure(name, module.TITLE, (module.__doc__ or "").strip(), module.run)
+    return Measure(name, module.TITLE, (module.__doc__ or "").strip(), module.run, getattr(module, "LONG", False))
 
 
-MEASURES = {m.name: m for m in map(_measure, (bulk, single, fire, lateness, memory, disk, backlog, cancel))}
+MEASURES = {
+    m.name: m
+    for m in map(
+        _measure,
+        (
+            bulk,
+            single,
+            fire,
+            lateness,
+            memory,
+            disk,
+            cancel,
+            recovery,
+            hot_second,
+            growth,
+            sustained,
+            full_bucket,
+            hot_minute,
+            abandoned,
+        ),
+    )
+}

@@ -34,7 +34,7 @@ async def _one(bench: Bench, name: str, *, batches: bool) -> list[Figure]:
     await bench.stack.aclose()
     return [
         Figure(name, count / got["max_ms"] * 1e3, "tasks/s", FLOOR if batches else None, headline=True),
-        Figure(f"{name}, first delivery", got["first_ms"], "ms"),
+        Figure(f"{name}, first delivery", got["first_ms"], "ms", at_most(5)),
         Figure(f"{name}, early", got["early"], "tasks", at_most(0)),
         Figure(f"{name}, twice", got["received"] - count, "tasks", at_most(0)),
         Figure(f"{name}, server CPU", cpu_s / count * 1e6, "us/task"),

@@ -29,7 +29,7 @@ async def run(bench: Bench) -> list[Figure]:
 
 async def _one(bench: Bench, name: str, processes: int, callers: int) -> list[Figure]:
     server = await bench.server()
-    loaders = [await bench.loader(server) for _ in range(processes)]
+    loaders = [await bench.loader(server) for _ in range(bench.processes(processes) if processes > 1 else 1)]
     start_ms, span = now_ms() + START_IN_MS, Span(now_ms() + 10 * MINUTE_MS, HOUR_MS)
     seconds = bench.seconds(SECONDS)
     cpu_s = server.cpu_s()

@@ -37,9 +37,9 @@ class Churning(Cluster):
         super().__init__(*NAMES[:3], config=replace(CONFIG, max_mark_lag_ms=60_000), patience_s=60.0)
         self.ports = {name: _free_port() for name in NAMES}
 
-    async def add(self, name: str) -> Running:
+    async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
         self._config = replace(self._config, listen=f"127.0.0.1:{self.ports[name]}")
-        return await super().add(name)
+        return await super().add(name, clock_offset_ms)
 
     def worker_of_all(self, names: str, lease_s: float) -> Worker:
         target = "ipv4:" + ",".join(f"127.0.0.1:{self.ports[name]}" for name in names)

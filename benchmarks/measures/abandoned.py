@@ -1,7 +1,8 @@
-"""A million due tasks on a queue that nobody works, beside a queue that is worked.
+"""Five million due tasks on a queue that nobody works, beside a queue that is worked; then a worker comes.
 
 The abandoned queue must cost neither memory that grows with it nor the punctuality of the other one. So: lateness of
-the worked queue before, then the million becomes due, in four steps with the memory after each, then lateness again.
+the worked queue before, then the millions become due, in four steps with the memory after each, then lateness again.
+At last a worker comes, and is measured against 100,000 that were due at one instant, by a worker of the same kind.
 """
 
 from __future__ import annotations
@@ -10,47 +11,77 @@ import asyncio
 from typing import Any
 
 from benchmarks.bench import SECOND_MS, Bench, Loader, Span, now_ms
-from benchmarks.figures import Figure, at_most
+from benchmarks.figures import Figure, at_least, at_most
 from benchmarks.measures.punctuality import steady
 from benchmarks.processes import Server
 
-TITLE = "A million due tasks on a queue without a worker"
-TASKS = 1_000_000
+TITLE = "Five million due tasks on a queue without a worker"
+TASKS = 5_000_000
+BURST = 100_000
 STEPS = 4
 SPAN_S = 1.0
 # Until what became due has been looked at, a settle included.
 REST_S = 3.0
 SECONDS = 10
 MIB = 1 << 20
+LONG = True
 
 
 async def run(bench: Bench) -> list[Figure]:
     server = await bench.server()
     loader = await bench.loader(server)
     receiver = await bench.receiver(server, loader, "worked", batches=False)
+    burst_per_s = await _burst(bench, server, loader)
     before = await steady(bench, loader, receiver, "worked", SECONDS)
     sizes_bytes = await _abandon(bench, server, loader)
     after = await steady(bench, loader, receiver, "worked", SECONDS)
+    drained = await _drain(bench, server, loader, burst_per_s)
     await receiver.stop()
     await bench.stack.aclose()
-    return [*_memory(sizes_bytes), *_lateness("before", before), *_lateness("after", after)]
+    return [*_memory(sizes_bytes), *_lateness("before", before), *_lateness("after", after), *drained]
+
+
+async def _burst(bench: Bench, server: Server, loader: Loader) -> float:
+    receiver = await bench.receiver(server, loader, "burst", batches=True, compact=True)
+    count = bench.count(BURST)
+    await loader.schedule("burst", count, Span(now_ms() + bench.lead_ms(count), 1))
+    got = await receiver.collect(count, compact=True)
+    await receiver.stop()
+    rate: float = count / got["max_ms"] * 1e3
+    return rate
 
 
 async def _abandon(bench: Bench, server: Server, loader: Loader) -> list[int]:
     """The memory before, and after each step has become due."""
     count, sizes_bytes = bench.count(TASKS // STEPS), [server.pss_bytes()]
     span_ms = round(bench.seconds(SPAN_S) * SECOND_MS)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         span = Span(now_ms() + bench.lead_ms(count), span_ms)
-        await loader.schedule("abandoned", count, span)
+        await loader.schedule("abandoned", count, span, first=step * count)
         await loader.verify_stored("abandoned", count, span)
         await asyncio.sleep(max(0, span.from_ms + span_ms - now_ms()) / 1e3 + bench.seconds(REST_S))
         sizes_bytes.append(server.pss_bytes())
     return sizes_bytes
 
 
+async def _drain(bench: Bench, server: Server, loader: Loader, burst_per_s: float) -> list[Figure]:
+    """From the moment when the worker is known."""
+    receiver = await bench.receiver(server, loader, "abandoned", batches=True, compact=True)
+    begun_ms, count = now_ms(), STEPS * bench.count(TASKS // STEPS)
+    got = await receiver.collect(count, compact=True)
+    seconds = max(got["span_s"], (now_ms() - begun_ms) / 1e3)
+    size_bytes = server.pss_bytes()
+    await receiver.stop()
+    return [
+        Figure("drained at", count / seconds, "tasks/s", headline=True),
+        Figure("times the rate of a burst", count / seconds / burst_per_s, "", at_least(0.8), headline=True),
+        Figure("twice", got["received"] - count, "tasks", at_most(0)),
+        Figure("memory when drained", size_bytes / MIB, "MiB"),
+    ]
+
+
 def _memory(sizes_bytes: list[int]) -> list[Figure]:
-    names = ["memory before", *(f"memory with {step}/{STEPS} of the million due" for step in range(1, STEPS + 1))]
+    names = ["memory before", *(f"memory with {step}/{STEPS} of them due" for step in range(1, STEPS + 1))]
     figures = [Figure(name, size / MIB, "MiB") for name, size in zip(names, sizes_bytes, strict=True)]
     grown = (sizes_bytes[-1] - sizes_bytes[1]) / MIB
     return [*figures, Figure("growth from the first to the last quarter", grown, "MiB", headline=True)]

@@ -1,0 +1,162 @@
+"""Growth: the same figures on an empty store and with up to ten million pending tasks. They should not differ.
+
+The pending tasks are spread over 30 days on the queues under test, a tenth of them within the next hour, the first of
+them some minutes away so that they fire after all is measured. Each size is a data set of its own, stored by messages
+of a client; a server is started on it with one task overdue, to see how soon it fires, then rests, then works.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.bench import DAY_MS, HOUR_MS, MINUTE_MS, SMALL, Bench, Loader, Receiver, Span, now_ms
+from benchmarks.figures import Figure, at_least, at_most
+from benchmarks.measures.punctuality import steady
+from benchmarks.processes import Server
+
+TITLE = "Growth to ten million pending tasks"
+SIZES = (0, 100_000, 1_000_000, 10_000_000)
+QUEUES = ("single", "bulk", "fire", "steady")
+CALLERS = 8
+SINGLE_S = 3.0
+BULK = 100_000
+FIRE = 50_000
+STEADY_S = 5
+REST_S = 3.0
+IDLE_S = 10.0
+FIRST_IN_MS = 4 * MINUTE_MS
+# So many at once, for the loader makes them all before it sends the first.
+PORTION = 250_000
+FLAT = 1.1
+LONG = True
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A figure of one size. Its ratio to the empty store has a floor."""
+
+    label: str
+    value: float
+    unit: str
+    more_is_better: bool = False
+
+
+async def run(bench: Bench) -> list[Figure]:
+    sizes = SIZES if bench.scale >= SMALL else SIZES[::3]
+    empty: list[Told] = []
+    figures: list[Figure] = []
+    for pending in sizes:
+        told = await _one(bench, bench.count(pending) if pending else 0)
+        empty = empty or told
+        figures += [_figure(one, pending) for one in told]
+    return [*figures, *(_flat(was, now, sizes[-1]) for was, now in zip(empty, told, strict=True))]
+
+
+def _figure(one: Told, pending: int) -> Figure:
+    limits = {"start to the first fire": at_most(2), "idle CPU": at_most(1)}
+    name = f"{one.label}, {pending:,} pending"
+    return Figure(name, one.value, one.unit, limits.get(one.label), more={"pending": pending, "label": one.label})
+
+
+def _flat(was: Told, now: Told, pending: int) -> Figure:
+    ratio = now.value / was.value if was.value else 1.0
+    floor = at_least(1 / FLAT) if now.more_is_better else at_most(FLAT)
+    return Figure(f"{now.label}, {pending:,} pending over none", ratio, "x", floor, headline=True)
+
+
+async def _one(bench: Bench, pending: int) -> list[Told]:
+    server = await bench.server()
+    loader = await bench.loader(server)
+    await _store(bench, loader, pending)
+    overdue_ms = now_ms() + bench.lead_ms(1)
+    await loader.schedule("first", 1, Span(overdue_ms, 1))
+    await server.stop()
+    await asyncio.sleep(max(0, overdue_ms - now_ms()) / 1e3)
+    server, told = await _started(bench, server)
+    idle = await _idle(bench, server)
+    worked = [
+        *await _single(bench, server),
+        await _bulk(bench, loader),
+        *await _fire(bench, server, loader),
+        *await _late(bench, server, loader),
+    ]
+    await bench.stack.aclose()
+    return [told, idle, *worked]
+
+
+async def _store(bench: Bench, loader: Loader, pending: int) -> None:
+    """A tenth within an hour, the rest over 30 days; on all queues in turn."""
+    soon, rest = Span(now_ms() + _first_in_ms(pending), HOUR_MS), Span(now_ms() + 2 * HOUR_MS, 30 * DAY_MS)
+    for span, count in ((soon, pending // 10), (rest, pending - pending // 10)):
+        for turn, first in enumerate(range(0, count, PORTION)):
+            await loader.schedule(QUEUES[turn % len(QUEUES)], min(PORTION, count - first), span)
+
+
+def _first_in_ms(pending: int) -> int:
+    return FIRST_IN_MS + pending // 50
+
+
+async def _started(bench: Bench, server: Server) -> tuple[Server, Told]:
+    """From the start of the process until the overdue task is in a handler. The worker connects once it listens."""
+    child = await bench.worker()
+    begun_ms = now_ms()
+    server = await bench.again(server)
+    await child.ask("start", target=server.address, queue="first", batches=False)
+    receiver = Receiver(child)
+    got = await receiver.collect(1, since_ms=begun_ms)
+    await receiver.stop()
+    return server, Told("start to the first fire", got["timeline"][-1][0] / 1e3, "s")
+
+
+async def _idle(bench: Bench, server: Server) -> Told:
+    await asyncio.sleep(bench.seconds(REST_S))
+    cpu_s, seconds = server.cpu_s(), bench.seconds(IDLE_S)
+    await asyncio.sleep(seconds)
+    return Told("idle CPU", 100 * (server.cpu_s() - cpu_s) / seconds, "% of a core")
+
+
+async def _single(bench: Bench, server: Server) -> list[Told]:
+    loaders = [await bench.loader(server) for _ in range(bench.processes(CALLERS))]
+    start_ms, span = now_ms() + 300, Span(now_ms() + 2 * HOUR_MS, HOUR_MS)
+    seconds = bench.seconds(SINGLE_S)
+    answers = await asyncio.gather(*(one.single("single", 1, start_ms, seconds, span) for one in loaders))
+    for one in loaders:
+        await one.child.stop()
+    return [Told("single", _rate(answers, start_ms), "tasks/s", more_is_better=True)]
+
+
+def _rate(answers: list[dict[str, Any]], start_ms: int) -> float:
+    ended_ms: float = max(answer["ended_ms"] for answer in answers)
+    stored: int = sum(answer["stored"] for answer in answers)
+    return stored / (ended_ms - start_ms) * 1e3
+
+
+async def _bulk(bench: Bench, loader: Loader) -> Told:
+    count = bench.count(BULK)
+    stored = await loader.schedule("bulk", count, Span(now_ms() + 2 * HOUR_MS, HOUR_MS))
+    return Told("bulk", count / stored["seconds"], "tasks/s", more_is_better=True)
+
+
+async def _fire(bench: Bench, server: Server, loader: Loader) -> list[Told]:
+    receiver = await bench.receiver(server, loader, "fire", batches=True)
+    count = bench.count(FIRE)
+    span = Span(now_ms() + bench.lead_ms(count), 1)
+    await loader.schedule("fire", count, span)
+    await asyncio.sleep(max(0, span.from_ms - now_ms() - 50) / 1e3)
+    cpu_s = server.cpu_s()
+    got = await receiver.collect(count)
+    cpu_s = server.cpu_s() - cpu_s
+    await receiver.stop()
+    return [
+        Told("fire", count / got["max_ms"] * 1e3, "tasks/s", more_is_better=True),
+        Told("CPU per fire", cpu_s / count * 1e6, "us"),
+    ]
+
+
+async def _late(bench: Bench, server: Server, loader: Loader) -> list[Told]:
+    receiver = await bench.receiver(server, loader, "steady", batches=False)
+    got = await steady(bench, loader, receiver, "steady", STEADY_S)
+    await receiver.stop()
+    return [Told("lateness, p50", got["p50_ms"], "ms"), Told("lateness, p99", got["p99_ms"], "ms")]
