@@ -35,29 +35,29 @@ from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.registers import Control
 from timerd.ports import Clock, Hints, Store
-from timerd.services.alone import Alone
 from timerd.services.api import TimerApi
+from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.checkup import Checkup, checkup_of
-from timerd.services.clock_watch import ClockWatch
-from timerd.services.cluster_settings import CLUSTER, cluster_settings
-from timerd.services.delivery import Alarm, Delivery
-from timerd.services.engine import Engine
-from timerd.services.engine_time import EngineTime
-from timerd.services.firing import Firing
-from timerd.services.foreseeing import Foreseeing
-from timerd.services.inspect_service import Colleagues, InspectService
-from timerd.services.membership import Member, Membership
-from timerd.services.operating import Operating
-from timerd.services.peer_wire import peer_token
-from timerd.services.peering import Peering, peering
-from timerd.services.reads import DeliveryFacts
-from timerd.services.relaying import Relaying, relaying
-from timerd.services.reporting import Reporting
-from timerd.services.scheduler import Scheduler
+from timerd.services.engine.engine import Engine
+from timerd.services.engine.firing import Firing
+from timerd.services.health.clock_watch import ClockWatch
+from timerd.services.holding.alone import Alone
+from timerd.services.holding.cluster_settings import CLUSTER, cluster_settings
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.membership import Member, Membership
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.shards import Shards
+from timerd.services.holding.throttle import Throttle
+from timerd.services.operating.foreseeing import Foreseeing
+from timerd.services.operating.inspect_service import Colleagues, InspectService
+from timerd.services.operating.operating import Operating
+from timerd.services.operating.reporting import Reporting
+from timerd.services.peers.peer_wire import peer_token
+from timerd.services.peers.peering import Peering, peering
 from timerd.services.server import ApiServer
-from timerd.services.shards import Shards
-from timerd.services.throttle import Throttle
-from timerd.services.work_service import WorkService
+from timerd.services.work.delivery import Alarm, Delivery
+from timerd.services.work.relaying import Relaying, relaying
+from timerd.services.work.work_service import WorkService
 
 if TYPE_CHECKING:
     from timerd.adapters.sqlite.backup import Checked
@@ -218,13 +218,9 @@ async def assemble(
         membership,
     )
     scheduler.effector.throttle = Throttle(config.catch_up_rows_per_s).wait
-    shards = Shards(
-        store,
-        shard_count,
-        grows=config.store != "sqlite" or shard_count > 1,
-        now_ms=lambda: int(time.exact_ms()),
-        instances=lambda: len(membership.live()),
-    )
+    grows = config.store != "sqlite" or shard_count > 1
+    now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
+    shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
     engine = Engine(store, scheduler, time, secret, config, shards)
     firing = Firing(scheduler, time, store, secret)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)

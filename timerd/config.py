@@ -44,7 +44,7 @@ class TlsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class AuthConfig:
-    """Who may do what (services/principals.py). Without the file, whoever may connect may do everything."""
+    """Who may do what (services/transport/principals.py). Without the file, whoever may connect may do everything."""
 
     principals_file: Path | None = None
 
@@ -140,6 +140,6 @@ class ServerConfig:
     # How long the wall clock must keep its course after a jump before tasks fire by it again (G4).
     clock_stable_ms: Ms = 30_000
     max_streams: Count = 1_000
-    # How often an instance gives itself a task (services/canary.py); 0: never. None: 5 s where `http` listens, for
-    # then somebody watches, and never elsewhere.
+    # How often an instance gives itself a task (services/health/canary.py); 0: never. None: 5 s where `http` listens,
+    # for then somebody watches, and never elsewhere.
     canary_ms: Ms | None = None

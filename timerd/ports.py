@@ -2,7 +2,7 @@
 
 Two kinds of storage, never mixed (protocol section 1): **Rows** are plain, additive writes; **Registers** change only
 by compare-and-set. "No plain write on a compare-and-set table" thus holds by type, and the unknown outcome is handled
-once. Next: core/partition_machine.py -> services/scheduler.py -> bootstrap.py.
+once. Next: core/partition_machine.py -> services/holding/scheduler.py -> bootstrap.py.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from timerd.model.identity import parse_task_id
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.ports import Hints
 from timerd.sdk.times import datetime_of_ms, instant_ms
-from timerd.services.peers import Peers
+from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster, Worker
 from timerd.testing.server import START
 from timerd.worker import Delivery
@@ -45,7 +45,7 @@ class Pair:
     hints: Callable[[], Hints] | None = None
 
     async def __aenter__(self) -> Self:
-        self.patch.setattr("timerd.services.peers.DEADLINE_S", PATIENCE_S)
+        self.patch.setattr("timerd.services.peers.peers.DEADLINE_S", PATIENCE_S)
         self.cluster = Cluster(*NAMES, start=datetime_of_ms(self.bucket.bucket_ms), hints=self.hints)
         await self.cluster.__aenter__()
         self.client = self.cluster.client("a")
@@ -118,5 +118,5 @@ def holder_hangs(patch: pytest.MonkeyPatch) -> None:
     async def hang(*_: object) -> None:
         await asyncio.Event().wait()
 
-    patch.setattr("timerd.services.peer_service.admit", hang)
-    patch.setattr("timerd.services.peers.DEADLINE_S", 0.2)
+    patch.setattr("timerd.services.peers.peer_service.admit", hang)
+    patch.setattr("timerd.services.peers.peers.DEADLINE_S", 0.2)

@@ -11,14 +11,14 @@ import grpc.aio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.services.test_delivery import RawWorker
-from timerd.services.asking import Asking
-from timerd.services.delivery import Delivery
-from timerd.services.home import Home
-from timerd.services.lending import Lending
-from timerd.services.link import Links
-from timerd.services.peer_wire import TOKEN_HEADER
-from timerd.services.relay_service import RelayService
-from timerd.services.work_service import WorkService, work_handler
+from timerd.services.peers.peer_wire import TOKEN_HEADER
+from timerd.services.work.asking import Asking
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.home import Home
+from timerd.services.work.lending import Lending
+from timerd.services.work.link import Links
+from timerd.services.work.relay_service import RelayService
+from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 

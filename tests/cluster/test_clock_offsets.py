@@ -12,7 +12,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tests.cluster.crowd import Crowd
 from timerd.core.engine_clock import STABLE_MS
 from timerd.model.errors import Unavailable
-from timerd.services.health_board import SCHEDULER
+from timerd.services.health.health_board import SCHEDULER
 from timerd.testing.cluster import Running
 
 HOUR_MS = 3_600_000

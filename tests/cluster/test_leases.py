@@ -15,7 +15,7 @@ from timerd.core.membership import Timing
 from timerd.model.instance import InstanceEntry, instance_key
 from timerd.model.storage import Cas, CasResult
 from timerd.ports import Store
-from timerd.services.membership import Member
+from timerd.services.holding.membership import Member
 from timerd.testing import SimClock
 from timerd.testing.gate import Gate
 

@@ -152,7 +152,7 @@ async def test_a_task_in_hand_elsewhere_is_in_flight_then_fired() -> None:
 
 async def test_between_two_holders_what_was_handed_over_in_hand_is_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next one has not begun: nobody holds it, but the worker has it all the same."""
-    monkeypatch.setattr("timerd.services.hand_over.SUCCEEDED_S", 0.05)
+    monkeypatch.setattr("timerd.services.holding.hand_over.SUCCEEDED_S", 0.05)
     async with Pair() as pair:
         await pair.b_holds()
 
@@ -274,7 +274,7 @@ async def test_a_task_of_a_dead_holder_keeps_its_instant_when_it_is_to_be_moved(
 
 async def test_a_holder_that_hangs_is_as_good_as_dead(monkeypatch: pytest.MonkeyPatch) -> None:
     """It may send the task before it meets the mark; here it does not."""
-    monkeypatch.setattr("timerd.services.peers.SILENCE_S", 0.0)
+    monkeypatch.setattr("timerd.services.peers.peers.SILENCE_S", 0.0)
     async with Pair() as pair:
         await pair.b_holds()
         await pair.works()

@@ -19,10 +19,10 @@ from timerd.model.registers import Control, RegisterKey, control_key
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas
-from timerd.services.own_machines import OwnMachines
-from timerd.services.peer_wire import HintedRows, Holder
-from timerd.services.peers import Peers, Silent
-from timerd.services.remote_holders import LOOKS, RemoteHolders
+from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.peers.peer_wire import HintedRows, Holder
+from timerd.services.peers.peers import Peers, Silent
+from timerd.services.peers.remote_holders import LOOKS, RemoteHolders
 from timerd.testing.contracts.build import HERE, digest, tasks
 
 ASK = AskToEnd(HERE, RowKey(HERE.bucket_ms, digest("m"), 0), Outcome.CANCELLED, b"request")

@@ -20,9 +20,9 @@ from timerd.model.registers import Control, control_key
 from timerd.model.settle import Outcome
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.peer.v1.peer_service_pb2_grpc import PeerServiceStub
-from timerd.services import peers as peers_module
-from timerd.services.peer_wire import TOKEN_HEADER, HintedRows, Holder, rows_message, rows_of
-from timerd.services.peers import Outbox, Peers, Silent
+from timerd.services.peers import peers as peers_module
+from timerd.services.peers.peer_wire import TOKEN_HEADER, HintedRows, Holder, rows_message, rows_of
+from timerd.services.peers.peers import Outbox, Peers, Silent
 from timerd.testing.contracts.build import digest, tasks
 
 HERE = Partition(0, 0, 0)

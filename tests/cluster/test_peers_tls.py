@@ -18,9 +18,9 @@ from timerd.demo.processes import free_port
 from timerd.model.errors import StartupError
 from timerd.model.identity import RowKey
 from timerd.model.settle import Outcome
-from timerd.services.peer_wire import Holder
-from timerd.services.peers import Peers, Silent
-from timerd.services.tls import TlsFiles, server_credentials
+from timerd.services.peers.peer_wire import Holder
+from timerd.services.peers.peers import Peers, Silent
+from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.testing import Cluster
 from timerd.testing.contracts.build import digest
 from timerd.testing.server import CONFIG

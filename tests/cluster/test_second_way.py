@@ -15,10 +15,10 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.ports import Heard
-from timerd.services.cluster_settings import cluster_settings
-from timerd.services.hint_seal import HintSeal
-from timerd.services.peer_wire import HintedRows, rows_message
-from timerd.services.second_way import MOST_BYTES, SecondWay
+from timerd.services.holding.cluster_settings import cluster_settings
+from timerd.services.peers.hint_seal import HintSeal
+from timerd.services.peers.peer_wire import HintedRows, rows_message
+from timerd.services.peers.second_way import MOST_BYTES, SecondWay
 from timerd.testing.contracts.build import tasks
 
 SOON = timedelta(milliseconds=250)
@@ -110,7 +110,7 @@ async def test_where_the_call_fails_the_hint_arrives_all_the_same() -> None:
 
 async def test_who_answers_again_is_called_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is asked without a hint, so no hint waits for the answer."""
-    monkeypatch.setattr("timerd.services.peers.SILENCE_S", 0.01)
+    monkeypatch.setattr("timerd.services.peers.peers.SILENCE_S", 0.01)
     post = Post()
     async with Pair(hints=post.hints) as pair:
         await pair.b_holds()

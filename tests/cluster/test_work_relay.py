@@ -15,7 +15,7 @@ from timerd.core.grants import LOAN_MS
 from timerd.core.taken import QueueKey
 from timerd.model.identity import DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
-from timerd.services.link import METHOD
+from timerd.services.work.link import METHOD
 from timerd.v1 import work_service_pb2 as pb
 
 MAIL = QueueKey("default", "mail")

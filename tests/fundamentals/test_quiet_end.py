@@ -12,7 +12,7 @@ import grpc.aio
 import pytest
 
 from timerd.client import OutcomeUnknown
-from timerd.services.streams import Unfinished
+from timerd.services.transport.streams import Unfinished
 from timerd.testing import Server
 
 STORY = """

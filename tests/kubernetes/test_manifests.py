@@ -15,8 +15,8 @@ import manifests
 from timerd import __version__
 from timerd.commands.settings import load
 from timerd.config import MIB, ServerConfig
-from timerd.services.foreseeing import wish_of
-from timerd.services.hand_over import LEAVE_S, SUCCEEDED_S
+from timerd.services.holding.hand_over import LEAVE_S, SUCCEEDED_S
+from timerd.services.operating.foreseeing import wish_of
 
 pytestmark = pytest.mark.skipif(
     not manifests.renderer() and os.environ.get("CI") != "true",

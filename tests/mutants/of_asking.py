@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="silence-taken-for-nobody",
         guarantee="G7",
-        file="timerd/services/remote_holders.py",
+        file="timerd/services/peers/remote_holders.py",
         old="            return [SILENT] * len(asks)\n",
         new="            return [HolderAnswer(None)] * len(asks)\n",
         breaks="CANCELLED is said although a holder that does not answer may send the task before it meets the mark",
@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         name="holder-elsewhere-not-asked",
         guarantee="G7",
-        file="timerd/services/remote_holders.py",
+        file="timerd/services/peers/remote_holders.py",
         old="                said = await there(holder)\n",
         new="                said = None\n",
         breaks="a task that another instance holds fires although its cancel was answered with CANCELLED",
@@ -29,7 +29,7 @@ MUTANTS = (
     Mutant(
         name="answers-by-any-token",
         guarantee="G7",
-        file="timerd/services/peer_service.py",
+        file="timerd/services/peers/peer_service.py",
         old="token is not None and holding.fencing_token in (0, token)\n",
         new="token is not None\n",
         breaks="a holder that was succeeded speaks for its successor",
@@ -40,7 +40,7 @@ MUTANTS = (
     Mutant(
         name="believes-itself-while-letting-go",
         guarantee="G7",
-        file="timerd/services/remote_holders.py",
+        file="timerd/services/peers/remote_holders.py",
         old="        return self._own.holds(partition) and self._is_trusted()\n",
         new="        return self._own.token(partition) is not None and self._is_trusted()\n",
         breaks="who lets go of a partition answers a cancel when the next holder is sending already",

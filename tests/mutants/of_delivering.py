@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="rounded-up",
         guarantee="G4",
-        file="timerd/services/engine_time.py",
+        file="timerd/services/holding/engine_time.py",
         old="return int(now_ms) if self.trusted",
         new="return round(now_ms) if self.trusted",
         breaks="half a millisecond before its instant a task counts as due",
@@ -56,7 +56,7 @@ MUTANTS = (
     Mutant(
         name="ack-confirmed-before-durable",
         guarantee="G5",
-        file="timerd/services/tickets.py",
+        file="timerd/services/holding/tickets.py",
         old="        if ticket <= machine.log.done_through:\n            future.set_result(None)\n",
         new="        if ticket <= machine.log.ticket:\n            future.set_result(None)\n",
         breaks="a worker is told that its ack counts, and after a crash the task comes again",
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         name="acks-not-waited-for",
         guarantee="G5",
-        file="timerd/services/settling.py",
+        file="timerd/services/work/settling.py",
         old="        await asyncio.gather(*writes)\n        for at in range(0, len(batch.late)",
         new="        for at in range(0, len(batch.late)",
         breaks="the confirmation of an ack does not wait for the write",
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="lease-not-resumed",
         guarantee="G5",
-        file="timerd/services/held_back.py",
+        file="timerd/services/engine/held_back.py",
         old="        self._until_ms.update(until_ms)\n",
         new="",
         breaks="what a worker kept in hand over a restart is delivered to another one",
@@ -130,7 +130,7 @@ MUTANTS = (
     Mutant(
         name="whole-stretch-of-one-bucket",
         guarantee="G9",
-        file="timerd/services/firing.py",
+        file="timerd/services/engine/firing.py",
         old="expires=expires, upto=upto)",
         new="expires=expires)",
         breaks="what the next bucket has waits behind all that a worker can take of this one, whatever its priority",

@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="seal-not-looked-at",
         guarantee="G12",
-        file="timerd/services/hint_seal.py",
+        file="timerd/services/peers/hint_seal.py",
         old="        if not compare_digest(message[:body], VERSION + self._seal(channel, content)):\n",
         new="        if message[: len(VERSION)] != VERSION:\n",
         breaks="whoever may write to Redis makes a row fire that nobody has stored",
@@ -20,7 +20,7 @@ MUTANTS = (
     Mutant(
         name="seal-for-any-channel",
         guarantee="G12",
-        file="timerd/services/hint_seal.py",
+        file="timerd/services/peers/hint_seal.py",
         old='        seal.update(len(name).to_bytes(4, "big") + name)\n',
         new="",
         breaks="what was said to one instance can be said to another one, or to its next life",
@@ -32,7 +32,7 @@ MUTANTS = (
     Mutant(
         name="hints-fire-as-often-as-they-come",
         guarantee="G12",
-        file="timerd/services/peering.py",
+        file="timerd/services/peers/peering.py",
         old="    heard = partial(scheduler.hint, may_repeat=True)\n",
         new="    heard = partial(scheduler.hint, may_repeat=False)\n",
         breaks="a hint that is called in vain and comes by Redis as well fires its task twice",

@@ -8,7 +8,7 @@ MUTANTS = (
     Mutant(
         name="waits-for-the-store",
         guarantee="G11",
-        file="timerd/services/registers.py",
+        file="timerd/services/holding/registers.py",
         old="CAS_TRIES = 4\n",
         new="CAS_TRIES = 4_000\n",
         breaks="Schedule with a key waits for minutes where the store takes no changes in",
@@ -38,7 +38,7 @@ MUTANTS = (
     Mutant(
         name="no-pause-on-a-full-disk",
         guarantee="G11",
-        file="timerd/services/effector.py",
+        file="timerd/services/holding/effector.py",
         old="            await asyncio.sleep(RETRY_S)\n        self._held.perform(machine, machine.control_changed",
         new="            await asyncio.sleep(0)\n        self._held.perform(machine, machine.control_changed",
         breaks="what the store does not take is asked for again at once, all the time, and firing has to wait",
@@ -65,7 +65,7 @@ MUTANTS = (
     Mutant(
         name="bytes-in-flight-not-counted",
         guarantee="G13",
-        file="timerd/services/ingest.py",
+        file="timerd/services/calls/ingest.py",
         old="        self.used_bytes += cost_bytes\n",
         new="        self.used_bytes = cost_bytes\n",
         breaks="each request is admitted as if it were the only one",
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="slow-readers-go-on-getting",
         guarantee="G13",
-        file="timerd/services/delivery.py",
+        file="timerd/services/work/delivery.py",
         old="        if stream.block_if_full():\n            self.machine.block(stream.number)\n",
         new="",
         breaks="what a worker does not read piles up in the server",
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         name="looks-back-one-day",
         guarantee="G14",
-        file="timerd/services/scheduler.py",
+        file="timerd/services/holding/scheduler.py",
         old="        catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)\n",
         new="        catalogue = await self._store.catalogue(TIME_SCOPE, now_ms - 86_400_000, near_ms + 1)\n",
         breaks="what was missed in an outage of more than a day never fires",
@@ -101,7 +101,7 @@ MUTANTS = (
     Mutant(
         name="throttle-passed-by",
         guarantee="G14",
-        file="timerd/services/effector.py",
+        file="timerd/services/holding/effector.py",
         old="            await self.throttle(sum(map(len, page.groups)))\n",
         new="            await self.throttle(0)\n",
         breaks="catching up takes as much of the machine as it can get",
@@ -110,7 +110,7 @@ MUTANTS = (
     Mutant(
         name="throttle-forgets",
         guarantee="G14",
-        file="timerd/services/throttle.py",
+        file="timerd/services/holding/throttle.py",
         old="max(now_s, self._free_at_s) + rows",
         new="now_s + rows",
         breaks="pages that are loaded side by side each get the whole rate",

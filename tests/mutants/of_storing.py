@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         name="unknown-carries-a-reason",
         guarantee="G2",
-        file="timerd/services/status.py",
+        file="timerd/services/transport/status.py",
         old="    number: int = code.value[0]\n    return Problem(code=number, message=f",
         new='    number: int = code.value[0]\n    return Problem(code=number, reason="FAILED", message=f',
         breaks="ErrorInfo of our domain stands on an outcome that is not known",
@@ -118,7 +118,7 @@ MUTANTS = (
     Mutant(
         name="settle-record-not-written",
         guarantee="G3",
-        file="timerd/services/effector.py",
+        file="timerd/services/holding/effector.py",
         old="        await self._store.settle([effect.record], effect.letters)\n",
         new="",
         breaks="nobody knows later how a task ended, and the next holder delivers it again",

@@ -53,7 +53,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 THROTTLE = Mutant(
     name="one",
     guarantee="G14",
-    file="timerd/services/throttle.py",
+    file="timerd/services/holding/throttle.py",
     old="rows / self._rows_per_s",
     new="rows / self._rows_per_s / 2",
     breaks="twice the rate",
@@ -79,7 +79,7 @@ def test_what_a_trial_says(tree: Path, new: str, verdict: Verdict, reason: str) 
 def test_a_text_that_is_not_there_is_told(tree: Path) -> None:
     trial = judge(tree, replace(THROTTLE, old="rows * nothing"))
     assert trial.verdict is Verdict.INVALID
-    assert "stands 0 times in timerd/services/throttle.py" in trial.reason
+    assert "stands 0 times in timerd/services/holding/throttle.py" in trial.reason
     with pytest.raises(Rotten):
         replace(THROTTLE, new=THROTTLE.old).applied_to((ROOT / THROTTLE.file).read_text(encoding="utf-8"))
 

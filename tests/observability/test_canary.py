@@ -15,10 +15,10 @@ from timerd.adapters.memory import MemoryStore
 from timerd.core.taken import CANARY
 from timerd.model.errors import Invalid
 from timerd.ports import Store
-from timerd.services.canary import Canary
+from timerd.services.calls.fields import namespace_of
 from timerd.services.checkup import Checkup
-from timerd.services.fields import namespace_of
-from timerd.services.health_board import API, LIVE, PARTS, SCHEDULER, STORE, HealthBoard
+from timerd.services.health.canary import Canary
+from timerd.services.health.health_board import API, LIVE, PARTS, SCHEDULER, STORE, HealthBoard
 from timerd.testing import Cluster, Server
 from timerd.testing.server import CONFIG
 

@@ -48,8 +48,8 @@ from timerd.model.shard_counts import ShardCounts
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, BucketEntry, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
-from timerd.services.paging import read_page
-from timerd.services.performing import Performer
+from timerd.services.holding.paging import read_page
+from timerd.services.holding.performing import Performer
 
 START_MS = 1_800_000_000_000
 QUEUES = (QueueKey("default", "a"), QueueKey("default", "b"))

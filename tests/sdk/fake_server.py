@@ -15,7 +15,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.services.streams import Unfinished
+from timerd.services.transport.streams import Unfinished
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import work_service_pb2 as wk
 

@@ -20,10 +20,9 @@ from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 from timerd.services.api import TimerApi
-from timerd.services.placed_ids import PlacedIds
-from timerd.services.reads import DeliveryFacts
-from timerd.services.server import ApiServer
-from timerd.services.verbs import (
+from timerd.services.calls.reads import DeliveryFacts
+from timerd.services.engine.placed_ids import PlacedIds
+from timerd.services.engine.verbs import (
     CancelAnswer,
     Cursor,
     EngineFacts,
@@ -34,6 +33,7 @@ from timerd.services.verbs import (
     TaskView,
     Views,
 )
+from timerd.services.server import ApiServer
 from timerd.v1 import timer_service_pb2_grpc, work_service_pb2, work_service_pb2_grpc
 
 NOW_MS = 1_800_000_000_000

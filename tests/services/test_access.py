@@ -19,10 +19,10 @@ from timerd.client import AccessDenied, Client, InvalidTask, TimerdError
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import Denied, StartupError, Unauthenticated
 from timerd.peer.keda import externalscaler_pb2
-from timerd.services.access import NEEDED, allow
-from timerd.services.principals import ROLES, Principal, Principals, read_principals
 from timerd.services.server import HEALTH_SERVICE, TIMER_SERVICE, WORK_SERVICE
-from timerd.services.tls import peer_credentials
+from timerd.services.transport.access import NEEDED, allow
+from timerd.services.transport.principals import ROLES, Principal, Principals, read_principals
+from timerd.services.transport.tls import peer_credentials
 from timerd.testing import Server
 from timerd.v1 import timer_service_pb2, work_service_pb2
 from timerd.worker import Worker

@@ -13,7 +13,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.services.api_rig import NOW_MS, Rig, running
 from timerd.model.identity import encode_id
-from timerd.services.slices import INLINE_HASH_BYTES, SLICE_ITEMS, hash_of
+from timerd.services.transport.slices import INLINE_HASH_BYTES, SLICE_ITEMS, hash_of
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 

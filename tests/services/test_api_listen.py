@@ -8,8 +8,8 @@ import pytest
 
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import StartupError
-from timerd.services.listen import Address, check_listen, parse_listen
-from timerd.services.tls import read_tls
+from timerd.services.transport.listen import Address, check_listen, parse_listen
+from timerd.services.transport.tls import read_tls
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.services.api_rig import NOW_MS, FakeVerbs, Rig, running
 from timerd.model.errors import StoreUnavailable, StoreUnknown
-from timerd.services import session as session_module
+from timerd.services.transport import session as session_module
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 

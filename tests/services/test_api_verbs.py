@@ -12,7 +12,7 @@ import timerd
 from tests.services.api_rig import NOW_MS, Rig, running, template_of
 from timerd.model.identity import is_genuine, parse_task_id
 from timerd.model.task import RetryPolicy
-from timerd.services.verbs import State
+from timerd.services.engine.verbs import State
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 

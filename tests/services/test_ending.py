@@ -13,8 +13,8 @@ from timerd.core.procedures import Request, SetMarks
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.settle import Outcome
-from timerd.services.driving import Performs
-from timerd.services.ending import end_all
+from timerd.services.engine.ending import end_all
+from timerd.services.holding.driving import Performs
 from timerd.testing import Server
 from timerd.worker import Delivery, Retry
 

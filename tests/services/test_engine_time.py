@@ -6,7 +6,7 @@ import pytest
 
 from timerd.core.lease_trust import MARGIN_MS, LeaseTrust
 from timerd.model.errors import Unavailable
-from timerd.services.engine_time import EngineTime
+from timerd.services.holding.engine_time import EngineTime
 
 
 class TwoClocks:

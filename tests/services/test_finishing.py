@@ -10,7 +10,7 @@ from timerd.core.instance_machine import InstanceMachine
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Cas
-from timerd.services.finishing import Finishing
+from timerd.services.holding.finishing import Finishing
 from timerd.testing.contracts.build import END_MS, START_MS, found_versions, key, message
 
 HISTORY_MS = 86_400_000

@@ -9,7 +9,7 @@ import pytest
 
 from timerd.core.holding import Phase
 from timerd.core.taken import QueueKey
-from timerd.services.firing import Firing
+from timerd.services.engine.firing import Firing
 
 QUEUE = QueueKey("default", "mails")
 DUE_MS = 1_000

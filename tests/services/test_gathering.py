@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timerd.core.taken import QueueKey
-from timerd.services.gathering import WAIT_S, Gathering
+from timerd.services.work.gathering import WAIT_S, Gathering
 
 MAIL = QueueKey("default", "mail")
 NOW_S = 1_000.0

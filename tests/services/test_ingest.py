@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from timerd.model.errors import Overloaded
-from timerd.services.ingest import REQUEST_OVERHEAD_BYTES, IngestBudget
+from timerd.services.calls.ingest import REQUEST_OVERHEAD_BYTES, IngestBudget
 
 REQUEST_BYTES = 10_000
 COST_BYTES = REQUEST_BYTES + REQUEST_OVERHEAD_BYTES

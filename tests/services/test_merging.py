@@ -8,7 +8,7 @@ from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.storage import Mark, MarkKind, Page
-from timerd.services.merging import MARKS_AT_ONCE, mark_ahead
+from timerd.services.holding.merging import MARKS_AT_ONCE, mark_ahead
 
 HOME = Partition(TIME_SCOPE, START_MS, 0)
 

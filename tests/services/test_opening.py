@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from timerd.model.partition import Partition
-from timerd.services import opening
-from timerd.services.opening import Opening
+from timerd.services.holding import opening
+from timerd.services.holding.opening import Opening
 
 OLD, OLDER = Partition(7, 300_000, 0), Partition(7, 0, 0)
 

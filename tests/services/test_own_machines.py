@@ -10,9 +10,9 @@ from timerd.core.procedures import AskToEnd, HolderAnswer
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
-from timerd.services.held import Held
-from timerd.services.own_machines import OwnMachines
-from timerd.services.tickets import NoLongerHeld
+from timerd.services.holding.held import Held
+from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.holding.tickets import NoLongerHeld
 
 PLACE = Partition(TIME_SCOPE, 0, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timerd.model.errors import Invalid
-from timerd.services.page_tokens import after_of, page_token
+from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.v1 import timer_service_pb2 as wire
 
 

@@ -10,8 +10,8 @@ from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnknown
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import Cas, CasResult, CasStatus
-from timerd.services import registers
-from timerd.services.registers import try_cas
+from timerd.services.holding import registers
+from timerd.services.holding.registers import try_cas
 
 KEY = RegisterKey(Table.MOVES, b"it")
 UNKNOWN = CasResult(CasStatus.UNKNOWN)

@@ -14,8 +14,8 @@ from timerd.core.taken import Ended
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import BucketEntry, DeadLetter
-from timerd.services.engine_time import EngineTime
-from timerd.services.scheduler import Scheduler
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
 

@@ -12,7 +12,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
-from timerd.services.settled_reads import INLINE_ENDINGS, SettledReads
+from timerd.services.holding.settled_reads import INLINE_ENDINGS, SettledReads
 from timerd.testing.contracts.build import digest
 
 HERE = Partition(0, 0, 0)

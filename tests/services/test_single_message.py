@@ -10,9 +10,9 @@ import pytest
 from timerd.adapters.sqlite import requests as stored_requests
 from timerd.model.errors import Invalid
 from timerd.model.identity import PREFIX_BYTES
-from timerd.services import requests
-from timerd.services.engine import first_reply, read_reply
-from timerd.services.requests import Draft, draft_of_batch
+from timerd.services.calls import requests
+from timerd.services.calls.requests import Draft, draft_of_batch
+from timerd.services.engine.engine import first_reply, read_reply
 from timerd.v1 import task_pb2, timer_service_pb2
 
 NOW_MS = 1_800_000_000_000

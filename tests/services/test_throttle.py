@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from timerd.services.throttle import Throttle
+from timerd.services.holding.throttle import Throttle
 
 
 async def test_rows_are_spread_over_the_time_that_they_may_take(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from timerd.model.errors import StoreUnavailable
-from timerd.services.tries import FIRST_S, LONGEST_S, Tries
+from timerd.services.holding.tries import FIRST_S, LONGEST_S, Tries
 
 
 def test_pauses_grow_to_a_bound_and_the_log_is_told_ever_more_rarely(caplog: pytest.LogCaptureFixture) -> None:

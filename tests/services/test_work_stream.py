@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from timerd.services.work_stream import MOST_MESSAGES, WorkStream
+from timerd.services.work.work_stream import MOST_MESSAGES, WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
 

@@ -6,10 +6,10 @@ from tests.simulator.events import Wanted
 from timerd.core.keys import Conflict
 from timerd.model.identity import message_prefix
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.due_times import DueClock
-from timerd.services.requests import Gathered, Rules
-from timerd.services.templates import Common
-from timerd.services.verbs import NewTasks
+from timerd.services.calls.due_times import DueClock
+from timerd.services.calls.requests import Gathered, Rules
+from timerd.services.calls.templates import Common
+from timerd.services.engine.verbs import NewTasks
 
 
 def new_tasks(request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:

@@ -13,7 +13,7 @@ from unittest.mock import patch
 
 import timerd.core.keys as keys_module
 import timerd.core.lookup as lookup_module
-import timerd.services.elsewhere as elsewhere_module
+import timerd.services.engine.elsewhere as elsewhere_module
 from tests.simulator.events import Called, Event, Replied, Said, Verb
 from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
@@ -21,9 +21,9 @@ from timerd.core.procedures import AppendRows, OfferRows, SetMarks
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.storage import CasStatus, MarkKind
-from timerd.services.effector import Effector
-from timerd.services.firing import Firing
-from timerd.services.performing import Performer
+from timerd.services.engine.firing import Firing
+from timerd.services.holding.effector import Effector
+from timerd.services.holding.performing import Performer
 
 BRANCHES = (
     "insert: adopted",

@@ -17,13 +17,13 @@ from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
 from timerd.ports import Store
-from timerd.services.delivery import Delivery
-from timerd.services.engine import Engine
-from timerd.services.engine_time import EngineTime
-from timerd.services.firing import Firing
-from timerd.services.health_board import HealthBoard
-from timerd.services.scheduler import Scheduler
-from timerd.services.work_service import WorkService
+from timerd.services.engine.engine import Engine
+from timerd.services.engine.firing import Firing
+from timerd.services.health.health_board import HealthBoard
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.work_service import WorkService
 
 SECRET = b"of the simulator"
 DRAIN_MS = 500

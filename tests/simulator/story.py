@@ -16,8 +16,8 @@ from random import Random
 from typing import Any, TypeVar
 
 import timerd.core.memory as memory_module
-import timerd.services.paging as paging_module
-import timerd.services.scheduler as scheduler_module
+import timerd.services.holding.paging as paging_module
+import timerd.services.holding.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.asking import new_tasks
 from tests.simulator.chances import (

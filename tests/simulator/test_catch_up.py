@@ -7,14 +7,14 @@ import asyncio
 from dataclasses import dataclass, field
 from itertools import groupby
 
-import timerd.services.paging as paging_module
+import timerd.services.holding.paging as paging_module
 from tests.simulator.events import Delivered, Event, Wanted
 from tests.simulator.forms import Form
 from tests.simulator.story import Story, told
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
 from timerd.model.partition import BUCKET_MS
-from timerd.services.throttle import Throttle
+from timerd.services.holding.throttle import Throttle
 
 MISSED_BUCKETS, PAGES_A_BUCKET, PAGE_ROWS = 6, 12, 20
 ROWS_PER_S = 400

@@ -23,12 +23,12 @@ from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
-from timerd.services.driving import drive
-from timerd.services.effector import Effector, _merged
-from timerd.services.firing import Firing
-from timerd.services.held import Held
-from timerd.services.own_machines import OwnMachines
-from timerd.services.performing import Performer
+from timerd.services.engine.firing import Firing
+from timerd.services.holding.driving import drive
+from timerd.services.holding.effector import Effector, _merged
+from timerd.services.holding.held import Held
+from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.holding.performing import Performer
 
 Variant = Callable[[], AbstractContextManager[object]]
 _MARK, _CHANGED = PartitionMachine._mark, PartitionMachine.control_changed
@@ -219,7 +219,7 @@ def cancel_without_asking() -> AbstractContextManager[object]:
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
     """A store that goes away half-way is told to the caller as if nothing had been written."""
     stack = ExitStack()
-    for module in ("driving", "ending", "engine", "moving"):
+    for module in ("holding.driving", "engine.ending", "engine.engine", "engine.moving"):
         stack.enter_context(patch(f"timerd.services.{module}.unknown_of", lambda error: error))
     return stack
 

@@ -12,8 +12,8 @@ import grpc.aio
 
 from tests.simulator.events import Broke, Confirmed, Delivered, Event, Held, Lost, Overdrawn, Settled
 from tests.simulator.virtual_loop import Owner, VirtualLoop
-from timerd.services.decoding import Received
-from timerd.services.work_stream import Forwarded, encoded
+from timerd.services.transport.decoding import Received
+from timerd.services.work.work_stream import Forwarded, encoded
 from timerd.v1 import work_service_pb2 as pb
 
 TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20

@@ -10,7 +10,7 @@ from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template
-from timerd.services.deliver_wire import deliver_messages
+from timerd.services.work.deliver_wire import deliver_messages
 from timerd.v1 import work_service_pb2 as pb
 
 SECRET = b"a secret of sixteen"

@@ -12,7 +12,7 @@ from timerd.model.identity import TaskId, attempt_of, encode_id, is_genuine, par
 from timerd.model.partition import Partition, bucket_of, scope_of
 from timerd.model.rows import RowGroup, concat
 from timerd.model.task import Extra, Template
-from timerd.services.deliver_wire import MESSAGE_BYTES, deliver_messages
+from timerd.services.work.deliver_wire import MESSAGE_BYTES, deliver_messages
 from timerd.v1 import work_service_pb2 as pb
 
 OTHER = Template("default", "mail", 4, (("k", "v"),), traceparent="00-trace", soft_expire_at_ms=NOW_MS + 1)

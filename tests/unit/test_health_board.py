@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.services.health_board import API, LIVE, PARTS, READY, SCHEDULER, STORE, HealthBoard
+from timerd.services.health.health_board import API, LIVE, PARTS, READY, SCHEDULER, STORE, HealthBoard
 
 
 def test_a_part_is_red_while_it_has_a_reason() -> None:

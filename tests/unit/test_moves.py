@@ -12,7 +12,7 @@ from timerd.model.errors import Aborted
 from timerd.model.partition import TIME_SCOPE, bucket_of
 from timerd.model.registers import MoveState
 from timerd.model.rows import FLAG_MOVED_IN
-from timerd.services.driving import drive
+from timerd.services.holding.driving import drive
 
 # A move takes about so many: each request to the store or to a holder, and each answer.
 MOST_STEPS = 40

@@ -23,7 +23,7 @@ from timerd.model.rows import single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
-from timerd.services.driving import drive
+from timerd.services.holding.driving import drive
 from timerd.testing.contracts.build import digest, spread
 
 Result = TypeVar("Result")

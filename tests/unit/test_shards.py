@@ -16,8 +16,8 @@ from timerd.model.registers import RegisterKey
 from timerd.model.rows import RowGroup
 from timerd.model.shard_counts import HOT, MOST_HOT, MOST_SHARDS, ShardCounts
 from timerd.model.storage import Append
-from timerd.services.placed_ids import homes_after
-from timerd.services.shards import Shards
+from timerd.services.engine.placed_ids import homes_after
+from timerd.services.holding.shards import Shards
 from timerd.testing.contracts.build import START_MS, tasks
 
 NEXT_MS = START_MS + BUCKET_MS

@@ -13,7 +13,7 @@ from timerd.core.sweep import AHEAD_MS, WIDE_MS, Sweep
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Found, Page
-from timerd.services.paging import FEW_ROWS, read_page
+from timerd.services.holding.paging import FEW_ROWS, read_page
 from timerd.testing.contracts.build import HERE, START_MS, batch, tasks
 
 END_MS = START_MS + BUCKET_MS

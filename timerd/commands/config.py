@@ -62,9 +62,9 @@ def _check_whole(config: ServerConfig) -> None:
     """What no single setting shows."""
     from timerd.commands.serve import check_listen, check_store
     from timerd.model.errors import StartupError
-    from timerd.services import listen
-    from timerd.services.principals import read_principals
-    from timerd.services.tls import read_tls
+    from timerd.services.transport import listen
+    from timerd.services.transport.principals import read_principals
+    from timerd.services.transport.tls import read_tls
 
     check_listen(config)
     check_store(config)

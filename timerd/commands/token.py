@@ -24,7 +24,7 @@ def token(
     import secrets
     from hashlib import sha256
 
-    from timerd.services.principals import ROLES
+    from timerd.services.transport.principals import ROLES
 
     if not set(roles.split(",")) <= set(ROLES):
         raise WrongInput(f"--roles {roles}: allowed are {', '.join(ROLES)}, with commas between them.")

@@ -9,7 +9,7 @@ the holder; raised first, then the partition is scanned once more, so nothing wr
 `verified`: all below it is over; a new holder starts there. The floor rises in the step that decides to move
 `verified`, before the compare-and-set is sent, so that nothing is adopted below it meanwhile.
 
-Facts and `now_ms` in, effects out; the shell (services/scheduler.py) performs them.
+Facts and `now_ms` in, effects out; the shell (services/holding/scheduler.py) performs them.
 """
 
 from __future__ import annotations

@@ -20,7 +20,8 @@ class QueueKey(NamedTuple):
     queue: str
 
 
-# Of the tasks that an instance gives itself (services/canary.py). No caller can name it: namespaces have no brackets.
+# Of the tasks that an instance gives itself (services/health/canary.py). No caller can name it: namespaces have no
+# brackets.
 CANARY = QueueKey("(canary)", "(canary)")
 
 

@@ -22,12 +22,12 @@ from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
 from timerd.services.checkup import Checkup
-from timerd.services.delivery import Delivery
-from timerd.services.engine import Engine
-from timerd.services.engine_time import EngineTime
-from timerd.services.peers import Peers
-from timerd.services.scheduler import Scheduler
-from timerd.services.verbs import EngineFacts
+from timerd.services.engine.engine import Engine
+from timerd.services.engine.verbs import EngineFacts
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.peers.peers import Peers
+from timerd.services.work.delivery import Delivery
 
 FACTS_EVERY_S = 30.0
 FACTS_PATIENCE_S = 2.0

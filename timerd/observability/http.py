@@ -9,7 +9,7 @@ from importlib.metadata import version
 from aiohttp import web
 
 from timerd.model.errors import StartupError
-from timerd.services.listen import Address
+from timerd.services.transport.listen import Address
 
 # Reason -> sentence.
 Reasons = Mapping[str, str]

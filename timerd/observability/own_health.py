@@ -9,7 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 
 from timerd.observability.curves import Curve, add_curve, curve_of, gauge
 from timerd.services.checkup import Checkup
-from timerd.services.health_board import LIVE, PARTS, READY
+from timerd.services.health.health_board import LIVE, PARTS, READY
 
 
 @dataclass(frozen=True, slots=True)

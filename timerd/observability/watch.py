@@ -10,9 +10,9 @@ from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
 from timerd.services.checkup import Checkup
-from timerd.services.health_board import LIVE, STORE
-from timerd.services.listen import check_http
-from timerd.services.tls import TlsFiles, http_context
+from timerd.services.health.health_board import LIVE, STORE
+from timerd.services.transport.listen import check_http
+from timerd.services.transport.tls import TlsFiles, http_context
 
 PATIENCE_S = 2.0
 

@@ -18,15 +18,15 @@ from google.protobuf.message_factory import GetMessageClass
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid
-from timerd.services.call_times import CallTimes
-from timerd.services.decoding import Received, decoder
-from timerd.services.ingest import IngestBudget
-from timerd.services.mutations import Mutations
-from timerd.services.operating import Operating
-from timerd.services.reads import DeliveryFacts, Reads
-from timerd.services.session import Session, SessionMessage
-from timerd.services.status import Context, abort, caught
-from timerd.services.verbs import Verbs
+from timerd.services.calls.call_times import CallTimes
+from timerd.services.calls.ingest import IngestBudget
+from timerd.services.calls.mutations import Mutations
+from timerd.services.calls.reads import DeliveryFacts, Reads
+from timerd.services.engine.verbs import Verbs
+from timerd.services.operating.operating import Operating
+from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.session import Session, SessionMessage
+from timerd.services.transport.status import Context, abort, caught
 from timerd.v1 import timer_service_pb2 as wire
 from timerd.v1.task_pb2 import Problem
 

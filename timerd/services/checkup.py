@@ -10,14 +10,14 @@ import asyncio
 from collections.abc import Sequence
 
 from timerd.config import ServerConfig
-from timerd.services.canary import Canary, Settings
-from timerd.services.canary_worker import CanaryWorker
-from timerd.services.delivery import Delivery
-from timerd.services.engine import Engine
-from timerd.services.engine_time import EngineTime
-from timerd.services.health_board import LIVE, SCHEDULER, HealthBoard
-from timerd.services.scheduler import Scheduler
+from timerd.services.engine.engine import Engine
+from timerd.services.health.canary import Canary, Settings
+from timerd.services.health.canary_worker import CanaryWorker
+from timerd.services.health.health_board import LIVE, SCHEDULER, HealthBoard
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
 from timerd.services.server import ApiServer
+from timerd.services.work.delivery import Delivery
 
 LOOK_EVERY_S = 1.0
 # Where an instance is watched and nothing else is said: red within twice this and its patience.

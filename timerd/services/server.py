@@ -12,15 +12,15 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
-from timerd.services.access import Access
 from timerd.services.api import TimerApi
-from timerd.services.decoding import MAX_WIRE_BYTES
-from timerd.services.health_board import API, LIVE, PARTS, READY, HealthBoard
-from timerd.services.listen import Address, check_listen
-from timerd.services.principals import Principals
-from timerd.services.streams import StreamLimit, Unfinished
-from timerd.services.tls import TlsFiles, server_credentials
-from timerd.services.work_service import work_handler
+from timerd.services.health.health_board import API, LIVE, PARTS, READY, HealthBoard
+from timerd.services.transport.access import Access
+from timerd.services.transport.decoding import MAX_WIRE_BYTES
+from timerd.services.transport.listen import Address, check_listen
+from timerd.services.transport.principals import Principals
+from timerd.services.transport.streams import StreamLimit, Unfinished
+from timerd.services.transport.tls import TlsFiles, server_credentials
+from timerd.services.work.work_service import work_handler
 from timerd.v1 import timer_service_pb2, work_service_pb2
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 

@@ -29,7 +29,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Hints, Store
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
-from timerd.services.membership import Member
+from timerd.services.holding.membership import Member
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.gate import Gate
 from timerd.testing.server import CONFIG, START

@@ -25,10 +25,10 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove, Request, SetMarks, TryCas
 from timerd.model.registers import Table
 from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
-from timerd.services.delivery import Delivery
-from timerd.services.effector import Effector
-from timerd.services.performing import Performer
-from timerd.services.work_stream import WorkStream
+from timerd.services.holding.effector import Effector
+from timerd.services.holding.performing import Performer
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
 

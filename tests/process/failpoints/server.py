@@ -22,7 +22,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite import far, retention
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
-from timerd.services import paging, scheduler
+from timerd.services.holding import paging, scheduler
 
 _MARK_EVERY_MS = 50
 

@@ -16,10 +16,10 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.model.registers import Control
 from timerd.model.storage import CasStatus
-from timerd.services.hand_over import HandOver
-from timerd.services.home import Home
-from timerd.services.lending import Lending
-from timerd.services.peers import Peers, Silent
+from timerd.services.holding.hand_over import HandOver
+from timerd.services.peers.peers import Peers, Silent
+from timerd.services.work.home import Home
+from timerd.services.work.lending import Lending
 
 BRANCHES = (
     "take-over with unsettled rows",

@@ -22,9 +22,9 @@ from timerd.core.holding import Settings
 from timerd.core.membership import Timing
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
-from timerd.services.health_board import HealthBoard
-from timerd.services.membership import Member
-from timerd.services.work_service import WorkService
+from timerd.services.health.health_board import HealthBoard
+from timerd.services.holding.membership import Member
+from timerd.services.work.work_service import WorkService
 
 Result = TypeVar("Result")
 

@@ -20,7 +20,7 @@ import grpc.aio
 
 from tests.simulator.cluster.pausing import PausingLoop, Stoppable
 from timerd.model.identity import ACK_TOKEN_BYTES
-from timerd.services.home_worker import each_token
+from timerd.services.work.home_worker import each_token
 
 # How long one side of a stream waits for signs of life from the other.
 KEEPALIVES_MS = (1_000, 8_000, 30_000)

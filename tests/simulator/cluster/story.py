@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any, cast
 
 import timerd.core.memory as memory_module
-import timerd.services.paging as paging_module
-import timerd.services.scheduler as scheduler_module
+import timerd.services.holding.paging as paging_module
+import timerd.services.holding.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
 from tests.simulator.cluster.audit import Audit
@@ -31,7 +31,7 @@ from timerd.core.membership import Timing
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import Control, Table
 from timerd.model.storage import Append, Appended, Cas
-from timerd.services.cluster_settings import CLUSTER
+from timerd.services.holding.cluster_settings import CLUSTER
 
 MOST_INSTANCES = 4
 QUIET_TTL_MS = 100_000

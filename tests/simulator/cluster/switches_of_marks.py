@@ -23,8 +23,8 @@ from timerd.core.rows_in_hand import RowsInHand
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, RegisterKey, Table, control_key
 from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, CasStatus, Page
-from timerd.services.effector import Effector
-from timerd.services.finishing import Finishing
+from timerd.services.holding.effector import Effector
+from timerd.services.holding.finishing import Finishing
 
 # How far a broken read may lag behind what was acknowledged.
 LAG_S = 1.5

@@ -27,8 +27,8 @@ from timerd.core.settle_log import SettleLog
 from timerd.model.identity import TaskId
 from timerd.model.registers import Move, MoveState, move_key
 from timerd.model.storage import Cas, Mark, MarkKind
-from timerd.services.elsewhere import Elsewhere
-from timerd.services.held import Held
+from timerd.services.engine.elsewhere import Elsewhere
+from timerd.services.holding.held import Held
 
 _MARK, _MOVES_READ, _SUSPEND = RowsInHand.mark, PartitionMachine.moves_read, PartitionMachine.suspend
 _FREE, _BEFORE, _CARRY, _OLDEST = (

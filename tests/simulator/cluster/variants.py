@@ -31,11 +31,11 @@ from timerd.core.procedures import AskToEnd, HolderAnswer
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Table
 from timerd.model.storage import Cas, CasResult, CasStatus
-from timerd.services.fresh_controls import FreshControls
-from timerd.services.peer_service import PeerService
-from timerd.services.peer_wire import partition_of
-from timerd.services.peers import Silent
-from timerd.services.remote_holders import RemoteHolders
+from timerd.services.peers.fresh_controls import FreshControls
+from timerd.services.peers.peer_service import PeerService
+from timerd.services.peers.peer_wire import partition_of
+from timerd.services.peers.peers import Silent
+from timerd.services.peers.remote_holders import RemoteHolders
 
 _CAS, _FRESH, _TOLD = RemoteStore._cas, FreshControls.of, RemoteHolders.ask_to_end
 

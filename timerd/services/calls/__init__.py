@@ -1,0 +1,1 @@
+"""The calls of the API, from message to verb and back."""

@@ -1,0 +1,178 @@
+"""What changes tasks: schedule, cancel, reschedule, purge, redrive. The unary calls, the batches and the Session share
+these: a unary call is a batch of one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import cast
+
+from timerd.config import ServerConfig
+from timerd.model.errors import Invalid, NotFound, TimerdError
+from timerd.model.identity import TaskId
+from timerd.model.task import MAX_BATCH_TASKS
+from timerd.services.calls.due_times import clock_of
+from timerd.services.calls.fields import at_most, limit_count, namespace_of, request_id_of
+from timerd.services.calls.fields import queue_of as checked_queue
+from timerd.services.calls.page_tokens import cursor_of, cursor_token
+from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
+from timerd.services.calls.reads import dead_after
+from timerd.services.calls.replies import (
+    NOTHING_STORED,
+    batch_reply,
+    redrive_results,
+    refused_results,
+    schedule_reply,
+    timestamp,
+)
+from timerd.services.calls.requests import draft_of_batch, draft_of_one
+from timerd.services.calls.targets import genuine, stored_id, task_of, task_of_id
+from timerd.services.engine.verbs import CancelAnswer, StoredTasks, Verbs
+from timerd.services.transport.slices import in_slices
+from timerd.v1 import task_pb2 as task_wire
+from timerd.v1 import timer_service_pb2 as wire
+
+DEFAULT_REDRIVEN = 1_000
+_CHUNK = 500
+
+
+class Mutations:
+    """One method a verb: request -> reply, or one of model.errors."""
+
+    def __init__(self, verbs: Verbs, config: ServerConfig) -> None:
+        self._verbs = verbs
+        self._payload_limit_bytes = config.payload_limit_bytes
+        # What was changed -> how many tasks.
+        self.changed: Counter[str] = Counter()
+
+    async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
+        draft = await draft_of_one(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        stored = await self._verbs.schedule(draft.tasks)
+        return schedule_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
+
+    async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
+        draft = await draft_of_batch(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        if not len(draft.tasks.rows):
+            return await batch_reply(draft, NOTHING_STORED, {})
+        stored = await self._verbs.schedule(draft.tasks)
+        return await batch_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
+
+    async def _kept_fire_ms(self, namespace: str, stored: StoredTasks) -> Mapping[int, int]:
+        """When the tasks fire that have the keys asked for; what cannot be read stays unsaid: the outcome stands."""
+        found: dict[int, int] = {}
+        for row, task in stored.kept.items():
+            try:
+                found[row] = (await self._verbs.get(namespace, task)).fire_at_ms
+            except TimerdError:
+                continue
+        return found
+
+    async def cancel(self, request: wire.CancelRequest) -> wire.CancelResponse:
+        namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        try:
+            task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
+        except NotFound:
+            return wire.CancelResponse(outcome=task_wire.CANCEL_OUTCOME_NOT_FOUND)
+        answers = await self._verbs.cancel(namespace, request_id, [task])
+        self._cancelled(answers)
+        return wire.CancelResponse(outcome=_outcome(answers[0]))
+
+    async def cancel_batch(self, request: wire.CancelBatchRequest) -> wire.CancelBatchResponse:
+        """Ids that cannot be of this namespace cost the engine nothing."""
+        namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
+        tasks = await self._genuine(namespace, request.task_ids)
+        known = [task for task in tasks if task is not None]
+        said = await self._verbs.cancel(namespace, request_id, known) if known else ()
+        self._cancelled(said)
+        answers = iter(said)
+        outcomes = [_outcome(CancelAnswer.NOT_FOUND if task is None else next(answers)) for task in tasks]
+        return wire.CancelBatchResponse(outcomes=outcomes)
+
+    def _cancelled(self, answers: Sequence[CancelAnswer]) -> None:
+        self.changed["cancelled"] += sum(answer is CancelAnswer.CANCELLED for answer in answers)
+
+    async def _genuine(self, namespace: str, texts: Sequence[str]) -> list[TaskId | None]:
+        return [genuine(self._verbs.secret, namespace, text) async for _, text in in_slices(texts)]
+
+    async def reschedule(self, request: wire.RescheduleRequest) -> wire.RescheduleResponse:
+        namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        clock = clock_of(request, self._verbs.now_ms())
+        fire_at_ms = clock.fire_at_ms(request, request.WhichOneof("due"))
+        task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
+        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, fire_at_ms)
+        self.changed["moved"] += 1
+        return wire.RescheduleResponse(task_id=str(task), fire_time=timestamp(moved_ms))
+
+    async def fire_now(self, request: wire.FireNowRequest) -> wire.FireNowResponse:
+        namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        task = task_of_id(self._verbs.secret, namespace, request.task_id)
+        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, self._verbs.now_ms())
+        self.changed["moved"] += 1
+        return wire.FireNowResponse(task_id=str(task), fire_time=timestamp(moved_ms))
+
+    async def purge(self, request: wire.PurgeRequest) -> wire.PurgeResponse:
+        """A dry run counts the same tasks."""
+        namespace = namespace_of(request.namespace)
+        request_id_of(request.request_id)
+        query = alive_only(query_of(namespace, request.filter))
+        scanned = at_most(request.max_scanned, DEFAULT_SCANNED, MAX_SCANNED)
+        run = self._verbs.purge if request.force else self._verbs.count
+        purged, cursor, through_ms = await run(query, cursor_of(request), scanned)
+        self.changed["purged"] += purged if request.force else 0
+        return wire.PurgeResponse(
+            purged=purged,
+            dry_run=not request.force,
+            next_page_token=cursor_token(request, cursor),
+            scanned_through=timestamp(through_ms),
+        )
+
+    async def redrive(self, request: wire.RedriveRequest) -> wire.RedriveResponse:
+        namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        if request.task_ids and request.queue:
+            raise Invalid("Both task_ids and queue are set: name the dead letters in one way.", "task_ids")
+        if request.task_ids:
+            return await self._redrive_ids(namespace, request_id, request)
+        return await self._redrive_range(namespace, request_id, request)
+
+    async def _redrive_ids(self, namespace: str, request_id: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
+        limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
+        tasks = await self._genuine(namespace, request.task_ids)
+        known = [task for task in tasks if task is not None]
+        answers = iter(await self._verbs.redrive(namespace, request_id, known) if known else ())
+        said = [task is not None and next(answers) for task in tasks]
+        redriven = sum(answer is True for answer in said)
+        self.changed["redriven"] += redriven
+        return wire.RedriveResponse(redriven=redriven, results=redrive_results(request.task_ids, said))
+
+    async def _redrive_range(
+        self, namespace: str, request_id: str, request: wire.RedriveRequest
+    ) -> wire.RedriveResponse:
+        queue = checked_queue(request.queue, "queue")
+        lo_ms, hi_ms = open_bounds(request)
+        left = at_most(request.max_redriven, DEFAULT_REDRIVEN, MAX_BATCH_TASKS)
+        reply, after = wire.RedriveResponse(), b""
+        while left:
+            letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, min(left, _CHUNK))
+            if not letters:
+                break
+            after = dead_after(letters[-1])
+            tasks = [stored_id(letter.task_id) for letter in letters]
+            said = await self._verbs.redrive(namespace, request_id, tasks)
+            redriven = sum(answer is True for answer in said)
+            reply.redriven += redriven
+            self.changed["redriven"] += redriven
+            reply.results.extend(refused_results(tasks, said))
+            left -= len(letters)
+        return reply
+
+
+def _named(request_id: str, request: wire.RescheduleRequest | wire.FireNowRequest) -> str:
+    """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
+    content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
+    return f"{request_id} {content}"
+
+
+def _outcome(answer: CancelAnswer) -> task_wire.CancelOutcome:
+    return cast(task_wire.CancelOutcome, answer.value)

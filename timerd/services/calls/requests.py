@@ -1,0 +1,290 @@
+"""Schedule requests of the wire -> NewTasks: checked in full before anything is written.
+
+Three forms lead to one result: the unary request is a batch of one, items are gathered into columns, and columns are
+taken as they are: no Python object per task, and the payload arena is not copied per task.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.keys import Conflict
+from timerd.model.errors import Invalid, NotStored
+from timerd.model.identity import message_prefix
+from timerd.model.instants import shown
+from timerd.model.rows import PREFIX, ROW, RowGroup
+from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
+from timerd.services.calls.due_times import DueClock, check_delay, check_fire_at, clock_of
+from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
+from timerd.services.calls.templates import Common, common_of
+from timerd.services.engine.verbs import NewTasks
+from timerd.services.transport.slices import hash_of, in_slices
+from timerd.v1 import timer_service_pb2 as wire
+
+_SIZES = struct.Struct("<QQQQ")
+_INT64 = struct.Struct("<q")
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Draft:
+    """What is to be stored, and why the rest is not. `problems`: index in the request -> error."""
+
+    tasks: NewTasks
+    problems: dict[int, NotStored] = field(default_factory=dict)
+    as_columns: bool = False
+    gave_delays: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for all tasks of one message."""
+
+    clock: DueClock
+    payload_limit_bytes: int
+
+    def check(self, fire_at_ms: int, payload_bytes: int, template: Template, payload_field: str) -> None:
+        """What is left to check once the due time is known to be good."""
+        if payload_bytes > self.payload_limit_bytes:
+            raise Invalid(
+                f"The payload has {payload_bytes:,} bytes: at most {self.payload_limit_bytes:,} are allowed here (the "
+                f"server's payload limit, itself at most {MAX_PAYLOAD_BYTES:,}). Keep large content elsewhere and send "
+                "where to find it.",
+                payload_field,
+                "PAYLOAD_TOO_LARGE",
+            )
+        if template.expire_at_ms and template.expire_at_ms <= fire_at_ms:
+            raise Invalid(
+                f"The expire_time {shown(template.expire_at_ms)} is not after the fire_time {shown(fire_at_ms)}, so "
+                "the task would never be delivered: give a later expire_time or none.",
+                "template.expire_time",
+            )
+
+
+def rules_for(
+    request: wire.ScheduleRequest | wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int
+) -> Rules:
+    return Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES))
+
+
+async def draft_of_one(request: wire.ScheduleRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+    """The unary form; its one mistake is raised."""
+    namespace = namespace_of(request.namespace)
+    common = common_of(namespace, request.template, "template.")
+    rules = rules_for(request, now_ms, payload_limit_bytes)
+    gathered = Gathered(rules)
+    fire_at_ms = rules.clock.fire_at_ms(request, request.WhichOneof("due"))
+    gathered.add(0, fire_at_ms, request.payload, common, request.key, "")
+    return Draft(gathered.tasks(namespace, await _prefix(namespace, request)))
+
+
+async def draft_of_batch(request: wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+    """Raises what is wrong with the message as a whole; what is wrong with one task stands in `problems`."""
+    namespace = namespace_of(request.namespace)
+    rules = rules_for(request, now_ms, payload_limit_bytes)
+    which = request.WhichOneof("tasks")
+    if which == "columns":
+        return await _draft_of_columns(request, namespace, rules)
+    if which == "items":
+        return await _draft_of_items(request, namespace, rules)
+    raise Invalid("The message holds no tasks: fill `columns` or `items`.", "items")
+
+
+async def _prefix(namespace: str, request: wire.ScheduleRequest | wire.ScheduleBatchRequest) -> bytes:
+    content = await hash_of(request.SerializeToString(deterministic=True)) if request.request_id else b""
+    return message_prefix(namespace, request_id_of(request.request_id), content)
+
+
+# --- items ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Gathered:
+    """Good items on their way into columns."""
+
+    rules: Rules
+    rows: list[tuple[int, int, int, int, int, int, int, int, int, int]] = field(default_factory=list)
+    payloads: list[bytes] = field(default_factory=list)
+    arena_bytes: int = 0
+    templates: dict[Template, int] = field(default_factory=dict)
+    extras: list[Extra] = field(default_factory=list)
+    keys: dict[int, tuple[str, Conflict]] = field(default_factory=dict)
+    taken: dict[str, int] = field(default_factory=dict)
+
+    def add(self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str) -> None:
+        template = common.template
+        self.rules.check(fire_at_ms, len(payload), template, at + "payload")
+        if key:
+            self._reserve(index, key_of(key, at + "key"), common.conflict, at + "key")
+        number = self.templates.setdefault(template, len(self.templates))
+        if key:
+            self.extras.append(Extra(key=key))
+        extra = len(self.extras) if key else 0
+        self.rows.append((fire_at_ms, fire_at_ms, 0, index, 0, number, extra, self.arena_bytes, len(payload), 0))
+        self.payloads.append(payload)
+        self.arena_bytes += len(payload)
+
+    def _reserve(self, index: int, key: str, conflict: Conflict, field_path: str) -> None:
+        first = self.taken.setdefault(key, index)
+        if first != index:
+            raise Invalid(
+                f"The key {quoted(key)} stands twice in this message, first at item {first}: a key names one task, so "
+                "send the second one with another key or in a later message.",
+                field_path,
+            )
+        self.keys[len(self.rows)] = (key, conflict)
+
+    def tasks(self, namespace: str, prefix: bytes) -> NewTasks:
+        columns = np.array(self.rows, ROW)
+        arena = self.payloads[0] if len(self.payloads) == 1 else b"".join(self.payloads)
+        rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), list(self.templates), arena, self.extras)
+        return NewTasks(namespace, prefix, rows, self.keys)
+
+
+async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
+    items = request.items.items
+    limit_count(len(items), MAX_BATCH_TASKS, "tasks", "items")
+    common = common_of(namespace, request.template, "template.") if request.HasField("template") else None
+    gathered = Gathered(rules)
+    problems: dict[int, NotStored] = {}
+    async for index, item in in_slices(items):
+        try:
+            _add_item(gathered, index, item, namespace, common)
+        except Invalid as error:
+            problems[index] = error
+    return Draft(gathered.tasks(namespace, await _prefix(namespace, request)), problems)
+
+
+def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: str, common: Common | None) -> None:
+    at = f"items[{index}]."
+    if item.HasField("template"):
+        common = common_of(namespace, item.template, at + "template.")
+    if common is None:
+        raise Invalid(
+            "The task has no template, and neither has the message: give one of them, at least with a queue.",
+            at + "template",
+        )
+    fire_at_ms = gathered.rules.clock.fire_at_ms(item, item.WhichOneof("due"), at)
+    gathered.add(index, fire_at_ms, item.payload, common, item.key, at)
+
+
+# --- columns -------------------------------------------------------------------------------------------------------
+
+
+async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
+    columns = request.columns
+    common = common_of(namespace, request.template, "template.")
+    if len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
+        single = await _draft_of_single(request, namespace, rules, common)
+        if single is not None:
+            return single
+    asked = _asked(columns)
+    gave_delays = not columns.fire_at_ms
+    payloads = columns.payloads
+    given = np.array(columns.payload_lengths[:], np.int64)
+    lengths = _lengths(given, len(asked), len(payloads))
+    fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
+    prefix = await _columns_prefix(namespace, request, asked.tobytes(), given.tobytes())
+    problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
+    rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
+    if problems:
+        rows = rows.select(np.setdiff1d(np.arange(len(rows)), np.fromiter(problems, np.intp, len(problems))))
+    return Draft(NewTasks(namespace, prefix, rows, {}), problems, True, gave_delays)
+
+
+async def _draft_of_single(
+    request: wire.ScheduleBatchRequest, namespace: str, rules: Rules, common: Common
+) -> Draft | None:
+    """What a single call of a client makes, without numpy, whose calls cost more here than its loops save. None:
+    something is wrong with it, and the general form says what."""
+    columns, gathered = request.columns, Gathered(rules)
+    given, payload, gave_delays = columns.payload_lengths, columns.payloads, not columns.fire_at_ms
+    if len(given) != 1 or given[0] != len(payload):
+        return None
+    asked_ms = columns.delay_ms[0] if gave_delays else columns.fire_at_ms[0]
+    try:
+        if gave_delays:
+            check_delay(asked_ms, "")
+        fire_at_ms = asked_ms + (rules.clock.origin_ms() if gave_delays else 0)
+        check_fire_at(fire_at_ms, rules.clock.now_ms, "")
+        gathered.add(0, fire_at_ms, payload, common, "", "")
+    except Invalid:
+        return None
+    prefix = await _columns_prefix(namespace, request, _INT64.pack(asked_ms), _INT64.pack(len(payload)))
+    return Draft(gathered.tasks(namespace, prefix), {}, True, gave_delays)
+
+
+def _asked(columns: wire.TaskColumns) -> Int64s:
+    """fire_at_ms or delay_ms, whichever is there."""
+    instants, delays = len(columns.fire_at_ms), len(columns.delay_ms)
+    if instants and delays:
+        raise Invalid("Both fire_at_ms and delay_ms are set: give one of them for all tasks.", "columns.fire_at_ms")
+    limit_count(instants or delays, MAX_BATCH_TASKS, "tasks", "columns.fire_at_ms")
+    return np.array(columns.fire_at_ms[:] if instants else columns.delay_ms[:], np.int64)
+
+
+def _lengths(given: Int64s, count: int, arena_bytes: int) -> Int64s:
+    """One per task; a single value speaks for all."""
+    if len(given) not in (0, 1, count):
+        raise Invalid(
+            f"There are {len(given):,} payload_lengths for {count:,} tasks: give one for each, or a single one "
+            "for all.",
+            "columns.payload_lengths",
+        )
+    lengths = given if len(given) == count else np.full(count, given[0] if len(given) else 0, np.int64)
+    if (total := int(lengths.sum())) != arena_bytes:
+        raise Invalid(
+            f"The payload_lengths add up to {total:,} bytes, but payloads has {arena_bytes:,}: they must be the same.",
+            "columns.payload_lengths",
+        )
+    return lengths
+
+
+def _rows(fire_at: Int64s, lengths: Int64s) -> npt.NDArray[np.void]:
+    rows = np.zeros(len(fire_at), ROW)
+    rows["position_ms"] = rows["fire_at_ms"] = fire_at
+    rows["index"] = np.arange(len(fire_at), dtype=np.uint32)
+    rows["length"] = lengths
+    rows["offset"] = np.cumsum(lengths) - lengths
+    return rows
+
+
+async def _columns_prefix(namespace: str, request: wire.ScheduleBatchRequest, asked: bytes, lengths: bytes) -> bytes:
+    """As `_prefix`, from the arrays at hand: writing a large message a second time costs as much as hashing it."""
+    if not request.request_id:
+        return await _prefix(namespace, request)
+    head = wire.ScheduleBatchRequest(
+        namespace=request.namespace, request_time=request.request_time, template=request.template
+    ).SerializeToString(deterministic=True)
+    counts = len(asked) // _INT64.size, len(lengths) // _INT64.size
+    sizes = _SIZES.pack(len(head), *counts, 1 if request.columns.fire_at_ms else 2)
+    content = await hash_of(sizes, head, asked, lengths, request.columns.payloads)
+    return message_prefix(namespace, request_id_of(request.request_id), content)
+
+
+def _column_problems(
+    delays: Int64s | None, fire_at: Int64s, lengths: Int64s, template: Template, rules: Rules
+) -> dict[int, NotStored]:
+    bad = (fire_at < 0) | (fire_at > rules.clock.now_ms + HORIZON_MS) | (lengths > rules.payload_limit_bytes)
+    if delays is not None:
+        bad |= (delays < 0) | (delays > HORIZON_MS)
+    if template.expire_at_ms:
+        bad |= fire_at >= template.expire_at_ms
+    if not bad.any():
+        return {}
+    found: dict[int, NotStored] = {}
+    name = "fire_at_ms" if delays is None else "delay_ms"
+    for index in np.flatnonzero(bad).tolist():
+        due_field = f"columns.{name}[{index}]"
+        try:
+            if delays is not None:
+                check_delay(int(delays[index]), due_field)
+            check_fire_at(int(fire_at[index]), rules.clock.now_ms, due_field)
+            rules.check(int(fire_at[index]), int(lengths[index]), template, f"columns.payload_lengths[{index}]")
+        except Invalid as error:
+            found[index] = error
+    return found

@@ -1,0 +1,167 @@
+"""TaskTemplate of the wire -> Template of the model.
+
+Callers repeat the same few templates in every message, so the translation is remembered by the template's bytes: a
+single task then costs a look-up instead of a dozen checks.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+from google.protobuf.duration_pb2 import Duration
+
+from timerd.core.keys import Conflict
+from timerd.model.errors import Invalid
+from timerd.model.task import MAX_PRIORITY, RetryPolicy, Template
+from timerd.services.calls.due_times import duration_ms, ms_from
+from timerd.services.calls.fields import plain_text, queue_of, quoted
+from timerd.v1 import task_pb2 as task_wire
+
+MAX_LABELS = 32
+MAX_LABEL_VALUE_CHARS = 256
+MAX_CONTENT_TYPE_CHARS = 128
+MAX_TRACEPARENT_CHARS = 128
+MAX_ATTEMPTS = 65_535
+MAX_BACKOFF_MS = 30 * 86_400_000
+MAX_MULTIPLIER = 100.0
+MAX_ATTEMPT_TIMEOUT_MS = 7 * 86_400_000
+MIN_ATTEMPT_TIMEOUT_MS = 100
+_LABEL_KEY = re.compile(r"[A-Za-z0-9._\-/:]{1,64}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_DEFAULTS = RetryPolicy()
+
+
+class Common(NamedTuple):
+    """What the tasks of a message (or one item) share."""
+
+    template: Template
+    conflict: Conflict
+
+
+def common_of(namespace: str, wire: task_wire.TaskTemplate, at: str) -> Common:
+    """`at` is the path of the template in the request, as "template."."""
+    try:
+        return _translated(namespace, wire.SerializeToString(deterministic=True))
+    except Invalid as error:
+        raise Invalid(str(error), at + error.field, error.reason) from None
+
+
+@lru_cache(maxsize=1024)
+def _translated(namespace: str, packed: bytes) -> Common:
+    wire = task_wire.TaskTemplate.FromString(packed)
+    _refuse_what_comes_later(wire)
+    template = Template(
+        namespace,
+        queue_of(wire.queue, "queue"),
+        _priority(wire.priority),
+        _labels(dict(wire.labels)),
+        plain_text(wire.content_type, MAX_CONTENT_TYPE_CHARS, "content_type", "content_type"),
+        retry_of(wire.retry),
+        _instant(wire, "expire_time"),
+        _instant(wire, "soft_expire_time"),
+        _traceparent(wire.traceparent),
+    )
+    return Common(template, _conflict(wire.on_conflict))
+
+
+def _refuse_what_comes_later(wire: task_wire.TaskTemplate) -> None:
+    if wire.ordering_key:
+        raise Invalid("ordering_key comes later and is not served yet: leave it empty.", "ordering_key", "NOT_YET")
+
+
+def _priority(priority: int) -> int:
+    if priority > MAX_PRIORITY:
+        raise Invalid(f"The priority {priority} is too high: give 0 to {MAX_PRIORITY}.", "priority")
+    return priority
+
+
+def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    if len(labels) > MAX_LABELS:
+        raise Invalid(f"There are {len(labels)} labels: at most {MAX_LABELS} are allowed.", "labels")
+    for name, value in labels.items():
+        if not _LABEL_KEY.fullmatch(name):
+            raise Invalid(
+                f"The label key {quoted(name)} is not allowed: use 1 to 64 characters of A-Z a-z 0-9 . _ - / :",
+                "labels",
+            )
+        plain_text(value, MAX_LABEL_VALUE_CHARS, "label value", "labels")
+    return tuple(sorted(labels.items()))
+
+
+def _traceparent(text: str) -> str:
+    if text and (len(text) > MAX_TRACEPARENT_CHARS or not _TRACEPARENT.fullmatch(text)):
+        raise Invalid(
+            f"The traceparent {quoted(text)} is no W3C trace context: write 00-<32 hex digits>-<16 hex digits>-<2 hex "
+            "digits> in lower case, or leave it empty.",
+            "traceparent",
+        )
+    return text
+
+
+def _instant(wire: task_wire.TaskTemplate, field: str) -> int:
+    """0 = not set; an instant before 1970 counts as its first millisecond, which is past as well."""
+    return max(1, ms_from(getattr(wire, field), field, up=False)) if wire.HasField(field) else 0
+
+
+def _conflict(wire: int) -> Conflict:
+    if wire == task_wire.CONFLICT_POLICY_UNSPECIFIED:
+        return Conflict.REJECT
+    try:
+        return Conflict(wire)
+    except ValueError:
+        raise Invalid(
+            f"on_conflict has no value {wire}: use KEEP (1), REPLACE (2) or REJECT (3).", "on_conflict"
+        ) from None
+
+
+def retry_of(wire: task_wire.RetryPolicy) -> RetryPolicy:
+    """What is absent or 0 has its default."""
+    if not wire.ByteSize():
+        return _DEFAULTS
+    attempts = wire.max_attempts or _DEFAULTS.max_attempts
+    if attempts > MAX_ATTEMPTS:
+        raise Invalid(f"max_attempts is {attempts}: give 1 to {MAX_ATTEMPTS:,}.", "retry.max_attempts")
+    initial_ms = _span(wire, "initial_backoff", _DEFAULTS.initial_backoff_ms, 1, MAX_BACKOFF_MS)
+    longest_ms = _span(wire, "max_backoff", max(initial_ms, _DEFAULTS.max_backoff_ms), 1, MAX_BACKOFF_MS)
+    if longest_ms < initial_ms:
+        raise Invalid(
+            f"max_backoff ({longest_ms} ms) is shorter than initial_backoff ({initial_ms} ms): give at least as much.",
+            "retry.max_backoff",
+        )
+    timeout_ms = _span(
+        wire, "attempt_timeout", _DEFAULTS.attempt_timeout_ms, MIN_ATTEMPT_TIMEOUT_MS, MAX_ATTEMPT_TIMEOUT_MS
+    )
+    return RetryPolicy(attempts, initial_ms, _multiplier(wire.multiplier), longest_ms, _jitter(wire.jitter), timeout_ms)
+
+
+def _span(wire: task_wire.RetryPolicy, name: str, default_ms: int, least_ms: int, most_ms: int) -> int:
+    if not wire.HasField(name):
+        return default_ms
+    duration: Duration = getattr(wire, name)
+    span_ms = duration_ms(duration, f"retry.{name}")
+    if least_ms <= span_ms <= most_ms:
+        return span_ms
+    raise Invalid(
+        f"{name} is {span_ms} ms: give {least_ms} ms to {most_ms // 86_400_000} days, or leave it out.", f"retry.{name}"
+    )
+
+
+def _multiplier(asked: float) -> float:
+    if asked == 0:
+        return _DEFAULTS.multiplier
+    # Written so that NaN is refused too.
+    if not 1 <= asked <= MAX_MULTIPLIER:
+        raise Invalid(f"The multiplier is {asked}: give 1 to {MAX_MULTIPLIER:g}.", "retry.multiplier")
+    return asked
+
+
+def _jitter(asked: float) -> float:
+    if asked == 0:
+        return _DEFAULTS.jitter
+    if asked < 0:
+        return 0.0
+    if not asked <= 1:
+        raise Invalid(f"The jitter is {asked}: give 0 to 1, or a negative value for none.", "retry.jitter")
+    return asked

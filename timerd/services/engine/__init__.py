@@ -1,0 +1,1 @@
+"""The verbs, on the partitions that are held and the store."""

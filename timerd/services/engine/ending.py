@@ -1,0 +1,76 @@
+"""Many tasks are cancelled or purged by one call: together those that wait at home, each by itself those that were
+moved, carried or have ended. These go side by side, so that they share the commits of the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TypeVar
+
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel_many import end_many
+from timerd.core.procedures import Request
+from timerd.model.errors import StoreUnavailable
+from timerd.model.identity import TaskId
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
+from timerd.services.holding.driving import WRITES, Performs, drive, unknown_of
+
+AT_ONCE = 256
+Result = TypeVar("Result")
+
+
+class _Noting:
+    """Notes whether anything was written for any of the tasks: then an error leaves the outcome unknown (G2)."""
+
+    def __init__(self, performer: Performs) -> None:
+        self.has_written = False
+        self._performer = performer
+
+    async def perform(self, request: Request) -> object:
+        answer = await self._performer.perform(request)
+        self.has_written |= isinstance(request, WRITES)
+        return answer
+
+
+async def end_all(
+    tasks: Sequence[TaskId], outcome: Outcome, request: bytes, performer: Performs, side_by_side: int = 1
+) -> list[Cancelled]:
+    """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt."""
+    noting = _Noting(performer)
+    groups = _dealt(tasks, side_by_side)
+    together = [drive(end_many(group, outcome, request), noting) for group in groups]
+    said = _sound(await asyncio.gather(*together, return_exceptions=True), noting)
+    answers = {
+        task: answer
+        for group, each in zip(groups, said, strict=True)
+        for task, answer in zip(group, each, strict=True)
+        if answer is not None
+    }
+    rest = [task for task in dict.fromkeys(tasks) if task not in answers]
+    for at in range(0, len(rest), AT_ONCE):
+        part = rest[at : at + AT_ONCE]
+        work = [drive(end_task(task, outcome, request), noting) for task in part]
+        answers.update(zip(part, _sound(await asyncio.gather(*work, return_exceptions=True), noting), strict=True))
+    return [answers[task] for task in tasks]
+
+
+def _dealt(tasks: Sequence[TaskId], groups: int) -> list[Sequence[TaskId]]:
+    """Those of one home stay together."""
+    if groups == 1:
+        return [tasks]
+    homes: dict[Partition, list[TaskId]] = defaultdict(list)
+    for task in tasks:
+        homes[task.home].append(task)
+    dealt = list(homes.values())
+    return [[task for home in dealt[n::groups] for task in home] for n in range(min(groups, len(dealt)))]
+
+
+def _sound(results: Sequence[Result | BaseException], noting: _Noting) -> list[Result]:
+    for result in results:
+        if isinstance(result, StoreUnavailable) and noting.has_written:
+            raise unknown_of(result) from result
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -1,0 +1,102 @@
+"""What `timerd doctor` shows of the engine, and what it advises."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from timerd.config import ServerConfig
+from timerd.core.ledger import Ledger
+from timerd.model.partition import Partition
+from timerd.model.registers import Control, control_key
+from timerd.model.storage import StoreFacts
+from timerd.ports import Store
+from timerd.services.engine.verbs import EngineFacts
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
+
+LOW_DISK_BYTES = 1 << 30
+LATE_MS = 60_000
+# More sentences about damage than this help nobody.
+MOST_NAMED = 5
+
+
+class Facts:
+    """Reads the control rows of the buckets that are kept; a call a minute is plenty."""
+
+    def __init__(self, store: Store, scheduler: Scheduler, time: EngineTime, config: ServerConfig) -> None:
+        self._store = store
+        self._scheduler = scheduler
+        self._time = time
+        self._config = config
+        self._started_ms = int(time.exact_ms())
+        self.lateness_bounds_ms: Sequence[float] = ()
+        self.lateness_counts: Callable[[], Sequence[int]] = tuple
+
+    async def read(self) -> EngineFacts:
+        store = await self._store.facts()
+        ledger = await self._ledger()
+        machines = list(self._scheduler.machines.values())
+        oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
+        memory = self._scheduler.memory
+        return EngineFacts(
+            durability=store.durability,
+            store=store.name,
+            engine_ms=self._time.exact_ms(),
+            clock_offset_ms=self._time.difference_ms,
+            clock_trusted=self._time.trusted,
+            disk_free_bytes=store.free_bytes,
+            disk_used_bytes=store.used_bytes,
+            ledger=ledger.named(),
+            partitions_open=len(machines),
+            memory_used_bytes=memory.used_bytes,
+            memory_budget_bytes=memory.budget_bytes,
+            loaded=sum(m.rows.waiting.rows for m in machines),
+            oldest_due_ms=min(oldest, default=0),
+            started_ms=self._started_ms,
+            lateness_bounds_ms=self.lateness_bounds_ms,
+            lateness_counts=self.lateness_counts(),
+            advice=self._advice(store, ledger, min(oldest, default=0)),
+        )
+
+    async def _ledger(self) -> Ledger:
+        """Finished and unheld buckets from their control rows, held ones from memory."""
+        ledger = Ledger()
+        held: Counter[int] = Counter()
+        for machine in self._scheduler.machines.values():
+            held.update(machine.log.totals())
+        entries = await self._store.catalogue(None, -(1 << 62), int(self._time.exact_ms()) + 1)
+        places = [Partition(e.scope, e.bucket_ms, shard) for e in entries for shard in range(e.shard_count)]
+        unheld = [p for p in places if p not in self._scheduler.machines]
+        stored = await self._store.read([control_key(p) for p in unheld])
+        controls = [Control.from_bytes(raw) for raw in stored if raw is not None]
+        ledger.add_finished([c for c in controls if c.finished])
+        for control in (c for c in controls if not c.finished):
+            held.update(dict(control.counts))
+        ledger.add_open(held)
+        return ledger
+
+    def _advice(self, store: StoreFacts, ledger: Ledger, oldest_ms: int) -> list[str]:
+        said = []
+        if not self._time.trusted:
+            said.append(f"{self._time.doubt} Check the machine's time service.")
+        said += store.advice
+        if store.free_bytes < LOW_DISK_BYTES:
+            said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")
+        said += [
+            f"{damage} What it holds is not delivered; everything else is. Copy the data directory, then restore a "
+            "backup or schedule those tasks again, and look at the disk's health."
+            for damage in store.corrupt[:MOST_NAMED]
+        ]
+        if len(store.corrupt) > MOST_NAMED:
+            said.append(f"{len(store.corrupt) - MOST_NAMED} more parts of the data are damaged: the log names them.")
+        if ledger.unexplained:
+            said.append(
+                f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or "
+                "a task was missed. Compare with your own records."
+            )
+        if oldest_ms and oldest_ms < self._time.exact_ms() - LATE_MS:
+            said.append(
+                "A task has been due for more than a minute: is a worker of its queue connected, and has it credit?"
+            )
+        return said

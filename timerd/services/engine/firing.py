@@ -1,0 +1,367 @@
+"""What delivery asks of the partition machines of this instance: due rows out, endings in (the `Firing` seam)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Protocol, TypeVar
+
+from timerd.core.cancel import Cancelled, end_task
+from timerd.core.holding import Phase
+from timerd.core.lookup import locate
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.settlement import Failure, Settlement, fail_row
+from timerd.core.taken import LAST, Again, Ended, QueueKey, Taken
+from timerd.model.ack_token import AckToken
+from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
+from timerd.model.identity import RowKey, delivery_id_of, generation_of
+from timerd.model.partition import Partition, scope_of
+from timerd.model.settle import CarryReason, Outcome
+from timerd.model.storage import DeadLetter
+from timerd.ports import Store
+from timerd.services.engine.elsewhere import Elsewhere
+from timerd.services.engine.held_back import HeldBack
+from timerd.services.engine.sifting import sift
+from timerd.services.engine.verbs import LOOKED_FOR_MS
+from timerd.services.holding.driving import drive
+from timerd.services.holding.effector import RETRY_S
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.tickets import NoLongerHeld
+
+log = logging.getLogger(__name__)
+# Where partitions interleave (priorities, catch-up), rows are taken in stretches, so that not each row is a step of its
+# own: of two partitions the order holds to a second.
+STRETCH = 256
+SLACK_MS = 1_000
+# So many at a time are waited for: those whose rows are elsewhere read the store.
+WAITS_AT_ONCE = 256
+# After a holder did not answer.
+SAY_AGAIN_MS = 500
+Item = TypeVar("Item", Ended, Again)
+
+
+class Forwards(Protocol):
+    """Tells the instance that holds a partition of a failed delivery whose row waits there. None: nobody said that he
+    holds it; else whether the failure counted."""
+
+    async def __call__(self, partition: Partition, token: AckToken, failure: Failure) -> bool | None: ...
+
+
+class Firing:
+    """Implements services.verbs.Firing on one scheduler."""
+
+    def __init__(self, scheduler: Scheduler, time: EngineTime, store: Store, secret: bytes) -> None:
+        self.secret = secret
+        self._scheduler = scheduler
+        self._time = time
+        self._store = store
+        self._elsewhere = Elsewhere(scheduler, store)
+        self._held_back = HeldBack()
+        # Where there are other instances.
+        self.forward: Forwards | None = None
+        scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
+
+    def firing_ms(self) -> int | None:
+        return self._time.firing_ms()
+
+    def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
+        taken: list[Taken] = []
+        while limit > 0 and not self._is_opening(queue):
+            heads = self._heads(queue, now_ms)
+            if not heads:
+                break
+            machine, most, upto = heads[0][1], limit, LAST
+            if len(heads) > 1:
+                most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
+            expires = not self._held_back.is_active(now_ms)
+            batch = machine.take(queue, most, now_ms, expires=expires, upto=upto)
+            batch = self._sift(machine, batch, now_ms) if batch is not None else None
+            if batch is not None:
+                taken.append(batch)
+                limit -= len(batch)
+        return taken
+
+    def next_due_ms(self, queue: QueueKey) -> int | None:
+        if self._is_opening(queue):
+            return None
+        found = (machine.rows.waiting.next_ms(queue) for machine in self._giving())
+        return min((ms for ms in found if ms is not None), default=None)
+
+    def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
+        if self._is_opening(queue):
+            return 0
+        found = 0
+        for machine in self._giving():
+            found += machine.rows.waiting.due_rows(queue, until_ms, most)
+            if found >= most:
+                return most
+        return found
+
+    def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
+        if self._is_opening(queue):
+            return None
+        keys = (machine.rows.waiting.head_key(queue, now_ms) for machine in self._giving())
+        return min((key for key in keys if key is not None), default=None)
+
+    def on_due(self, wake: Callable[[], None]) -> None:
+        self._scheduler.held.on_due(wake)
+
+    def worked(self, queue: QueueKey, *, present: bool) -> None:
+        scope = scope_of(*queue)
+        if present:
+            self._scheduler.memory.worked.add(queue)
+            self._scheduler.open_backlog(scope)
+        else:
+            self._scheduler.memory.worked.discard(queue)
+            self._scheduler.scopes.pop(scope, None)
+
+    def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
+        waits: list[Awaitable[None]] = []
+        for machine, items in self._by_machine(ended):
+            if machine is None:
+                waits += [self._end_elsewhere(item) for item in items]
+                continue
+            ticket, missing = machine.end(items)
+            waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, ticket), items, self._end_elsewhere))
+            waits += [self._end_elsewhere(item) for item in missing]
+            self._scheduler.held.settle_soon(machine)
+        return _all(waits)
+
+    def again(self, failed: Sequence[Again]) -> Awaitable[None]:
+        waits: list[Awaitable[None]] = []
+        for machine, items in self._by_machine(failed):
+            held = [item for item in items if machine is not None and machine.rows.is_open(item.key)]
+            if machine is not None and held:
+                durable = self._scheduler.held.durable(machine, machine.again(held))
+                waits.append(self._or_elsewhere(durable, held, self._again_elsewhere))
+                self._scheduler.held.settle_soon(machine)
+            if len(held) < len(items):
+                opened = {item.key for item in held}
+                waits += [self._again_elsewhere(item) for item in items if item.key not in opened]
+        return _all(waits)
+
+    def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
+        """Nothing is written: on disk they never left."""
+        machines = self._scheduler.machines
+        elsewhere = []
+        for item in unbegun:
+            machine = machines.get(item.partition)
+            if machine is None or machine.phase is not Phase.HOT or not machine.rows.put_back(item.key):
+                elsewhere.append(item)
+        self._scheduler.held.wake()
+        return self.again(elsewhere)
+
+    def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+        """In the record that ends them; of rows that are not open here the letters first."""
+        waits: list[Awaitable[None]] = []
+        letter_of = dict(zip(ended, letters, strict=True))
+        for machine, items in self._by_machine(ended):
+            missing = items
+            if machine is not None:
+                ticket, missing = machine.end(items)
+                gone = set(items).difference(missing)
+                machine.log.bury(letter_of[item] for item in gone)
+                durable = self._scheduler.held.durable(machine, ticket)
+                waits.append(self._or_elsewhere(durable, gone, lambda item: self._bury_one(letter_of[item], item)))
+                self._scheduler.held.settle_soon(machine)
+            if missing:
+                waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
+        return _all(waits)
+
+    async def end_late(self, token: AckToken) -> bool:
+        """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what
+        it has ended as is durable when this returns."""
+        delivery_id = delivery_id_of(token.key.digest, token.key.version)
+        self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
+        place = self._held_back.place_of(delivery_id, (token.partition, token.key))
+        durable = self._elsewhere.end_in_memory(*place)
+        if durable is not None:
+            await durable
+        has_ended = durable is not None or await self._end_where_it_lives(token)
+        # After an error of the store the row still waits, for the worker says it once more.
+        self._held_back.forget(delivery_id)
+        return has_ended
+
+    async def _end_where_it_lives(self, token: AckToken) -> bool:
+        task = await self._elsewhere.task_of(token.partition, token.key)
+        if task is None:
+            return False
+        here = await drive(locate(task), self._scheduler.procedures)
+        generation = generation_of(token.key.version)
+        if generation_of(here.place.key.version) != generation:
+            # It was moved since: this delivery is over, the one that the move promised is not.
+            return True
+        said = await drive(end_task(task, Outcome.ACKED, b"late ack", generation), self._scheduler.procedures)
+        if said is Cancelled.PENDING:
+            raise _silent()
+        if said is Cancelled.IN_FLIGHT:
+            log.info("a late ack ended the retries of a task that is with another worker")
+        machine = self._scheduler.machines.get(here.place.partition)
+        if machine is not None:
+            self._scheduler.held.settle_soon(machine)
+            await self._scheduler.held.durable(machine, machine.log.last_ticket)
+        return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
+
+    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+        found = await self._fail_where_it_waits(token, failure)
+        self._held_back.forget(delivery_id_of(token.key.digest, token.key.version))
+        return found
+
+    async def _fail_where_it_waits(self, token: AckToken, failure: Failure) -> bool:
+        here = await self._elsewhere.look(token.partition, token.key)
+        if here is None or here.rows is None:
+            return False
+        if self.forward is not None and self._is_elsewhere(here.place.partition):
+            return await self._fail_there(self.forward, here.place.partition, token, failure)
+        taken = Taken(token.partition, token.fencing_token, here.rows, [token.key.digest])
+        settlement = Settlement()
+        fail_row(settlement, taken, 0, token.key, failure, self.secret)
+        if settlement.again:
+            await self.again(settlement.again)
+            return True
+        return await self._bury(settlement.letters, settlement.dead)
+
+    def _is_elsewhere(self, partition: Partition) -> bool:
+        """It is neither held here nor going to be."""
+        placed = self._scheduler.hand_over.place_of(partition)
+        return partition not in self._scheduler.machines and placed != self._scheduler.membership.name
+
+    async def _fail_there(self, forward: Forwards, partition: Partition, token: AckToken, failure: Failure) -> bool:
+        said = await forward(partition, token, failure)
+        if said is None:
+            raise _silent()
+        return said
+
+    async def _is_forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool:
+        """Whether it was another instance's to see to."""
+        if self.forward is None:
+            return False
+        here = await self._elsewhere.look(partition, key)
+        if here is None or not self._is_elsewhere(here.place.partition):
+            return False
+        await self._fail_there(self.forward, here.place.partition, AckToken(partition, key, 0), failure)
+        return True
+
+    def leased(self, lease_until: Mapping[bytes, int]) -> None:
+        self._held_back.hold(lease_until)
+
+    def settling(self, settlement: Settlement, now_ms: int) -> None:
+        ids = self._held_back.waiting(chain(settlement.ended, settlement.again, settlement.dead))
+        tokens = (*settlement.late, *(late.token for late in settlement.failed_late))
+        ids += [delivery_id_of(token.key.digest, token.key.version) for token in tokens]
+        if ids:
+            self._held_back.hold(dict.fromkeys(ids, now_ms + LOOKED_FOR_MS))
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _is_opening(self, queue: QueueKey) -> bool:
+        """Its backlog is being loaded, which comes first."""
+        opening = self._scheduler.opening
+        return bool(opening) and scope_of(*queue) in opening
+
+    def _giving(self) -> list[PartitionMachine]:
+        """A partition that still loads has rows and keeps them."""
+        return [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
+
+    def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
+        found = [(key, m) for m in self._giving() if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
+        return sorted(found, key=lambda pair: pair[0])
+
+    def _sift(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
+        """Without what may not be sent although it is due."""
+        suspects = self._held_back.suspects(batch, now_ms)
+        if not len(suspects):
+            return batch
+        found = sift(batch, suspects, self._lease_of, now_ms, self.secret)
+        if found.leases:
+            machine.guard(found.leases, now_ms, CarryReason.GUARD, was_sent=False)
+            self._held_back.carried(machine, found.leases)
+            self._scheduler.held.settle_soon(machine)
+        if found.dead:
+            self.bury(found.letters, found.dead)
+        if found.expired:
+            self.end(found.expired)
+        return found.left
+
+    def _lease_of(self, key: RowKey) -> int:
+        return max(self._scheduler.held.lease_of(key) or 0, self._held_back.until_ms(key))
+
+    def _by_machine(self, items: Sequence[Item]) -> Iterable[tuple[PartitionMachine | None, list[Item]]]:
+        parts: dict[Partition, list[Item]] = defaultdict(list)
+        for item in items:
+            parts[item.partition].append(item)
+        return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
+
+    async def _or_elsewhere(
+        self, durable: Awaitable[None], items: Collection[Item], elsewhere: Callable[[Item], Awaitable[None]]
+    ) -> None:
+        """Of what another instance took over before it was written."""
+        try:
+            await durable
+        except NoLongerHeld:
+            for item in items:
+                await elsewhere(item)
+
+    async def _bury_one(self, letter: DeadLetter, item: Ended) -> None:
+        failure = Failure(letter.died_at_ms, letter.last_error, hopeless=True)
+        if not await self._is_forwarded(item.partition, item.key, failure):
+            await self._bury([letter], [item])
+
+    async def _bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
+        if self.forward is None:
+            await self._bury(letters, ended)
+            return
+        for letter, item in zip(letters, ended, strict=True):
+            await self._bury_one(letter, item)
+
+    async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
+        """The deliveries are over for the workers: the store is asked until it has done it. Whether all have ended."""
+        while True:
+            try:
+                await self._store.bury(letters)
+                break
+            except (StoreUnavailable, StoreUnknown) as error:
+                log.warning("%d dead letters: %s; trying again", len(letters), error)
+                await asyncio.sleep(RETRY_S)
+        return all([await self._end_buried(letter, item) for letter, item in zip(letters, ended, strict=True)])
+
+    async def _end_buried(self, letter: DeadLetter, item: Ended) -> bool:
+        """Its row was carried on while the worker had it. False: it has ended meanwhile, or is with another worker, so
+        this failure came too late."""
+        has_ended = await self._elsewhere.end(item)
+        if not has_ended:
+            await self._store.exhume([letter.task_id])
+        self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        return has_ended
+
+    async def _end_elsewhere(self, item: Ended) -> None:
+        """Its row was carried on while the worker had it: the task ends where it lives now."""
+        await self.end_late(AckToken(item.partition, item.key, 0))
+
+    async def _again_elsewhere(self, item: Again) -> None:
+        failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
+        if not await self._is_forwarded(item.partition, item.key, failure):
+            await self._elsewhere.again(item)
+        self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+
+
+def _silent() -> Unavailable:
+    return Unavailable(
+        "The instance that holds the task's partition does not answer: say it again in a moment.",
+        "HOLDER_SILENT",
+        retry_after_ms=SAY_AGAIN_MS,
+    )
+
+
+def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
+    """They begin whether or not anybody waits."""
+    return asyncio.ensure_future(waits[0] if len(waits) == 1 else _each(waits))
+
+
+async def _each(waits: Sequence[Awaitable[None]]) -> None:
+    for at in range(0, len(waits), WAITS_AT_ONCE):
+        await asyncio.gather(*waits[at : at + WAITS_AT_ONCE])

@@ -1,0 +1,67 @@
+"""Reschedule, FireNow and Redrive, which are moves: tried again where another call came in between."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from timerd.core.lookup import from_letter, locate
+from timerd.core.move import Wish, move_task
+from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnavailable, StoreUnknown, Unavailable
+from timerd.model.identity import TaskId
+from timerd.model.settle import Outcome
+from timerd.model.storage import DeadLetter
+from timerd.ports import Store
+from timerd.services.holding.driving import Performs, drive, unknown_of
+
+MOVE_TRIES = 5
+
+
+class Moving:
+    """The engine's verbs that give a task another instant."""
+
+    def __init__(self, store: Store, performer: Performs, retention_ms: int) -> None:
+        self._store = store
+        self._performer = performer
+        self._retention_ms = retention_ms
+
+    async def move(
+        self, task: TaskId, request: str, fire_at_ms: int, now_ms: int, revive: DeadLetter | None = None
+    ) -> int:
+        """The new fire time. An ABORTED move is tried again: the other one may have lost as well."""
+        wish = Wish(request, fire_at_ms, now_ms, self._retention_ms, revive)
+        for _ in range(MOVE_TRIES - 1):
+            try:
+                return await drive(move_task(task, wish), self._performer)
+            except Aborted:
+                await asyncio.sleep(0.005)
+        return await drive(move_task(task, wish), self._performer)
+
+    async def redrive(self, tasks: Sequence[TaskId], request: str, now_ms: int) -> list[bool | NotStored]:
+        """One that cannot live again (it was cancelled, another task has its key) holds up no other."""
+        answers: list[bool | NotStored] = []
+        for task in tasks:
+            try:
+                answers.append(await self._redrive(task, request, now_ms))
+            except (Precondition, NotFound, Aborted) as refused:
+                answers.append(refused)
+            except Unavailable as error:
+                if any(answer is True for answer in answers):
+                    raise StoreUnknown("The store went away after some tasks were redriven.") from error
+                raise
+        return answers
+
+    async def _redrive(self, task: TaskId, request: str, now_ms: int) -> bool:
+        letters = await self._store.letters([task.to_bytes()])
+        here = await drive(locate(task), self._performer)
+        if here.rows is None and letters:
+            here = from_letter(here, letters[0])
+        if letters and here.ending.outcome is Outcome.DEAD:
+            await self.move(task, request, now_ms, now_ms, revive=letters[0])
+        elif here.move is None or here.move.request != request:
+            return False
+        try:
+            await self._store.exhume([task.to_bytes()])
+        except StoreUnavailable as error:
+            raise unknown_of(error) from error
+        return True

@@ -1,0 +1,1 @@
+"""Whether this instance does what it is for, and who is told."""

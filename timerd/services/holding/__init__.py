@@ -1,0 +1,1 @@
+"""Which partitions this instance holds, and what their machines decide, done."""

@@ -1,0 +1,125 @@
+"""The partitions that this instance holds, each with its machine: what one decides becomes a task, and whoever waits
+until something is durable waits here.
+
+How an effect is performed is not known here (services/holding/effector.py), nor which partitions to hold
+(services/holding/scheduler.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from timerd.core.effects import Effect
+from timerd.core.holding import Phase
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import CarryReason
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.tickets import Tickets
+
+SETTLE_EVERY_S = 0.005
+Leases = Callable[[RowKey], int | None]
+Attempt = Callable[[PartitionMachine, Effect], Coroutine[Any, Any, None]]
+
+
+async def _nothing(_machine: PartitionMachine, _effect: Effect) -> None:
+    """Until somebody performs."""
+
+
+class Held:
+    """Of one instance. `wake` callbacks are called when rows may be due earlier than was said."""
+
+    def __init__(self, time: EngineTime) -> None:
+        self.machines: dict[Partition, PartitionMachine] = {}
+        self.attempt: Attempt = _nothing
+        self._time = time
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._tickets = Tickets()
+        self._settling: set[Partition] = set()
+        self._settled_s: dict[Partition, float] = {}
+        self._wakes: list[Callable[[], None]] = []
+        self.lease_of: Leases = lambda _key: None
+        # Hears of rows that were carried on while a worker has them, and knows which wait for that.
+        self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
+        self.waits: Callable[[RowKey], bool] = lambda _key: False
+
+    def on_due(self, wake: Callable[[], None]) -> None:
+        self._wakes.append(wake)
+
+    def wake(self) -> None:
+        for wake in self._wakes:
+            wake()
+
+    def tick(self, now_ms: int) -> None:
+        for machine in list(self.machines.values()):
+            if machine.phase is Phase.HOT:
+                self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
+            elif machine.phase is Phase.HAND_OVER:
+                self.carry_open(machine, now_ms)
+            self.perform(machine, machine.tick(now_ms))
+
+    def perform(self, machine: PartitionMachine, effects: Iterable[Effect]) -> None:
+        for effect in effects:
+            self.spawn(self.attempt(machine, effect))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def until_idle(self) -> None:
+        """What one effect leads to is performed as well."""
+        while self._tasks:
+            await asyncio.wait(list(self._tasks))
+
+    def settle_soon(self, machine: PartitionMachine) -> None:
+        """Writes what ended: at once after a pause, else with what ends in the next milliseconds, for a commit costs
+        more than a thousand endings in it."""
+        if machine.partition in self._settling:
+            return
+        self._settling.add(machine.partition)
+        loop = asyncio.get_running_loop()
+        last_s = self._settled_s.get(machine.partition, 0.0)
+        loop.call_at(max(loop.time(), last_s + SETTLE_EVERY_S), self._settle, machine)
+
+    def _settle(self, machine: PartitionMachine) -> None:
+        self._settling.discard(machine.partition)
+        self._settled_s[machine.partition] = asyncio.get_running_loop().time()
+        self.perform(machine, machine.flush())
+
+    def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
+        """Done when the ticket is. Raises NoLongerHeld."""
+        return self._tickets.durable(machine, ticket)
+
+    def let_go(self, machine: PartitionMachine) -> None:
+        """It is over: who waits for it hears that."""
+        self.machines.pop(machine.partition, None)
+        self._settled_s.pop(machine.partition, None)
+        self._tickets.lose(machine)
+
+    def written(self, machine: PartitionMachine) -> None:
+        self._tickets.resolve(machine)
+        if machine.phase is Phase.HAND_OVER:
+            self.perform(machine, machine.tick(int(self._time.exact_ms())))
+
+    def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        """Whether a worker has a delivery that this row waits for; `lease_until_ms` is that of the row."""
+        machine = self.machines.get(partition)
+        if machine is not None and (key.position_ms < machine.floor_ms or machine.log.settled.get(key) is not None):
+            return False
+        return self.lease_of(key) is not None or self.waits(key) or lease_until_ms > self._time.exact_ms()
+
+    def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
+        """What workers have in hand stays with them: the next holder treats it as in flight."""
+        self._guard(machine, list(machine.rows.open_before(1 << 62)), now_ms, CarryReason.HAND_OVER)
+
+    def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
+        """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the
+        loop more, until the delivery machine ends or retries it: carried, it would fire once more."""
+        leases = {key: until_ms for key in keys if (until_ms := self.lease_of(key)) is not None}
+        if leases:
+            machine.guard(leases, now_ms, reason)
+            self.carried(machine, leases)

@@ -1,0 +1,162 @@
+"""What the partition machines of this instance answer: to its own procedures, and to those of other instances.
+
+An answer counts for the token by which the machine holds its partition. Who asks has read the control row after his own
+write was durable; a holder with the token named there has not sent anything since that it does not know of, and one
+with a greater token reads the rows and marks after it got it. So who is asked need not prove that he still holds the
+partition, only that he is the one that was named (protocol section 5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+
+from timerd.core.holding import Asked, Offered, Phase
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AskToEnd, AskToMove, Ending, HolderAnswer, OfferRows
+from timerd.model.errors import StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
+from timerd.services.holding.held import Held
+from timerd.services.holding.tickets import NoLongerHeld
+
+# So long a call waits until it is durable that a task has left its place.
+LEAVING_S = 5.0
+LOOK_AGAIN_S = 0.1
+HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE, Phase.COUNT})
+
+
+class OwnMachines:
+    """Of one instance."""
+
+    def __init__(self, held: Held) -> None:
+        self._held = held
+
+    def token(self, partition: Partition) -> int | None:
+        """By which this instance holds the partition; None: it does not, or does not know it yet."""
+        machine = self._held.machines.get(partition)
+        if machine is None or machine.phase not in HOLDING or machine.control is None:
+            return None
+        return machine.control.token
+
+    def holds(self, partition: Partition) -> bool:
+        """Until this instance itself lets go of it. Whether the change that does so has been made is not known before
+        its answer comes; by then the next holder may have begun."""
+        machine = self._held.machines.get(partition)
+        return self.token(partition) is not None and machine is not None and machine.phase is not Phase.RELEASE
+
+    def is_acquiring(self, partition: Partition) -> bool:
+        machine = self._held.machines.get(partition)
+        return machine is not None and machine.phase is Phase.ACQUIRE
+
+    def offer(self, request: OfferRows) -> Offered | None:
+        machine = self._held.machines.get(request.partition)
+        if machine is None:
+            return None
+        answer = machine.offer(request.rows, request.source, is_repeat=request.is_repeat)
+        self._held.wake()
+        return answer
+
+    async def ask_to_end(self, requests: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        """Where a row went is said when it is durable that it went."""
+        leaving = [(machine, request) for request in requests if (machine := self._still_leaving(request)) is not None]
+        if leaving:
+            await asyncio.gather(*(self._until_left(machine, request) for machine, request in leaving))
+        return [self.answer(request) for request in requests]
+
+    def _still_leaving(self, request: AskToEnd) -> PartitionMachine | None:
+        """Taken along, because it may be dropped before anything else runs."""
+        machine = self._held.machines.get(request.partition)
+        return machine if machine is not None and not machine.log.has_left(request.key) else None
+
+    async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
+        """Or until the machine is gone."""
+        try:
+            async with asyncio.timeout(LEAVING_S):
+                await self._held.durable(machine, machine.log.last_ticket)
+        except NoLongerHeld:
+            return
+        except TimeoutError as error:
+            raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
+        if not machine.log.has_left(request.key):
+            # The procedure looks again: not in a circle without a pause.
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    def answer(self, request: AskToEnd) -> HolderAnswer:
+        machine = self._held.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
+            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key, request.outcome, request.request))
+        if asked is Asked.ENDED and outcome is not request.outcome:
+            return HolderAnswer(asked, outcome)
+        given = machine.cancel(request.key, request.outcome, request.request)
+        if asked in (Asked.WAITING, Asked.ENDED):
+            # Also where the verdict came first: it was given to a row that the task was carried from.
+            machine.end_waiting(request.key, request.outcome)
+            self._held.settle_soon(machine)
+        return HolderAnswer(asked, outcome, given)
+
+    def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
+        """Its row was carried on, and waits for the delivery to end."""
+        if asked not in (Asked.WAITING, Asked.ENDED):
+            return False
+        return self._held.has_in_hand(request.partition, request.key, request.lease_until_ms)
+
+    def or_in_hand(self, asks: Sequence[AskToEnd], said: Sequence[HolderAnswer]) -> list[HolderAnswer]:
+        """Between two holders, or while the next one still reads: what was handed over with its deliveries."""
+        return [
+            replace(answer, in_hand=self._held.has_in_hand(ask.partition, ask.key, ask.lease_until_ms))
+            if answer.asked in (None, Asked.UNKNOWN) and ask.outcome is not Outcome.ACKED
+            else answer
+            for ask, answer in zip(asks, said, strict=True)
+        ]
+
+    def ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        machine = self._held.machines.get(request.partition)
+        if machine is None:
+            return HolderAnswer(None)
+        asked, outcome = machine.ask(request.key)
+        if asked in (Asked.WAITING, Asked.UNKNOWN):
+            machine.suspend(request.key.digest)
+        return HolderAnswer(asked, outcome)
+
+    def recheck(self, partition: Partition, digest: bytes) -> bool:
+        """Whether there is a machine to do it."""
+        machine = self._held.machines.get(partition)
+        if machine is None:
+            return False
+        self._held.perform(machine, machine.recheck(digest))
+        return True
+
+    def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        """Whether a worker has the row, or a delivery that it waits for."""
+        if self._held.has_in_hand(partition, key, lease_until_ms):
+            return True
+        machine = self._held.machines.get(partition)
+        return machine is not None and machine.ask(key)[0] is Asked.OPEN
+
+    def ending(self, partition: Partition, key: RowKey) -> Ending | None:
+        """None: this process does not know."""
+        machine = self._held.machines.get(partition)
+        if machine is None or not machine.phase.answers:
+            return None
+        asked, outcome = machine.ask(key)
+        if asked is Asked.UNKNOWN:
+            return None
+        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not machine.log.has_left(key):
+            return Ending(None)
+        if asked is Asked.ENDED and outcome is Outcome.CARRIED:
+            return _carried(machine, key)
+        if outcome in (Outcome.CANCELLED, Outcome.PURGED) and self._held.has_in_hand(partition, key, 0):
+            # Only its retries have ended.
+            return Ending(None)
+        return Ending(outcome if asked is Asked.ENDED else None)
+
+
+def _carried(machine: PartitionMachine, key: RowKey) -> Ending | None:
+    carry = machine.log.carries.get(key)
+    return Ending(Outcome.CARRIED, carry) if carry is not None else None

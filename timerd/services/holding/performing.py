@@ -1,0 +1,146 @@
+"""What the core's procedures ask for is performed here: by the store, or by the holder, which is a machine of this
+instance or another instance."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from timerd.core.holding import Offered
+from timerd.core.procedures import (
+    AppendRows,
+    AskToEnd,
+    AskToEndMany,
+    AskToMove,
+    Ending,
+    Find,
+    FindSettled,
+    FindSettledMany,
+    HintRows,
+    HolderAnswer,
+    OfferRows,
+    ReadRegister,
+    ReadRegisters,
+    Recheck,
+    Request,
+    SetMarks,
+    TryCas,
+)
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.registers import Place
+from timerd.model.rows import RowGroup
+from timerd.model.storage import Appended, CasResult, Found
+from timerd.ports import Store
+from timerd.services.holding.held import Held
+from timerd.services.holding.other_holders import Alone, OtherHolders
+from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.holding.registers import try_cas
+from timerd.services.holding.settled_reads import SettledReads
+
+
+class Performer:
+    """One instance: its store, its own partition machines as holders, and the other instances, none at first."""
+
+    def __init__(self, store: Store, held: Held, hint: Callable[[Partition, RowGroup, int], None]) -> None:
+        self._store = store
+        self.settled = SettledReads(store)
+        self.own = OwnMachines(held)
+        self.others: OtherHolders = Alone()
+        self._hint_own = hint
+        self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
+            Find: self._find,
+            FindSettled: self._find_settled,
+            SetMarks: self._set_marks,
+            ReadRegister: self._read_register,
+            ReadRegisters: self._read_registers,
+            FindSettledMany: self._find_settled_many,
+            AskToEndMany: self._ask_to_end_many,
+            TryCas: self._try_cas,
+            AppendRows: self._append,
+            HintRows: self._hint,
+            OfferRows: self._offer,
+            AskToEnd: self._ask_to_end,
+            AskToMove: self._ask_to_move,
+            Recheck: self._recheck,
+        }
+
+    async def perform(self, request: Request) -> object:
+        return await self._handlers[type(request)](request)
+
+    async def _find(self, request: Find) -> list[Found]:
+        return list(await self._store.find(request.partition, request.keys))
+
+    async def _find_settled(self, request: FindSettled) -> Ending:
+        known = self._in_memory(request.partition, request.key)
+        return known or (await self.settled.endings(request.partition)).of(request.key)
+
+    async def _set_marks(self, request: SetMarks) -> None:
+        await self._store.mark(request.marks)
+
+    async def _read_register(self, request: ReadRegister) -> bytes | None:
+        return (await self._store.read([request.key]))[0]
+
+    async def _read_registers(self, request: ReadRegisters) -> list[bytes | None]:
+        return list(await self._store.read(request.keys))
+
+    async def _find_settled_many(self, request: FindSettledMany) -> list[Ending]:
+        """The records are read once; without any, as for every bucket that is far, nothing has ended."""
+        known = [self._in_memory(request.partition, key) for key in request.keys]
+        if all(ending is not None for ending in known):
+            return [ending for ending in known if ending is not None]
+        endings = await self.settled.endings(request.partition)
+        return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
+
+    async def _try_cas(self, request: TryCas) -> CasResult:
+        return await try_cas(self._store, request.change)
+
+    async def _append(self, request: AppendRows) -> list[Appended]:
+        return list(await self._store.append(request.messages))
+
+    async def is_in_hand(self, place: Place, lease_until_ms: int, now_ms: int) -> bool:
+        """Whether a worker has the row that lives there, or a delivery that it waits for. No other instance is asked
+        about what is not due and waits for nothing."""
+        if self.others.is_here(place.partition):
+            return self.own.is_in_hand(place.partition, place.key, lease_until_ms)
+        if place.key.position_ms > now_ms and not lease_until_ms:
+            return False
+        return await self.others.is_in_hand(place.partition, place.key, lease_until_ms)
+
+    async def _hint(self, request: HintRows) -> None:
+        for partition, rows, source in request.rows:
+            if not self.others.hint(partition, rows, source, request.controls.get(partition)):
+                self._hint_own(partition, rows, source)
+
+    async def _offer(self, request: OfferRows) -> Offered | None:
+        if self.others.is_here(request.partition):
+            return self.own.offer(request)
+        return await self.others.offer(request)
+
+    async def _ask_to_end(self, request: AskToEnd) -> HolderAnswer:
+        return (await self._ask_all_to_end(request.partition, [request]))[0]
+
+    async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
+        asks = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
+        return await self._ask_all_to_end(request.partition, asks)
+
+    async def _ask_all_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        """The partition may be lost while a row's way from there is waited for."""
+        if self.others.is_here(partition):
+            said = await self.own.ask_to_end(asks)
+            if all(answer.asked is not None for answer in said):
+                return self.own.or_in_hand(asks, said)
+        return self.own.or_in_hand(asks, await self.others.ask_to_end(partition, asks))
+
+    async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        if self.others.is_here(request.partition):
+            return self.own.ask_to_move(request)
+        return await self.others.ask_to_move(request)
+
+    async def _recheck(self, request: Recheck) -> None:
+        if not self.own.recheck(request.partition, request.digest):
+            self.others.recheck(request.partition, request.digest)
+
+    def _in_memory(self, partition: Partition, key: RowKey) -> Ending | None:
+        """None: this process does not know."""
+        return self.own.ending(partition, key) if self.others.is_here(partition) else None

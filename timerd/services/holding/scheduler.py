@@ -1,0 +1,175 @@
+"""Which partitions this instance holds, from one second to the next, and what its other parts ask of it for that.
+
+What a machine decided is in core/partition_machine.py, which partitions to hold in core/instance_machine.py; how
+effects are performed in services/holding/effector.py.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from timerd.core.holding import Phase, Settings
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.memory import Memory
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.rows import RowGroup
+from timerd.ports import Store
+from timerd.services.holding.alone import Alone
+from timerd.services.holding.effector import Effector
+from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.finishing import Finishing
+from timerd.services.holding.hand_over import HandOver
+from timerd.services.holding.held import Held
+from timerd.services.holding.membership import Membership
+from timerd.services.holding.opening import Opening
+from timerd.services.holding.performing import Performer
+from timerd.services.holding.tries import surely
+
+TICK_S = 0.1
+RECONCILE_MS = 1_000
+
+
+class Scheduler:
+    """Of one instance."""
+
+    def __init__(
+        self,
+        store: Store,
+        time: EngineTime,
+        settings: Settings,
+        instance: InstanceMachine,
+        memory: Memory,
+        history_ms: int,
+        membership: Membership | None = None,
+    ) -> None:
+        self.scopes: dict[int, int] = {}
+        self.memory = memory
+        self._store = store
+        self._time = time
+        self._settings = settings
+        self._instance = instance
+        self._reconciled_ms = 0
+        self.held = held = Held(time)
+        self.machines = held.machines
+        self.procedures = Performer(store, held, self.hint)
+        self.membership = membership or Alone(settings.holder)
+        self.membership.on_lapse(self.drop_all)
+        self.membership.on_change(self.look_soon)
+        self.hand_over = HandOver(held, self.membership, store)
+        self.opening = Opening(held.wake)
+        self.finishing = finishing = Finishing(store, instance, history_ms)
+        self.effector = Effector(
+            store,
+            time,
+            instance,
+            held,
+            self.procedures,
+            self.membership,
+            self.hand_over,
+            finishing,
+            self.opening,
+            history_ms,
+        )
+
+    # -- life -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            now_ms = self._time.firing_ms()
+            if now_ms is not None and now_ms - self._reconciled_ms >= RECONCILE_MS:
+                self._reconciled_ms = now_ms
+                await surely(self.reconcile(now_ms))
+            if now_ms is not None:
+                self.held.tick(now_ms)
+            await asyncio.sleep(TICK_S)
+
+    async def step(self, now_ms: int) -> None:
+        """What `run` does, once and to its end: for whoever turns the clock by hand."""
+        if self._time.is_sure:
+            await surely(self.reconcile(now_ms))
+            self.held.tick(now_ms)
+        await self.held.until_idle()
+
+    def look_soon(self) -> None:
+        self._reconciled_ms = 0
+
+    async def reconcile(self, now_ms: int) -> None:
+        """Holds what should be held, lets go of what is done."""
+        near_ms = now_ms + self._instance.look_ahead_ms
+        catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
+        scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
+        self.hand_over.forget_done(chain(catalogue, *scopes.values()))
+        wanted = self._instance.wanted(now_ms, catalogue, scopes, self.hand_over.is_mine)
+        for partition in wanted:
+            self.hold(partition)
+        self.hand_over.begin_due(now_ms)
+        self.hand_over.let_go(set(wanted), now_ms)
+        await self.finishing.open_backlogs(self.machines.values())
+
+    async def drop_expired(self, now_ms: int) -> None:
+        self.procedures.settled.forget()
+        await self.finishing.drop_expired(now_ms)
+
+    async def leave(self, now_ms: int) -> None:
+        """A graceful stop: what is open is carried to the end of its lease, everything settled, the marks moved."""
+        await self.hand_over.leave(now_ms)
+
+    def drop_all(self) -> None:
+        """Others may hold it by now: nothing of it is sent or said any more."""
+        for machine in list(self.machines.values()):
+            machine.lose()
+            self.effector.after(machine)
+
+    # -- what the engine asks -------------------------------------------------------------------------------------
+
+    def hold(self, partition: Partition) -> None:
+        if partition in self.machines or self.hand_over.is_leaving or not self._time.is_sure:
+            return
+        me = self.membership
+        settings = replace(self._settings, address=me.address_of(me.name), incarnation=me.incarnation)
+        machine = PartitionMachine(partition, settings, self.memory, me.may_take)
+        self.machines[partition] = machine
+        self.held.perform(machine, machine.start())
+
+    def open_backlog(self, scope: int) -> None:
+        """A queue has a worker again."""
+        self.scopes[scope] = 1
+        self.opening.begin(scope)
+        self.held.spawn(surely(self._bring_backlog(scope)))
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
+        """Rows were just written: into memory, or hold the partition. From other instances they may come again."""
+        machine = self.machines.get(partition)
+        if machine is not None:
+            machine.hint(rows, source, may_repeat=may_repeat)
+            self.held.wake()
+        elif self._is_near(partition) and self.hand_over.is_mine(partition):
+            self.hold(partition)
+
+    def receive(self, partitions: Sequence[Partition]) -> None:
+        """A holder has let go of them for this instance."""
+        self.held.spawn(self._receive(partitions))
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    async def _bring_backlog(self, scope: int) -> None:
+        entries = await self._store.catalogue(scope, -(1 << 62), 1 << 62)
+        partitions = self._instance.backlog({scope: entries}, self.hand_over.is_mine)
+        for partition in partitions:
+            self.hold(partition)
+        loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
+        self.opening.expect(scope, loading)
+
+    async def _receive(self, partitions: Sequence[Partition]) -> None:
+        """If it is leaving, that is to be known first: else they would be handed back to it."""
+        await self.membership.refresh()
+        for partition in partitions:
+            self.hold(partition)
+
+    def _is_near(self, partition: Partition) -> bool:
+        return partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))

@@ -1,0 +1,99 @@
+"""What operators want of another instance goes from the one that they ask to that one, by these calls."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from timerd.peer.v1 import inspect_service_pb2 as pb
+from timerd.peer.v1.inspect_service_pb2_grpc import InspectServiceStub
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.operating.reporting import Reporting
+from timerd.services.peers.peer_service import admit
+from timerd.services.peers.peers import DEADLINE_S, Peers
+from timerd.services.transport.status import Context
+from timerd.v1.operate_pb2 import InstanceReport
+
+SERVICE = pb.DESCRIPTOR.services_by_name["InspectService"].full_name
+Answer = Callable[[Any, Context], Awaitable[Any]]
+
+
+async def drain(scheduler: Scheduler) -> int:
+    """Hands over what is held and takes nothing new; returns how many partitions are still held. That it leaves is
+    said in the register, and stays so until it starts anew."""
+    await scheduler.membership.leaving()
+    scheduler.look_soon()
+    return len(scheduler.machines)
+
+
+class InspectService:
+    """Answers the other instances."""
+
+    def __init__(self, token: str, scheduler: Scheduler, reporting: Reporting) -> None:
+        self._token = token
+        self._scheduler = scheduler
+        self._reporting = reporting
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For `add_generic_rpc_handlers`."""
+        methods = {
+            "Inspect": _method(self._inspect, pb.InspectRequest),
+            "Drain": _method(self._drain, pb.DrainRequest),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    async def _inspect(self, _request: pb.InspectRequest, context: Context) -> pb.InspectResponse:
+        await admit(context, self._token)
+        return pb.InspectResponse(report=await self._reporting.report())
+
+    async def _drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:
+        await admit(context, self._token)
+        if request.name != self._scheduler.membership.name:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.name} is not here any more.")
+        return pb.DrainResponse(partitions_held=await drain(self._scheduler))
+
+
+def _method(answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - as grpc has it
+    return grpc.unary_unary_rpc_method_handler(answer, kind.FromString, lambda reply: reply.SerializeToString())
+
+
+class Colleagues:
+    """The other instances, as one that is asked by an operator reaches them."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+
+    async def inspect(self, address: str) -> InstanceReport | None:
+        """None: it does not answer."""
+        try:
+            reply = await self._stub(address).Inspect(
+                pb.InspectRequest(), timeout=DEADLINE_S, metadata=self._peers.metadata
+            )
+        except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
+            _raise_if_ours(error)
+            return None
+        return reply.report  # type: ignore[no-any-return]
+
+    async def drain(self, address: str, name: str) -> int | None:
+        """None: it does not answer."""
+        try:
+            request = pb.DrainRequest(name=name)
+            reply = await self._stub(address).Drain(request, timeout=DEADLINE_S, metadata=self._peers.metadata)
+        except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
+            _raise_if_ours(error)
+            return None
+        return reply.partitions_held  # type: ignore[no-any-return]
+
+    def _stub(self, address: str) -> Any:  # noqa: ANN401 - generated, without types
+        return InspectServiceStub(self._peers.channel(address))
+
+
+def _raise_if_ours(error: BaseException) -> None:
+    """A channel that is hung up on cancels its calls; who asks is cancelled only where he is told so."""
+    task = asyncio.current_task()
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+        raise error

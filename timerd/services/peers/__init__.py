@@ -1,0 +1,1 @@
+"""What instances ask and tell each other."""

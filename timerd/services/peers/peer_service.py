@@ -1,0 +1,154 @@
+"""What other instances of the cluster may ask this one. It answers from its own machines and forwards nothing, so no
+question goes in a circle; what it does not hold by the token that was named, it does not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from timerd.core.procedures import OfferRows
+from timerd.model.errors import NotStored, StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.peer.v1 import peer_service_pb2 as pb
+from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.peers.peer_wire import (
+    OFFER_ANSWERS,
+    TOKEN_HEADER,
+    answer_message,
+    asks_to_end,
+    asks_to_move,
+    is_token,
+    key_of,
+    partition_of,
+    rows_of,
+)
+
+SERVICE = pb.DESCRIPTOR.services_by_name["PeerService"].full_name
+Context = grpc.aio.ServicerContext[Any, Any]
+Answer = Callable[[Any], Awaitable[Any]]
+Heard = Callable[[Partition, RowGroup, int], None]
+HandedOver = Callable[[Sequence[Partition]], None]
+Method = Callable[[Message, Context], Awaitable[Message]]
+
+
+class PeerService:
+    """`name`: as it stands in control rows. `heard`: of rows that another instance has written; `handed_over`: of
+    partitions that this instance may take now; `exact_ms`: engine time."""
+
+    def __init__(
+        self,
+        name: str,
+        token: str,
+        own: OwnMachines,
+        heard: Heard,
+        handed_over: HandedOver,
+        exact_ms: Callable[[], float],
+    ) -> None:
+        self._exact_ms = exact_ms
+        self._handed_over = handed_over
+        self._name = name
+        self._token = token
+        self._own = own
+        self._heard = heard
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For `add_generic_rpc_handlers`."""
+        answers: dict[str, tuple[Answer, Any]] = {
+            "Hint": (self._hint, pb.HintRequest),
+            "Offer": (self._offer, pb.OfferRequest),
+            "AskToEnd": (self._ask_to_end, pb.AskToEndRequest),
+            "AskToMove": (self._ask_to_move, pb.AskToMoveRequest),
+            "Look": (self._look, pb.LookRequest),
+            "Recheck": (self._recheck, pb.RecheckRequest),
+            "HandOver": (self._hand_over, pb.HandOverRequest),
+            "ReadClock": (self._read_clock, pb.ReadClockRequest),
+        }
+        return grpc.method_handlers_generic_handler(
+            SERVICE,
+            {
+                name: grpc.unary_unary_rpc_method_handler(self._guarded(answer), kind.FromString, _serialized)
+                for name, (answer, kind) in answers.items()
+            },
+        )
+
+    def _guarded(self, answer: Answer) -> Method:
+        async def method(request: Message, context: Context) -> Message:
+            await admit(context, self._token)
+            try:
+                reply: Message = await answer(request)
+            except (NotStored, StoreUnknown) as error:
+                # Who asked knows no more than before, and says so.
+                await context.abort(grpc.StatusCode.ABORTED, str(error))
+            return reply
+
+        return method
+
+    def _holds(self, holding: pb.Holding) -> bool:
+        token = self._own.token(partition_of(holding.partition))
+        return holding.holder == self._name and token is not None and holding.fencing_token in (0, token)
+
+    async def _hint(self, request: pb.HintRequest) -> pb.HintResponse:
+        for message in request.rows:
+            self._heard(*rows_of(message))
+        return pb.HintResponse()
+
+    async def _offer(self, request: pb.OfferRequest) -> pb.OfferResponse:
+        """Who is named without a token is to be the next holder, and remembers what it will not take in."""
+        offered = None
+        partition = partition_of(request.holding.partition)
+        is_next = not request.holding.fencing_token and self._own.is_acquiring(partition)
+        if self._holds(request.holding) or (is_next and request.holding.holder == self._name):
+            partition, rows, source = rows_of(request.rows)
+            offered = self._own.offer(OfferRows(partition, rows, source, request.is_repeat))
+        return pb.OfferResponse(answer=OFFER_ANSWERS[offered])
+
+    async def _ask_to_end(self, request: pb.AskToEndRequest) -> pb.AskToEndResponse:
+        answers = await self._own.ask_to_end(asks_to_end(request)) if self._holds(request.holding) else []
+        # What was waited for meanwhile may have ended with the partition.
+        if not self._holds(request.holding):
+            return pb.AskToEndResponse(held=False)
+        return pb.AskToEndResponse(held=True, answers=map(answer_message, answers))
+
+    async def _ask_to_move(self, request: pb.AskToMoveRequest) -> pb.AskToMoveResponse:
+        if not self._holds(request.holding):
+            return pb.AskToMoveResponse(held=False)
+        answers = [self._own.ask_to_move(ask) for ask in asks_to_move(request)]
+        return pb.AskToMoveResponse(held=True, answers=map(answer_message, answers))
+
+    async def _look(self, request: pb.LookRequest) -> pb.LookResponse:
+        if not self._holds(request.holding):
+            return pb.LookResponse(held=False)
+        partition = partition_of(request.holding.partition)
+        in_hand = [self._own.is_in_hand(partition, key_of(row.key), row.lease_until_ms) for row in request.rows]
+        return pb.LookResponse(held=True, in_hand=in_hand)
+
+    async def _recheck(self, request: pb.RecheckRequest) -> pb.RecheckResponse:
+        for digest in request.digests:
+            self._own.recheck(partition_of(request.partition), digest)
+        return pb.RecheckResponse()
+
+    async def _hand_over(self, request: pb.HandOverRequest) -> pb.HandOverResponse:
+        self._handed_over([partition_of(message) for message in request.partitions])
+        return pb.HandOverResponse()
+
+    async def _read_clock(self, _request: pb.ReadClockRequest) -> pb.ReadClockResponse:
+        return pb.ReadClockResponse(engine_time_ms=self._exact_ms())
+
+
+async def admit(context: Context, token: str) -> None:
+    """Ends the call of whoever is not of this cluster."""
+    shown = dict(context.invocation_metadata() or ()).get(TOKEN_HEADER)
+    if not is_token(shown, token):
+        await context.abort(
+            grpc.StatusCode.PERMISSION_DENIED,
+            "Only instances of the same cluster may call this service; callers and workers use timerd.v1.",
+        )
+
+
+def _serialized(message: Message) -> bytes:
+    return message.SerializeToString()

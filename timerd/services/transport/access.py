@@ -1,0 +1,111 @@
+"""Lets a call pass if its caller is known and has the role that the method needs; nothing is done for it before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeAlias
+
+import grpc
+import grpc.aio
+
+from timerd.model.errors import Denied, NotStored, Unauthenticated
+from timerd.services.transport.principals import OPERATE, ROLES, SCHEDULE, WORK, Principal, Principals
+from timerd.services.transport.status import Context, abort, problem_of
+
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+_TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
+_SCALER = "/externalscaler.ExternalScaler/"
+_OF_CALLERS = (
+    *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
+    *("Get", "List", "Count"),
+)
+_OF_OPERATORS = (
+    *("Purge", "ListDeadLetters", "Redrive"),
+    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance"),
+)
+# Method -> the role it needs. A method that is not here is nobody's.
+NEEDED = {
+    **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
+    **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
+    f"{_WORKER}Work": WORK,
+    **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
+}
+# Health is for whoever watches; other instances show a secret of their own.
+OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
+# For every caller that is known.
+_OF_ALL = ("/grpc.reflection.",)
+_BEARER = "bearer "
+
+
+class Access(grpc.aio.ServerInterceptor):
+    """In force where there is a file of principals."""
+
+    def __init__(self, principals: Principals) -> None:
+        self._principals = principals
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        handler: Any = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is None or method.startswith(OPEN):
+            return handler  # type: ignore[no-any-return]
+        kind = f"{_NAMES[handler.request_streaming]}_{_NAMES[handler.response_streaming]}"
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        checked = self._checked(getattr(handler, kind), method)
+        return make(checked, handler.request_deserializer, handler.response_serializer)  # type: ignore[no-any-return]
+
+    def _checked(self, behaviour: Callable[[Any, Context], Any], method: str) -> Callable[[Any, Context], Any]:
+        async def run(request: object, context: Context) -> object:
+            try:
+                allow(self._caller(context), method)
+            except NotStored as error:
+                await abort(context, problem_of(error))
+            replies = behaviour(request, context)
+            if not inspect.isasyncgen(replies):
+                return await replies
+            async for reply in replies:
+                await context.write(reply)
+            return None
+
+        return run
+
+    def _caller(self, context: Context) -> Principal | None:
+        """By its token, or by its certificate."""
+        for name, value in context.invocation_metadata() or ():
+            if name == "authorization" and str(value).lower().startswith(_BEARER):
+                return self._principals.of_token(str(value)[len(_BEARER) :].strip())
+        return self._principals.of_names(_names(context))
+
+
+_NAMES = {False: "unary", True: "stream"}
+
+
+def allow(caller: Principal | None, method: str) -> None:
+    """Raises Unauthenticated or Denied."""
+    if caller is None:
+        raise Unauthenticated(
+            "This server asks who calls, and it does not know this caller: show a token (`token=`, --token-file) or "
+            "the client certificate that was agreed on.",
+            "UNAUTHENTICATED",
+        )
+    if method.startswith(_OF_ALL):
+        return
+    needed, name = NEEDED.get(method), method.rpartition("/")[2]
+    if needed is None or needed not in caller.roles:
+        roles = ", ".join(role for role in ROLES if role in caller.roles)
+        raise Denied(
+            f"{caller.name} may not call {name}: it needs the role {needed or 'of nobody'}, and {caller.name} has "
+            f"{roles}. Ask the operator of the server for it.",
+            "ROLE_MISSING",
+        )
+
+
+def _names(context: Context) -> Iterator[str]:
+    shown: Any = context.auth_context() or {}
+    for property_name in ("x509_subject_alternative_name", "x509_common_name"):
+        for value in shown.get(property_name, ()):
+            yield value.decode("utf-8", "replace")

@@ -1,0 +1,1 @@
+"""Deliveries: to workers of this instance and, through their home, to those of others."""

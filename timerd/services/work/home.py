@@ -1,0 +1,338 @@
+"""The home instance of its workers (protocol section 6): they talk to it alone, whoever has the tasks.
+
+It forwards deliveries as they come and keeps one thing of each: which instance its token came from, so that what is
+said of it goes back there. A delivery whose sender is gone is a stray. Strays are made known to every instance, so that
+the one that takes over holds their tasks back; the one that still had them, behind another stream, takes them as its
+own again; and an ack of one looks for the row wherever it is now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import grpc.aio
+
+from timerd.core.settlement import Action, Failure
+from timerd.core.taken import QueueKey
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.peer.v1 import relay_pb2 as peer_pb
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.home_worker import HomeWorker, Place, each_token, pick
+from timerd.services.work.joint import NOT_SETTLED, Joint, OwnPart
+from timerd.services.work.lending import Lending
+from timerd.services.work.link import Link
+from timerd.services.work.work_stream import Forwarded, WorkStream
+from timerd.v1 import work_service_pb2 as pb
+
+# No worker has this number.
+NOBODY = 0
+# What a worker says of deliveries: action, delay, error.
+Said = tuple[Action, int | None, str]
+
+
+class Home:
+    """Implements services.desk.Desk and services.link.Listener."""
+
+    def __init__(self, delivery: Delivery, lending: Lending) -> None:
+        self._delivery = delivery
+        self._lending = lending
+        self._workers = lending.workers
+        self._links = lending.links
+
+    @property
+    def server(self) -> str:
+        return self._delivery.server
+
+    # -- what a worker asks ---------------------------------------------------------------------------------------
+
+    def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
+        return self._delivery.stream(context)
+
+    def join(self, stream: WorkStream, namespace: str, lease_ms: int) -> None:
+        self._delivery.join(stream, namespace, lease_ms)
+        self._workers[stream.number] = HomeWorker(stream, namespace, lease_ms)
+
+    def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
+        worker = self._workers[stream.number]
+        self._delivery.credit(stream, queue, tasks)
+        self._lending.serve(worker, QueueKey(worker.namespace, queue))
+
+    def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
+        return self._delivery.may_serve(stream, queue, most)
+
+    def settle(
+        self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+    ) -> None:
+        worker = self._workers[stream.number]
+        if not worker.abroad and action is not Action.RELEASE:
+            self._delivery.settle(stream, sequence, action, tokens, delay_ms, error)
+            return
+        said = (action, delay_ms, error)
+        places = worker.places(tokens)
+        if worker.asked and Place.STRAY in places:
+            # It is not known yet who has them.
+            stream.owe()
+            worker.later.append(partial(self._settle_owed, worker, sequence, tokens, said))
+            return
+        if action is Action.RELEASE:
+            self._lending.void(worker.number)
+            for link in self._knowing(worker):
+                places.setdefault(link, [])
+            places.setdefault(Place.HERE, [])
+        if Place.STRAY in places:
+            places.setdefault(Place.HERE, []).extend(places.pop(Place.STRAY))
+        joint = Joint(stream, sequence, len(places) or 1)
+        for place, rows in (places or {Place.HERE: []}).items():
+            self._settle_part(worker, joint, place, rows, pick(tokens, rows), said)
+
+    def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
+        worker = self._workers[stream.number]
+        if not worker.abroad:
+            return self._delivery.extend(stream, tokens)
+        lost: list[bytes] = []
+        for place, rows in worker.places(tokens).items():
+            part = pick(tokens, rows)
+            if isinstance(place, Link):
+                place.extend(worker.number, part, partial(self._extended, worker))
+            elif place is Place.STRAY:
+                self._extend_strays(worker, part)
+            else:
+                lost = self._delivery.extend(stream, part)
+        return lost
+
+    def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
+        """What is not open here may be open elsewhere, or may be a row of an instance that is gone."""
+        worker = self._workers[stream.number]
+        is_open = dict(zip(each_token(tokens), self._delivery.machine.open_among(tokens), strict=True))
+        lost = self._delivery.resumed(stream, tokens, known_only=True).lost
+        worker.abroad.update((token, Place.STRAY) for token, is_known in is_open.items() if not is_known)
+        self._find_strays(worker)
+        return [token for token in lost if is_open[token]]
+
+    def closing(self, stream: WorkStream) -> None:
+        self._lending.slow(stream.number)
+        self._delivery.closing(stream)
+
+    def left(self, stream: WorkStream) -> None:
+        worker = self._workers.pop(stream.number, None)
+        self._delivery.left(stream)
+        if worker is not None:
+            self._lending.left(worker, self._delivery.clock_ms())
+            for link in self._knowing(worker):
+                link.left(worker.number)
+            self._delivery.settled()
+
+    async def forward(self, holder: str, token: bytes, failure: Failure) -> bool | None:
+        """A failure of a delivery whose row waits with another instance; None: that does not answer."""
+        link = next((link for link in self._links.values() if link.name == holder), None)
+        if link is None:
+            return None
+        answered: asyncio.Future[peer_pb.RelayResponse | None] = asyncio.get_running_loop().create_future()
+        action = Action.REJECT if failure.hopeless else Action.NACK
+        link.settle(NOBODY, action, token, failure.delay_ms, failure.error, answered.set_result)
+        response = await answered
+        if response is None or response.settled.problem.code not in (0, NOT_SETTLED):
+            return None
+        return not response.settled.refused
+
+    async def sync(self) -> None:
+        """Until the peers have heard what was said until now, and this home what they had said by then."""
+        loop = asyncio.get_running_loop()
+        answered = [loop.create_future() for _ in self._links]
+        for link, future in zip(self._links.values(), answered, strict=True):
+            link.extend(NOBODY, b"", partial(_resolve, future))
+        await asyncio.gather(*answered)
+
+    # -- what the peers say ---------------------------------------------------------------------------------------
+
+    def up(self, link: Link) -> None:
+        self._lending.up(link)
+        for worker in self._workers.values():
+            if strays := worker.strays():
+                self._make_known(worker, [link], strays)
+
+    def down(self, link: Link) -> None:
+        self._lending.down(link)
+        for worker in list(self._workers.values()):
+            self._stray(worker, [token for token, where in worker.abroad.items() if where is link])
+        link.broken()
+
+    def heard(self, link: Link, response: peer_pb.RelayResponse) -> None:
+        kind = response.WhichOneof("response")
+        if kind == "deliver":
+            self._deliver(link, response.deliver)
+        elif kind == "wanted":
+            self._lending.wanted(link, response.wanted)
+        elif kind == "returned":
+            self._lending.returned(link, response.returned, self._delivery.clock_ms())
+        elif kind == "moved":
+            worker = self._workers.get(response.moved.worker)
+            if worker is not None:
+                self._stray(worker, each_token(response.moved.ack_tokens))
+        elif kind is not None:
+            link.answered(getattr(response, kind).sequence, response)
+
+    def strayed(self, worker: int, tokens: bytes) -> None:
+        """This instance has handed the rows of these deliveries to another one."""
+        if (found := self._workers.get(worker)) is not None:
+            self._stray(found, each_token(tokens))
+
+    # -- deliveries -----------------------------------------------------------------------------------------------
+
+    def _deliver(self, link: Link, said: peer_pb.RelayDeliver) -> None:
+        """For a worker that is gone: the peer knows by now, or will in a moment."""
+        worker = self._workers.get(said.worker)
+        if worker is None:
+            return
+        self._lending.used(link, worker, said.queue, said.tasks)
+        tokens = said.response[said.tokens_at : said.tokens_at + said.tasks * ACK_TOKEN_BYTES]
+        worker.abroad.update(dict.fromkeys(each_token(tokens), link))
+        worker.stream.push(Forwarded(said.response, partial(link.written, worker.number)), said.size_bytes)
+        if worker.stream.block_if_full():
+            self._delivery.machine.block(worker.number)
+            self._lending.slow(worker.number)
+
+    def _forget(self, worker: HomeWorker, tokens: Iterable[bytes]) -> None:
+        for token in tokens:
+            worker.abroad.pop(token, None)
+        self._delivery.settled()
+
+    def _lose(self, worker: HomeWorker, tokens: Sequence[bytes]) -> None:
+        """The worker has them no more, and hears of it."""
+        if tokens:
+            self._forget(worker, tokens)
+            extended = pb.Extended(lost=b"".join(tokens))
+            worker.stream.push(pb.WorkResponse(extended=extended), len(tokens) * ACK_TOKEN_BYTES)
+
+    # -- settling -------------------------------------------------------------------------------------------------
+
+    def _settle_part(
+        self, worker: HomeWorker, joint: Joint, place: Link | Place, rows: list[int], tokens: bytes, said: Said
+    ) -> None:
+        action, delay_ms, error = said
+        if not isinstance(place, Link):
+            self._settle_here(worker, joint, rows, tokens, said)
+            return
+
+        def answered(response: peer_pb.RelayResponse | None) -> None:
+            if response is None:
+                # The peer is gone: whoever has the rows now is found by them.
+                self._when_known(worker, partial(self._settle_here, worker, joint, rows, tokens, said))
+                return
+            settled = response.settled
+            self._settled(worker, tokens, settled.refused)
+            joint.answer(rows, settled.refused, settled.problem if settled.HasField("problem") else None)
+
+        place.settle(worker.number, action, tokens, delay_ms, error, answered)
+
+    def _settle_here(self, worker: HomeWorker, joint: Joint, rows: list[int], tokens: bytes, said: Said) -> None:
+        self._forget(worker, each_token(tokens))
+        action, delay_ms, error = said
+        self._delivery.settle(OwnPart(joint, worker.number, rows), 0, action, tokens, delay_ms, error)
+
+    def _settle_owed(self, worker: HomeWorker, sequence: int, tokens: bytes, said: Said) -> None:
+        worker.stream.disown()
+        self.settle(worker.stream, sequence, said[0], tokens, said[1], said[2])
+
+    def _settled(self, worker: HomeWorker, tokens: bytes, refused: Iterable[int]) -> None:
+        """What was refused may be said again."""
+        again = set(refused)
+        self._forget(worker, (token for row, token in enumerate(each_token(tokens)) if row not in again))
+
+    # -- extending ------------------------------------------------------------------------------------------------
+
+    def _extended(self, worker: HomeWorker, response: peer_pb.RelayResponse | None) -> None:
+        if response is not None:
+            self._lose(worker, each_token(response.extended.lost))
+
+    def _extend_strays(self, worker: HomeWorker, tokens: bytes) -> None:
+        """Lost is what all instances say is lost."""
+        lost = set(self._delivery.extend(worker.stream, tokens))
+        links = self._knowing(worker)
+        missing = len(links)
+
+        def answered(response: peer_pb.RelayResponse | None) -> None:
+            nonlocal missing
+            missing -= 1
+            if response is not None:
+                lost.intersection_update(each_token(response.extended.lost))
+            if not missing:
+                self._lose(worker, [token for token in lost if worker.abroad.get(token) is Place.STRAY])
+
+        for link in links:
+            link.extend(worker.number, tokens, answered)
+        if not links:
+            self._lose(worker, sorted(lost))
+
+    # -- strays ---------------------------------------------------------------------------------------------------
+
+    def _find_strays(self, worker: HomeWorker) -> None:
+        """Whoever has one takes it; then all are told of the others."""
+        strays = worker.strays()
+        links = list(self._links.values()) if strays else []
+        worker.asked += len(links)
+        for link in links:
+            link.open(worker.number, worker.namespace, worker.lease_ms)
+            link.resume(worker.number, strays, partial(self._found, worker, link), holds_unknown=False)
+        if not links and strays:
+            self._make_known(worker, [], strays)
+
+    def _found(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> None:
+        self._adopted(worker, link, response)
+        worker.asked -= 1
+        if not worker.asked:
+            if strays := worker.strays():
+                self._make_known(worker, list(self._links.values()), strays)
+            later, worker.later = worker.later, []
+            for each in later:
+                each()
+
+    def _stray(self, worker: HomeWorker, tokens: Sequence[bytes]) -> None:
+        if tokens:
+            worker.abroad.update(dict.fromkeys(tokens, Place.STRAY))
+            self._make_known(worker, list(self._links.values()), b"".join(tokens))
+
+    def _make_known(self, worker: HomeWorker, links: Iterable[Link], strays: bytes) -> None:
+        """Their tasks are held back by whoever gets to have them."""
+        if worker.number not in self._workers:
+            return
+        self._delivery.resumed(worker.stream, strays, known_only=False)
+        for link in links:
+            link.open(worker.number, worker.namespace, worker.lease_ms)
+            answered = partial(self._held, worker, link)
+            link.resume(worker.number, strays, answered, holds_unknown=True)
+
+    def _held(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> None:
+        """An instance that had them behind a broken stream has them on this one: nobody else need hold them back."""
+        adopted = self._adopted(worker, link, response)
+        if adopted:
+            self._delivery.release(adopted)
+            for other in self._links.values():
+                if other is not link:
+                    release = peer_pb.RelayRelease(worker=worker.number, ack_tokens=adopted)
+                    other.send(peer_pb.RelayRequest(release=release))
+
+    def _adopted(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> bytes:
+        if response is None:
+            return b""
+        adopted = [t for t in each_token(response.resumed.adopted) if worker.abroad.get(t) is Place.STRAY]
+        worker.abroad.update(dict.fromkeys(adopted, link))
+        self._lose(worker, each_token(response.resumed.lost))
+        return b"".join(adopted)
+
+    def _when_known(self, worker: HomeWorker, work: Callable[[], None]) -> None:
+        if worker.asked:
+            worker.later.append(work)
+        else:
+            work()
+
+    def _knowing(self, worker: HomeWorker) -> list[Link]:
+        return [link for link in self._links.values() if link.knows(worker.number)]
+
+
+def _resolve(future: asyncio.Future[None], _: peer_pb.RelayResponse | None) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,61 @@
+"""What a home knows of one of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+
+from timerd.core.taken import QueueKey
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.work.link import Link
+from timerd.services.work.work_stream import WorkStream
+
+
+class Place(Enum):
+    """Where a delivery is that no link leads to. HERE: it is this instance's. STRAY: whoever sent it is gone."""
+
+    HERE = 0
+    STRAY = 1
+
+
+Where = Link | Place
+
+
+@dataclass(slots=True, eq=False)
+class HomeWorker:
+    """`abroad`: the tokens of its deliveries that other instances have sent, and which one. `asked`: so many have not
+    said yet which of its strays they know; what it says of these until then waits in `later`."""
+
+    stream: WorkStream
+    namespace: str
+    lease_ms: int
+    queues: set[QueueKey] = field(default_factory=set)
+    abroad: dict[bytes, Where] = field(default_factory=dict)
+    asked: int = 0
+    later: list[Callable[[], None]] = field(default_factory=list)
+
+    @property
+    def number(self) -> int:
+        return self.stream.number
+
+    def strays(self) -> bytes:
+        return b"".join(token for token, where in self.abroad.items() if where is Place.STRAY)
+
+    def places(self, tokens: bytes) -> dict[Where, list[int]]:
+        """Place -> which of the tokens, as numbers."""
+        places: dict[Where, list[int]] = {}
+        where_is = self.abroad.get
+        for row, token in enumerate(each_token(tokens)):
+            places.setdefault(where_is(token, Place.HERE), []).append(row)
+        return places
+
+
+def each_token(tokens: bytes) -> list[bytes]:
+    return [tokens[at : at + ACK_TOKEN_BYTES] for at in range(0, len(tokens), ACK_TOKEN_BYTES)]
+
+
+def pick(tokens: bytes, rows: list[int]) -> bytes:
+    """Some of them."""
+    size = ACK_TOKEN_BYTES
+    return b"".join([tokens[row * size : row * size + size] for row in rows])

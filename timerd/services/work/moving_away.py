@@ -1,0 +1,21 @@
+"""When a partition gets another holder, what workers have of it is not open here any more: their homes hear of it, and
+make it known to the instance that has the rows now."""
+
+from __future__ import annotations
+
+from timerd.model.partition import Partition
+from timerd.services.work.deliver_wire import ack_tokens
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.home import Home
+from timerd.services.work.relay_service import RelayedWorker
+
+
+def moved_away(partition: Partition, delivery: Delivery, home: Home) -> None:
+    for worker, taken in delivery.machine.move_away(partition):
+        outlet = delivery.outlet(worker)
+        tokens = ack_tokens(taken, delivery.secret)
+        if isinstance(outlet, RelayedWorker):
+            outlet.moved(tokens)
+        elif outlet is not None:
+            home.strayed(worker, tokens)
+    delivery.settled()

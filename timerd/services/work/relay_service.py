@@ -1,0 +1,299 @@
+"""The side of the relay that has the tasks: to delivery, each worker of a home that lends credit is one more worker.
+
+What it is sent goes through its home's stream; what is said for it comes from there. A home that is gone is so many
+broken Work streams at once, and its workers may come back through another one within the same grace.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from timerd.core.demand import Ask
+from timerd.core.settlement import Action
+from timerd.core.taken import QueueKey
+from timerd.model.errors import Unavailable
+from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
+from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.peers.peer_service import admit
+from timerd.services.work.asking import Asking
+from timerd.services.work.delivery import Delivery
+from timerd.v1 import work_service_pb2 as work_pb
+
+SERVICE = pb.DESCRIPTOR.services_by_name["RelayService"].full_name
+Context = grpc.aio.ServicerContext[Any, Any]
+# Of workers that only stand for the queues of their home.
+SERVED_LEASE_MS = 30_000
+
+
+class RelayedWorker:
+    """An outlet: one worker of a home. `worker` is its number there."""
+
+    def __init__(self, delivery: Delivery, home: HomeStream, worker: int, namespace: str) -> None:
+        self.number = delivery.next_number()
+        self.closing = False
+        self.namespace = namespace
+        self._delivery = delivery
+        self._home = home
+        self._worker = worker
+        # Sent, and not out of the home yet.
+        self._under_way_bytes = 0
+        self._blocked = False
+
+    def push(self, response: work_pb.WorkResponse, size_bytes: int = 0) -> None:
+        """Only deliveries: the home itself says that this instance goes away, by its credit."""
+        if response.WhichOneof("response") != "deliver":
+            return
+        self._under_way_bytes += size_bytes
+        raw, deliver = response.SerializeToString(), response.deliver
+        self._home.send(
+            pb.RelayResponse(
+                deliver=pb.RelayDeliver(
+                    worker=self._worker,
+                    queue=deliver.queue,
+                    tasks=len(deliver.delivery_ids) // DELIVERY_ID_BYTES,
+                    response=raw,
+                    tokens_at=raw.index(deliver.ack_tokens),
+                    size_bytes=size_bytes,
+                )
+            )
+        )
+
+    def block_if_full(self) -> bool:
+        if self._blocked or self._under_way_bytes < self._delivery.stream_bytes():
+            return False
+        self._blocked = True
+        return True
+
+    def written(self, size_bytes: int) -> None:
+        self._under_way_bytes -= size_bytes
+        if self._blocked and self._under_way_bytes < self._delivery.stream_bytes() // 2:
+            self._blocked = False
+            self._delivery.room(self.number)
+
+    def moved(self, tokens: bytes) -> None:
+        """Another instance has these from now on."""
+        self._home.send(pb.RelayResponse(moved=pb.DeliveriesMoved(worker=self._worker, ack_tokens=tokens)))
+
+    def owe(self) -> None:
+        """The home counts what it owes."""
+
+    def confirm(self, confirmed: work_pb.SettleConfirmed) -> None:
+        settled = pb.RelaySettled(sequence=confirmed.sequence, refused=confirmed.refused)
+        if confirmed.HasField("problem"):
+            settled.problem.CopyFrom(confirmed.problem)
+        self._home.send(pb.RelayResponse(settled=settled))
+
+
+class HomeStream:
+    """One stream from a home."""
+
+    def __init__(self, delivery: Delivery, asking: Asking) -> None:
+        self.number = delivery.next_number()
+        self._delivery = delivery
+        self._asking = asking
+        self._workers: dict[int, RelayedWorker] = {}
+        # Queue -> workers with credit for it, perhaps.
+        self._granted_for: dict[QueueKey, set[int]] = {}
+        # Namespace -> who stands for the home's queues in it.
+        self._present: dict[str, RelayedWorker] = {}
+        self._waiting: deque[pb.RelayResponse] = deque()
+        self._changed = asyncio.Event()
+        self._takes: dict[str, Callable[[Any], None]] = {
+            "served": self._served,
+            "opened": self._opened,
+            "granted": self._granted,
+            "revoked": self._revoked,
+            "settle": self._settle,
+            "extend": self._extend,
+            "resume": self._resume,
+            "release": self._release,
+            "written": self._written,
+            "left": self._left,
+            "leaving": self._leaving,
+        }
+        # The home goes away: its workers go to other ones.
+        self._is_leaving = False
+
+    def send(self, response: pb.RelayResponse) -> None:
+        self._waiting.append(response)
+        self._changed.set()
+
+    async def write_all(self, context: Context) -> None:
+        """The one writer."""
+        while True:
+            while self._waiting:
+                await context.write(self._waiting.popleft())
+            self._changed.clear()
+            await self._changed.wait()
+
+    def take(self, request: pb.RelayRequest) -> None:
+        kind = request.WhichOneof("request")
+        if kind in self._takes:
+            self._takes[kind](getattr(request, kind))
+
+    def over(self) -> None:
+        """The stream is gone, and with it all its workers."""
+        self._asking.home_gone(self.number)
+        for worker in [*self._workers.values(), *self._present.values()]:
+            self._leave(worker)
+
+    def ask(self, ask: Ask) -> None:
+        namespace, queue = ask.queue
+        wanted = pb.CreditWanted(namespace=namespace, queue=queue, tasks=ask.tasks, order_key=ask.key)
+        self.send(pb.RelayResponse(wanted=wanted))
+
+    def give_back(self, queue: QueueKey) -> None:
+        """Nothing is due here for the credit that is left."""
+        for number in self._granted_for.pop(queue, ()):
+            worker = self._workers.get(number)
+            if worker is not None and (tasks := self._delivery.machine.withdraw(worker.number, queue)):
+                self._return(number, queue, tasks)
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _served(self, said: pb.QueueServed) -> None:
+        queue = QueueKey(said.namespace, said.queue)
+        worker = self._present.get(said.namespace)
+        if worker is None and said.served:
+            worker = self._join(0, said.namespace, SERVED_LEASE_MS)
+            if worker is not None:
+                self._present[said.namespace] = worker
+        if worker is None:
+            return
+        if said.served:
+            self._delivery.credit(worker, said.queue, 0)
+            self._asking.serve(self, queue)
+        else:
+            self._delivery.leave(worker, queue)
+            self._asking.leave(self.number, queue)
+
+    def _opened(self, said: pb.WorkerOpened) -> None:
+        worker = self._join(said.worker, said.namespace, said.lease_ms)
+        if worker is not None:
+            self._workers[said.worker] = worker
+
+    def _granted(self, said: pb.CreditGranted) -> None:
+        worker = self._workers.get(said.worker)
+        if worker is None:
+            self.send(pb.RelayResponse(returned=pb.CreditReturned(**_loan(said), tasks=said.tasks)))
+            return
+        queue = QueueKey(worker.namespace, said.queue)
+        self._granted_for.setdefault(queue, set()).add(said.worker)
+        self._asking.granted(self.number, queue, said.tasks)
+        self._delivery.credit(worker, said.queue, said.tasks)
+
+    def _revoked(self, said: pb.CreditRevoked) -> None:
+        worker = self._workers.get(said.worker)
+        tasks = 0
+        if worker is not None:
+            queue = QueueKey(worker.namespace, said.queue)
+            tasks = self._delivery.machine.withdraw(worker.number, queue)
+        self.send(pb.RelayResponse(returned=pb.CreditReturned(**_loan(said), tasks=tasks)))
+
+    def _settle(self, said: pb.RelaySettle) -> None:
+        delay_ms = said.delay_ms if said.HasField("delay_ms") else None
+        worker = self._workers.get(said.worker) or self._stranger()
+        self._delivery.settle(worker, said.sequence, Action(said.action), said.ack_tokens, delay_ms, said.error)
+
+    def _extend(self, said: pb.RelayExtend) -> None:
+        worker = self._workers.get(said.worker)
+        lost = self._delivery.extend(worker, said.ack_tokens) if worker is not None else []
+        self.send(pb.RelayResponse(extended=pb.RelayExtended(sequence=said.sequence, lost=b"".join(lost))))
+
+    def _resume(self, said: pb.RelayResume) -> None:
+        worker = self._workers.get(said.worker)
+        resumed = pb.RelayResumed(sequence=said.sequence)
+        if worker is not None:
+            resumed.adopted, resumed.lost = self._adopt(worker, said.ack_tokens, said.holds_unknown)
+        self.send(pb.RelayResponse(resumed=resumed))
+
+    def _adopt(self, worker: RelayedWorker, tokens: bytes, holds_unknown: bool) -> tuple[bytes, bytes]:
+        """Those that are the worker's from now on, and those that are not its any more."""
+        known = self._delivery.machine.open_among(tokens)
+        held = self._delivery.resumed(worker, tokens, known_only=not holds_unknown)
+        gone = set(held.lost)
+        each = [tokens[at : at + ACK_TOKEN_BYTES] for at in range(0, len(tokens), ACK_TOKEN_BYTES)]
+        adopted = [token for token, is_open in zip(each, known, strict=True) if is_open and token not in gone]
+        lost = [token for token, is_open in zip(each, known, strict=True) if is_open and token in gone]
+        return b"".join(adopted), b"".join(lost)
+
+    def _release(self, said: pb.RelayRelease) -> None:
+        self._delivery.release(said.ack_tokens)
+
+    def _written(self, said: pb.BytesWritten) -> None:
+        worker = self._workers.get(said.worker)
+        if worker is not None:
+            worker.written(said.size_bytes)
+
+    def _left(self, said: pb.WorkerLeft) -> None:
+        worker = self._workers.pop(said.worker, None)
+        if worker is not None:
+            self._leave(worker)
+
+    def _leaving(self, _: pb.HomeLeaving) -> None:
+        self._is_leaving = True
+
+    # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _join(self, number: int, namespace: str, lease_ms: int) -> RelayedWorker | None:
+        """None: this instance is going away."""
+        worker = RelayedWorker(self._delivery, self, number, namespace)
+        try:
+            self._delivery.join(worker, namespace, lease_ms)
+        except Unavailable:
+            return None
+        self._delivery.relayed += 1
+        return worker
+
+    def _leave(self, worker: RelayedWorker) -> None:
+        worker.closing = True
+        self._delivery.relayed -= 1
+        self._delivery.left(worker, keeps_leases=self._is_leaving)
+
+    def _stranger(self) -> RelayedWorker:
+        """A token speaks for itself."""
+        return RelayedWorker(self._delivery, self, 0, "")
+
+    def _return(self, number: int, queue: QueueKey, tasks: int) -> None:
+        self.send(pb.RelayResponse(returned=pb.CreditReturned(worker=number, queue=queue.queue, tasks=tasks)))
+
+
+class RelayService:
+    """`token`: what the instances of the cluster show each other."""
+
+    def __init__(self, delivery: Delivery, asking: Asking, token: str) -> None:
+        self._delivery = delivery
+        self._asking = asking
+        self._token = token
+
+    def handler(self) -> grpc.GenericRpcHandler:
+        """For `add_generic_rpc_handlers`."""
+        method = grpc.stream_stream_rpc_method_handler(
+            self.relay, pb.RelayRequest.FromString, pb.RelayResponse.SerializeToString
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, {"Relay": method})
+
+    async def relay(self, _: AsyncIterator[pb.RelayRequest], context: Context) -> None:
+        await admit(context, self._token)
+        home = HomeStream(self._delivery, self._asking)
+        writer = asyncio.create_task(home.write_all(context))
+        # Now the home knows that it is heard.
+        home.send(pb.RelayResponse())
+        try:
+            while (request := await context.read()) is not grpc.aio.EOF:
+                home.take(request)
+        finally:
+            home.over()
+            writer.cancel()
+            # Where the connection is gone, its last write failed: that is known already.
+            await asyncio.gather(writer, return_exceptions=True)
+
+
+def _loan(said: pb.CreditGranted | pb.CreditRevoked) -> dict[str, Any]:
+    return {"worker": said.worker, "queue": said.queue}

@@ -1,0 +1,55 @@
+"""One instance among others: its workers get the tasks of all instances, and theirs get those of this one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from timerd.core.settlement import Failure
+from timerd.model.ack_token import AckToken, token_bytes
+from timerd.model.partition import Partition
+from timerd.model.registers import Control, control_key
+from timerd.ports import Store
+from timerd.services.engine.firing import Firing
+from timerd.services.peers.peers import Peers
+from timerd.services.work.asking import Asking
+from timerd.services.work.delivery import Delivery
+from timerd.services.work.home import Home
+from timerd.services.work.lending import Lending
+from timerd.services.work.link import Links, Neighbours
+from timerd.services.work.moving_away import moved_away
+from timerd.services.work.relay_service import RelayService
+
+
+@dataclass(frozen=True, slots=True)
+class Relaying:
+    """`home` serves the Work streams, `service.handler()` goes to the server, `gone` hears of partitions that another
+    instance has from then on, `links` are closed at the end."""
+
+    home: Home
+    service: RelayService
+    links: Links
+    gone: Callable[[Partition], None]
+
+
+def relaying(
+    delivery: Delivery, firing: Firing, store: Store, neighbours: Neighbours, peers: Peers, token: str
+) -> Relaying:
+    """From here on delivery takes part in the work of all instances."""
+    asking = Asking(delivery.machine, firing)
+    lending = Lending(delivery, firing, asking)
+    delivery.abroad = lending
+    home = Home(delivery, lending)
+
+    async def forward(partition: Partition, token: AckToken, failure: Failure) -> bool | None:
+        stored = (await store.read([control_key(partition)]))[0]
+        holder = Control.from_bytes(stored).holder if stored is not None else ""
+        return await home.forward(holder, token_bytes(firing.secret, token), failure)
+
+    firing.forward = forward
+    service = RelayService(delivery, asking, token)
+
+    def gone(partition: Partition) -> None:
+        moved_away(partition, delivery, home)
+
+    return Relaying(home, service, Links(home, neighbours, peers.channel, peers.metadata), gone)

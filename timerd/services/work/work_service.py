@@ -1,0 +1,160 @@
+"""The Work stream on the wire: checks each request and says in a sentence what is wrong with it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from timerd.core.settlement import Action
+from timerd.model.errors import Invalid, NotStored
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.calls.fields import namespace_of, plain_text, queue_of
+from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.status import abort, problem_of
+from timerd.services.work.desk import Desk
+from timerd.services.work.work_stream import WorkStream, encoded
+from timerd.v1 import work_service_pb2 as pb
+from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
+
+_SERVICE = pb.DESCRIPTOR.services_by_name["WorkService"].full_name
+DEFAULT_LEASE_MS = 30_000
+LEASES_MS = (1_000, 3_600_000)
+MAX_QUEUES = 1_000
+MAX_WORKER_CHARS = 128
+MAX_ERROR_CHARS = 16 * 1024
+# How long a refusal waits for a worker that does not read.
+LAST_WRITE_S = 1.0
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
+    """For `add_generic_rpc_handlers`. As the generated code does it, but what is no message is answered by the service:
+    gRPC would break off with INTERNAL, or never end the call."""
+    handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+        servicer.Work, decoder(pb.WorkRequest), encoded
+    )
+    return grpc.method_handlers_generic_handler(_SERVICE, {"Work": handler})
+
+
+class WorkService(WorkServiceServicer):
+    """Its requests are `Received` messages (see `work_handler`)."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
+        first = await context.read()
+        if first is grpc.aio.EOF:
+            return
+        stream = self._desk.stream(context)
+        try:
+            self._open(stream, first.message)
+            await self._serve(stream, context)
+        except NotStored as error:
+            await abort(context, problem_of(error))
+        finally:
+            self._desk.left(stream)
+
+    async def _serve(self, stream: WorkStream, context: Context) -> None:
+        """Until the worker ends its side and has what it is owed, or the connection is gone."""
+        writer = asyncio.create_task(stream.write_all())
+        try:
+            while (received := await context.read()) is not grpc.aio.EOF:
+                self._take(stream, received.message)
+                await stream.room()
+            self._desk.closing(stream)
+            await writer
+        except NotStored:
+            # A write that is cut off half-way would take the refusal with it.
+            stream.break_off()
+            await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+            raise
+        finally:
+            writer.cancel()
+            # Where the connection is gone, its last write failed: that is known already.
+            await asyncio.gather(writer, return_exceptions=True)
+
+    def _open(self, stream: WorkStream, first: pb.WorkRequest) -> None:
+        if first.WhichOneof("request") != "open":
+            raise Invalid("The first request of a Work stream must be `open`: send it before anything else.", "open")
+        asked = first.open
+        plain_text(asked.worker, MAX_WORKER_CHARS, "worker", "open.worker")
+        _check_tokens(asked.resume, "open.resume")
+        credits = [(queue_of(c.queue, "open.credits.queue"), c.tasks) for c in asked.credits]
+        if asked.merges_confirmed:
+            stream.merge_confirmed()
+        lease_ms = _lease_ms(asked.lease_ms)
+        self._desk.join(stream, namespace_of(asked.namespace), lease_ms)
+        for queue, _ in credits:
+            self._credit(stream, queue, 0)
+        lost = self._desk.resume(stream, asked.resume) if asked.resume else []
+        opened = pb.Opened(
+            server=self._desk.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
+        )
+        stream.push(pb.WorkResponse(opened=opened))
+        for queue, tasks in credits:
+            self._credit(stream, queue, tasks)
+
+    def _take(self, stream: WorkStream, request: pb.WorkRequest) -> None:
+        kind = request.WhichOneof("request")
+        if kind == "settle":
+            self._settle(stream, request.settle)
+            for credit in request.settle.credits:
+                self._credit(stream, queue_of(credit.queue, "settle.credits.queue"), credit.tasks)
+        elif kind == "credit":
+            self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
+        elif kind == "extend":
+            _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
+            lost = self._desk.extend(stream, request.extend.ack_tokens)
+            if lost:
+                stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)
+        else:
+            raise Invalid("After `open` a Work stream takes credit, settle and extend: send one of these.", "request")
+
+    def _credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
+        if not self._desk.may_serve(stream, queue, MAX_QUEUES):
+            raise Invalid(f"A worker serves at most {MAX_QUEUES} queues: open another stream for more.", "credit.queue")
+        self._desk.credit(stream, queue, tasks)
+
+    def _settle(self, stream: WorkStream, asked: pb.Settle) -> None:
+        """What is wrong with one message is said in its confirmation; the stream goes on."""
+        try:
+            _check_tokens(asked.ack_tokens, "settle.ack_tokens")
+            action = _action(asked.action)
+        except Invalid as error:
+            count = -(-len(asked.ack_tokens) // ACK_TOKEN_BYTES)
+            stream.owe()
+            stream.confirm(pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error)))
+            return
+        delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
+        self._desk.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
+
+
+def _action(action: int) -> Action:
+    try:
+        return Action(action)
+    except ValueError:
+        raise Invalid("The action of a settle is missing: set ACK, NACK, REJECT or RELEASE.", "settle.action") from None
+
+
+def _check_tokens(tokens: bytes, field: str) -> None:
+    if len(tokens) % ACK_TOKEN_BYTES:
+        raise Invalid(
+            f"Ack tokens are {ACK_TOKEN_BYTES} bytes each, one after the other, and {len(tokens)} bytes came: "
+            "send back the tokens of a Deliver message as they are.",
+            field,
+        )
+
+
+def _lease_ms(asked_ms: int) -> int:
+    lease_ms = asked_ms or DEFAULT_LEASE_MS
+    if LEASES_MS[0] <= lease_ms <= LEASES_MS[1]:
+        return lease_ms
+    raise Invalid(
+        f"lease_ms is {lease_ms}: use {LEASES_MS[0]} to {LEASES_MS[1]} (or leave it out for {DEFAULT_LEASE_MS}).",
+        "open.lease_ms",
+    )
