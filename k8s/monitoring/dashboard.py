@@ -73,6 +73,13 @@ FIRING = Row("Do tasks fire on time?", (
     Panel("Dead letters", "short", (
         Query(f"sum by (queue) (increase(timerd_dead_letters_total{{{OF_QUEUE}}}[$__rate_interval]))", "{{queue}}"),
     ), "Tasks whose last attempt failed; they wait for `timerd redrive`."),
+    Panel("Since the last canary", "s", (each("timerd_canary_age_seconds"),),
+          "That came through: an instance gives itself a task every few seconds.", 60),
+    Panel("Canaries", "ops", (
+        Query(rate("timerd_canary_runs_total", "instance, outcome"), "{{instance}} {{outcome}}"),
+    ), "fired and stored are the good ones; the others say where they got stuck."),
+    Panel("Health", "short", (Query(f"timerd_health_serving{{{HERE}}}", "{{instance}} {{part}}"),),
+          "0: the health check of that part fails; ready is what load balancers go by."),
 ))  # fmt: skip
 
 LOAD = Row("What is asked of it?", (
