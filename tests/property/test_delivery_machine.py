@@ -53,6 +53,7 @@ class DeliveryModel(RuleBasedStateMachine):
         self.open: dict[bytes, Delivery] = {}
         self.waiting: dict[bytes, Delivery] = {}
         self.ended: set[bytes] = set()
+        # Brought back from before a restart: the version of the latest attempt.
         self.held: dict[bytes, int] = {}
         # Everything that was ever sent: (delivery id, key, token).
         self.sent: list[tuple[bytes, RowKey, bytes]] = []
@@ -175,7 +176,7 @@ class DeliveryModel(RuleBasedStateMachine):
         action = Action.REJECT if hopeless else Action.NACK
         settled = self.machine.settle(action, b"".join(c[2] for c in chosen), self.now_ms, delay_ms, "why")
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
-        unknown = [i for i, _, _ in chosen if i not in self.open]
+        unknown = self.not_outlived(chosen)
         late = [x.token.key.digest for x in settled.failed_late]
         assert (late, settled.refused) == ([i[:DIGEST_BYTES] for i in unknown], {})
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
@@ -189,11 +190,15 @@ class DeliveryModel(RuleBasedStateMachine):
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         assert [each.key for each in settled.back] == [self.open[i].key for i in current]
         assert (settled.ended, settled.again, settled.letters, settled.failed_late) == ([], [], [], [])
-        unknown = [i for i, _, _ in chosen if i not in self.open]
+        unknown = self.not_outlived(chosen)
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         for delivery_id in current:
             delivery = self.open.pop(delivery_id)
             self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
+
+    def not_outlived(self, chosen: list[tuple[bytes, RowKey, bytes]]) -> list[bytes]:
+        """Of those that are not open: where a worker has brought back a later attempt, an older one counts no more."""
+        return [i for i, key, _ in chosen if i not in self.open and self.held.get(i, 0) <= key.version]
 
     @precondition(lambda self: self.live())
     @rule(pick=picks)
@@ -241,7 +246,7 @@ class DeliveryModel(RuleBasedStateMachine):
             if delivery and delivery.key.version == key.version:
                 self.extend_one(delivery, worker, until_ms, resume=resume)
             elif not delivery and (resume or delivery_id in self.held):
-                self.held.setdefault(delivery_id, self.now_ms)
+                self.held[delivery_id] = max(self.held.get(delivery_id, 0), key.version)
                 kept[delivery_id] = until_ms
             else:
                 lost.append(token)
