@@ -77,10 +77,10 @@ def _positive(kind: type[int] | type[float]) -> Any:  # noqa: ANN401 - argparse 
 async def run_all(arguments: argparse.Namespace, console: Console, about: dict[str, Any]) -> Records:
     records: Records = []
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
-    todo = [(run, measure) for run in range(arguments.repeat) for measure in chosen(arguments)]
+    planned = [(run, measure) for run in range(arguments.repeat) for measure in chosen(arguments)]
     with arguments.json.open("w", encoding="utf-8") as file, Progress(console=console) as progress:
         print(json.dumps({"facts": about}), file=file, flush=True)
-        for run, measure in progress.track(todo, description="measure"):
+        for run, measure in progress.track(planned, description="measure"):
             load = f"[dim]run {run + 1} of {arguments.repeat}, load {load_average():.1f}[/]"
             console.print(load, measure.title, highlight=False)
             new = await _records(measure, arguments, run, console)

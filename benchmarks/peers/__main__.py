@@ -80,10 +80,10 @@ class Comparison:
                 yield from ((run, row, one) for one in self._present if row.takes(one))
 
     async def sweep(self, progress: Progress) -> None:
-        todo = [(one, name) for one in self._present for name, tried in one.sweep.items() if len(tried) > 1]
+        planned = [(one, name) for one in self._present for name, tried in one.sweep.items() if len(tried) > 1]
         chosen = {row.name for row in self._rows}
-        todo = [(one, name) for one, name in todo if SWEEP_ROWS[name] in chosen]
-        for one, name in progress.track(todo, description="sweep"):
+        planned = [(one, name) for one, name in planned if SWEEP_ROWS[name] in chosen]
+        for one, name in progress.track(planned, description="sweep"):
             found = {}
             for value in one.sweep[name]:
                 options = {**self.options[one.name], name: value}
