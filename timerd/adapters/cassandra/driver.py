@@ -30,7 +30,7 @@ Untyped: TypeAlias = Any
 Values = Sequence[object]
 Wire = list[bytes]
 PAGE_ROWS = 1_000
-_TABLE = re.compile(r'\b(FROM|INTO|UPDATE|TABLE IF NOT EXISTS) ("\w+"|\w+\b)(?!\.)')
+_TABLE = re.compile(r'\b(FROM|INTO|UPDATE|ALTER TABLE|TABLE IF NOT EXISTS) ("\w+"|\w+\b)(?!\.)')
 # A batch of one partition is one mutation: nodes take half a commit log segment, 16 MiB by default.
 BATCH_BYTES = 256 << 10
 BATCH_ROWS = 100
