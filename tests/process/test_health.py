@@ -25,14 +25,16 @@ def test_a_server_that_serves_is_healthy_in_all_its_parts(server: Server) -> Non
 def test_a_part_that_is_not_there_is_a_no(server: Server) -> None:
     asked = run_cli("health", "--server", server.address, "--service", "invented")
     assert (asked.returncode, asked.stdout) == (1, "")
-    assert asked.stderr == f"timerd: timerd at {server.address} has no part named 'invented'.\n"
+    assert asked.stderr == (
+        f"timerd: timerd at {server.address} has no part named 'invented': ask for api, scheduler, store or live.\n"
+    )
 
 
 def test_where_nobody_listens_nobody_is_healthy() -> None:
     address = f"127.0.0.1:{free_port()}"
     asked = run_cli("health", "--server", address, "--timeout", "2s")
     assert (asked.returncode, asked.stdout) == (3, "")
-    assert asked.stderr.startswith(f"timerd: Nothing answers a health check at {address} (")
+    assert asked.stderr.startswith(f"timerd: Nothing answers a health check at {address}: start a server with ")
 
 
 def test_sigterm_before_it_serves_ends_it_with_a_code(tmp_path: Path) -> None:

@@ -54,9 +54,14 @@ async def _check(channel: grpc.aio.Channel, endpoint: Endpoint, service: str) ->
         answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=endpoint.timeout_s)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
-            raise Failure(f"timerd at {endpoint.server} has no part named {service!r}.") from error
+            raise Failure(
+                f"timerd at {endpoint.server} has no part named {service!r}: ask for api, scheduler, store or live."
+            ) from error
         what = f"{error.code().name}: {error.details()}"
-        raise Unreachable(f"Nothing answers a health check at {endpoint.server} ({what}).") from error
+        raise Unreachable(
+            f"Nothing answers a health check at {endpoint.server}: start a server with `timerd serve`, or name another "
+            f"one with --server ({what})."
+        ) from error
     return str(health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status))
 
 
