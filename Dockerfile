@@ -1,6 +1,6 @@
 # timerd in a container: one process, PID 1, not root, nothing written outside of /data.
 #
-#     make image                                                      builds it (BASE=... for another base)
+#     docker build -t timerd:dev .        (--build-arg BASE=... for another base)
 #     docker run -v timerd:/data -p 127.0.0.1:7400:7400 -e TIMERD_INSECURE=true timerd:dev
 #
 # BASE is any image with Python 3.11 or newer and its venv module. Wheels in build/wheels are taken from there, and then

@@ -4,20 +4,21 @@
   way when its holder stood still or was cut off. A receiver can refuse it (G6); it counts against G5's thousand.
 - A row that came too late for where it was to be written is *written again* further on, under another task_id, where
   the holder did not answer, or the call was repeated: it may arrive more than once with one delivery_id (G2).
-- A task was delivered, then a fault, then moved, and the ack of that delivery *ended* it: nothing is left to arrive.
+
+A task that was delivered, then moved over a fault, fires at its new time, whatever becomes of the first delivery: that
+it does not is a loss, and nothing explains it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.process.kill9.judging import judged as judged_alone
-from timerd.demo.excuse import forgotten_by_a_crash
-from timerd.demo.records import Call, Delivery, Kill, Logs
+from timerd.demo.records import Delivery, Kill, Logs
 from timerd.demo.story import stories_of
-from timerd.demo.verdict import Verdict, by_number, first_confirmed_ms
+from timerd.demo.verdict import Verdict, by_number
 
 MOST_STALE = 1_000
 
@@ -27,7 +28,6 @@ class Judgement:
     verdict: Verdict
     stale: tuple[Delivery, ...]
     written_again: int
-    ended_by_late_ack: int
     then_moved: int
     read_late: int
 
@@ -73,26 +73,8 @@ def without_written_again(logs: Logs) -> tuple[Logs, int]:
     return replace(logs, deliveries=tuple(kept)), len(logs.deliveries) - len(kept)
 
 
-def without_ended_moves(logs: Logs, over: Collection[str]) -> tuple[Logs, int]:
-    acked, arrived = first_confirmed_ms(logs), by_number(logs.deliveries)
-    excused = forgotten_by_a_crash(logs)
-    ended = {
-        each.number
-        for each in excused
-        if (each.delivery_id in acked or each.task_id in over)
-        and all(other in excused for other in arrived[each.number])
-    }
-
-    def is_kept(call: Call) -> bool:
-        return call.verb != "move" or call.number not in ended
-
-    return replace(logs, calls=tuple(filter(is_kept, logs.calls))), len(ended)
-
-
-def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill], over: Collection[str] = ()) -> Judgement:
-    """`over`: tasks that have ended, as the server says; nobody saw an ack of them confirmed."""
+def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
     stale = stale_of(logs.deliveries, stops)
     logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
-    logs, ended = without_ended_moves(logs, over)
     alone = judged_alone(logs, faults, stops)
-    return Judgement(alone.verdict, tuple(stale), written_again, ended, alone.then_moved, alone.read_late)
+    return Judgement(alone.verdict, tuple(stale), written_again, alone.then_moved, alone.read_late)

@@ -58,14 +58,8 @@ def test_a_row_that_came_in_time_may_not() -> None:
     assert not judge([SCHEDULED], [delivery(3_000, 5, "another row")]).verdict.holds
 
 
-def test_a_task_that_was_moved_while_its_delivery_was_in_hand_has_ended_with_the_late_ack() -> None:
+def test_a_task_that_was_moved_over_a_fault_and_never_fired_is_lost_whoever_acknowledged_it_before() -> None:
     moved = Call("move", 7, 2_500, 4_000, "OK", "t", 3_900)
-    judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)], Confirmed("d1000", 1, 4_500))
-    assert judgement.verdict.holds
-    assert judgement.ended_by_late_ack == 1
-
-
-def test_without_that_ack_it_is_lost() -> None:
-    moved = Call("move", 7, 2_500, 4_000, "OK", "t", 3_900)
-    judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)])
-    assert len(judgement.verdict.violations["lost"]) == 1
+    for confirmed in ((), (Confirmed("d1000", 1, 4_500),)):
+        judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)], *confirmed)
+        assert len(judgement.verdict.violations["lost"]) == 1
