@@ -21,6 +21,7 @@ from timerd.sdk.deliveries import Delivery
 from timerd.sdk.errors import InvalidTask, TimerdError
 from timerd.sdk.lanes import BatchHandler, BatchLane, Handler, Lane, SingleLane
 from timerd.sdk.times import Clock, Span, ms_clock, span_ms
+from timerd.sdk.traces import Traces
 from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
@@ -48,8 +49,10 @@ class Worker:
         token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
+        tracing: Traces | None = None,
     ) -> None:
-        """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own."""
+        """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own; `tracing`:
+        `timerd.tracing.Tracing()`."""
         target = text(target, "target")
         self._connection = Connection(
             target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options, token, token_file
@@ -58,6 +61,7 @@ class Worker:
         self._name = text(name or "", "name") or f"{socket.gethostname()}-{os.getpid()}"
         self._lease_ms = span_ms(lease, "lease")
         self._clock = ms_clock(clock)
+        self._tracing = tracing
         self._lanes: dict[str, Lane] = {}
         self._stream: WorkStream | None = None
         self._ended: asyncio.Event | None = None
@@ -66,7 +70,8 @@ class Worker:
         """`@worker.on("mails")` before a coroutine, or a plain function, which then runs in threads."""
 
         def register(handler: AnyHandler) -> AnyHandler:
-            self._add(SingleLane(text(queue, "queue"), handler, _at_least_one(concurrency, "concurrency")))
+            at_once = _at_least_one(concurrency, "concurrency")
+            self._add(SingleLane(text(queue, "queue"), handler, at_once, self._tracing))
             return handler
 
         return register
@@ -78,8 +83,8 @@ class Worker:
         (also Reject or Retry) where it failed, anything else where it is done."""
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
-            _at_least_one(concurrency, "concurrency")
-            self._add(BatchLane(text(queue, "queue"), handler, _at_least_one(max_size, "max_size"), concurrency))
+            size, at_once = _at_least_one(max_size, "max_size"), _at_least_one(concurrency, "concurrency")
+            self._add(BatchLane(text(queue, "queue"), handler, size, at_once, self._tracing))
             return handler
 
         return register

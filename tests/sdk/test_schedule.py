@@ -92,6 +92,24 @@ async def test_the_template_says_everything_that_was_asked_for(client: Client, s
     assert template.expire_time.seconds - template.soft_expire_time.seconds == 59 * 60
 
 
+async def test_calls_of_many_traces_share_a_message(client: Client, server: FakeServer) -> None:
+    """A trace of its own for each call does not cost a message for each; what is the same for all is said once."""
+    traces = ["a", "a", "", "b"]
+    tasks = await asyncio.gather(*(client.schedule("q", b"x", at=SOON, traceparent=trace) for trace in traces))
+    assert len({task.id for task in tasks}) == 4
+    [request] = server.timers.requests()
+    assert request.schedule.template.traceparent == "a"
+    own = [item.template.traceparent if item.HasField("template") else None for item in request.schedule.items.items]
+    assert own == [None, None, "", "b"]
+
+
+async def test_calls_of_one_trace_travel_as_columns(client: Client, server: FakeServer) -> None:
+    await asyncio.gather(*(client.schedule("q", b"x", at=SOON, traceparent="a") for _ in range(4)))
+    [request] = server.timers.requests()
+    assert request.schedule.template.traceparent == "a"
+    assert len(request.schedule.columns.fire_at_ms) == 4
+
+
 async def test_a_bad_item_does_not_spoil_those_that_travelled_with_it(client: Client, server: FakeServer) -> None:
     too_far = task_pb2.Problem(code=3, message="Too far ahead.", reason="TOO_FAR", field="fire_time")
     server.timers.item_results = {1: pb.ItemResult(outcome=task_pb2.ITEM_OUTCOME_NOT_STORED, problem=too_far)}

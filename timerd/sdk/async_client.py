@@ -58,22 +58,23 @@ class Client(Operations):
         self._open()
         body, due = payload_bytes(payload), due_of(at, delay)
         template = make_template(
-            queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent,
-            on_conflict,
+            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
+            traceparent or self._current_trace(), on_conflict,
         )  # fmt: skip
         if optional_name(key, "key") is None:
             template = template._replace(on_conflict=ConflictPolicy.UNSPECIFIED)
         if key is None and optional_name(request_id, "request_id") is None:
+            # Calls of many traces share a message.
             group = self._coalescer.group(
-                template, len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
+                template.untraced(), len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
             )
-            return await group.add(body, due)
+            return await group.add(body, due, template.traceparent)
         group = ScheduleGroup(template, self._namespace, self._clock, request_id or "")
         if key is not None:
             group.batch.add_item(body, due, Item(body, key=key))
             task = group.expect()
         else:
-            task = group.add(body, due)
+            task = group.add(body, due, template.traceparent)
         submit_group(self._session, group)
         return await task
 
@@ -98,9 +99,13 @@ class Client(Operations):
         """
         self._open()
         template = make_template(
-            queue, labels, content_type, priority, retry, expire_at, soft_expire_at, traceparent, on_conflict
-        )
+            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
+            traceparent or self._current_trace(), on_conflict,
+        )  # fmt: skip
         return await Bulk(self._session, self._namespace, template, progress, self._clock).run(items)
+
+    def _current_trace(self) -> str:
+        return self._tracing.traceparent() if self._tracing is not None else ""
 
     async def cancel(
         self, task_id: str | None = None, *, key: str | None = None, request_id: str | None = None

@@ -18,7 +18,7 @@ from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, OnAnswer, Session
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock
-from timerd.sdk.values import CancelOutcome, Task
+from timerd.sdk.values import CancelOutcome, Item, Task
 from timerd.v1 import timer_service_pb2 as pb
 
 Value = TypeVar("Value")
@@ -95,7 +95,7 @@ def submit_group(session: Session, group: Group, on_answer: OnAnswer | None = No
 
 
 class ScheduleGroup:
-    """Single schedules with one template."""
+    """Single schedules with one template, but for the traces that they are part of."""
 
     def __init__(self, template: Template, namespace: str, clock: MsClock, request_id: str = "") -> None:
         self.batch = Batch(template, clock)
@@ -106,8 +106,11 @@ class ScheduleGroup:
     def has_room(self, payload_bytes: int) -> bool:
         return self.batch.has_room(payload_bytes)
 
-    def add(self, payload: bytes, due: Due) -> asyncio.Future[Task]:
-        self.batch.add(payload, due)
+    def add(self, payload: bytes, due: Due, traceparent: str) -> asyncio.Future[Task]:
+        if traceparent == self.batch.template.traceparent:
+            self.batch.add(payload, due)
+        else:
+            self.batch.add_item(payload, due, Item(payload, traceparent=traceparent))
         return self.expect()
 
     def expect(self) -> asyncio.Future[Task]:

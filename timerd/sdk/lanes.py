@@ -7,6 +7,7 @@ size, so that the next batch is here when one ends.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import logging
 from collections import deque
@@ -16,6 +17,7 @@ from typing import Any, Protocol
 
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
 from timerd.sdk.leases import Hold, InHand
+from timerd.sdk.traces import Traces
 from timerd.sdk.verdicts import ACK, RELEASE, Reject, Retry, Verdict, clip, verdict_of
 from timerd.v1 import work_service_pb2 as pb
 
@@ -82,7 +84,9 @@ class _Running:
     async def _in_thread(self, argument: object) -> object:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="timerd handler")
-        result = await asyncio.get_running_loop().run_in_executor(self._threads, self._handler, argument)
+        # What is current here (a trace) is current in the thread.
+        inside = contextvars.copy_context().run
+        result = await asyncio.get_running_loop().run_in_executor(self._threads, inside, self._handler, argument)
         # A plain function may hand back a coroutine (a lambda around one): its end is the handler's end.
         return await result if inspect.isawaitable(result) else result
 
@@ -100,11 +104,12 @@ class _Running:
 class SingleLane:
     """One handler call per delivery, `concurrency` at a time."""
 
-    def __init__(self, queue: str, handler: Handler, concurrency: int) -> None:
+    def __init__(self, queue: str, handler: Handler, concurrency: int, tracing: Traces | None = None) -> None:
         self.queue = queue
         self.credit = concurrency
         self.held = 0
         self._running = _Running(handler, concurrency)
+        self._invoke = _traced(self._running.invoke, tracing)
         self._desk: Desk
 
     def start(self, desk: Desk) -> None:
@@ -122,7 +127,7 @@ class SingleLane:
 
     async def _run(self, hold: Hold) -> None:
         try:
-            await self._running.invoke(Delivery(hold.batch, hold.start))
+            await self._invoke(Delivery(hold.batch, hold.start))
         except (Exception, asyncio.CancelledError) as raised:
             if self._running.is_aborting:
                 raise
@@ -143,13 +148,16 @@ class SingleLane:
 class BatchLane:
     """One handler call per batch of up to `max_size`; nothing waits for a batch to fill."""
 
-    def __init__(self, queue: str, handler: BatchHandler, max_size: int, concurrency: int) -> None:
+    def __init__(
+        self, queue: str, handler: BatchHandler, max_size: int, concurrency: int, tracing: Traces | None = None
+    ) -> None:
         self.queue = queue
         self.credit = max_size * (concurrency + 1)
         self.held = 0
         self._max_size = max_size
         self._concurrency = concurrency
         self._running = _Running(handler, concurrency, self._start_waiting)
+        self._invoke = _traced(self._running.invoke, tracing)
         self._waiting: deque[Hold] = deque()
         self._desk: Desk
 
@@ -196,7 +204,7 @@ class BatchLane:
     async def _run(self, holds: list[Hold]) -> None:
         deliveries = [delivery for hold in holds for delivery in hold.deliveries()]
         try:
-            self._settle(holds, await self._running.invoke(deliveries))
+            self._settle(holds, await self._invoke(deliveries))
         except (Exception, asyncio.CancelledError) as raised:
             if self._running.is_aborting:
                 raise
@@ -226,6 +234,17 @@ class BatchLane:
     async def abort(self) -> None:
         self._waiting.clear()
         await self._running.abort()
+
+
+def _traced(invoke: Invoke, tracing: Traces | None) -> Invoke:
+    if tracing is None:
+        return invoke
+
+    async def run(given: Any) -> Any:  # noqa: ANN401 - whatever the handler takes and gives
+        with tracing.handling([given] if isinstance(given, Delivery) else given):
+            return await invoke(given)
+
+    return run
 
 
 def _note(queue: str, raised: BaseException) -> Verdict:

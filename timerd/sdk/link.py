@@ -18,6 +18,7 @@ from timerd.sdk.connection import DEFAULT_TARGET, Connection
 from timerd.sdk.errors import client_is_closed
 from timerd.sdk.session import Session
 from timerd.sdk.times import Clock, Span, ms_clock, span_ms
+from timerd.sdk.traces import Traces
 from timerd.v1 import timer_service_pb2 as pb
 
 
@@ -39,14 +40,16 @@ class Link:
         token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
+        tracing: Traces | None = None,
     ) -> None:
-        """`clock`: what delays count from, where it is not the machine's own."""
+        """`clock`: what delays count from, where it is not the machine's own; `tracing`: `timerd.tracing.Tracing()`."""
         target = text(target, "target")
         self._connection = Connection(
             target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options, token, token_file
         )
         self._namespace = text(namespace, "namespace")
         self._clock = ms_clock(clock)
+        self._tracing = tracing
         self._timeout_s = span_ms(timeout, "timeout") / 1000
         self._channel: grpc.aio.Channel | None = None
         self._is_closed = False

@@ -13,6 +13,7 @@ from timerd.sdk.connection import DEFAULT_TARGET
 from timerd.sdk.errors import TimerdError, client_is_closed
 from timerd.sdk.sync_twin import SHARED_LOOP, blocking, iterating
 from timerd.sdk.times import Clock, Span
+from timerd.sdk.traces import Traces
 
 Result = TypeVar("Result")
 
@@ -35,6 +36,7 @@ class SyncClient:
         token_file: str | Path | None = None,
         channel_options: Sequence[tuple[str, str | int]] = (),
         clock: Clock | None = None,
+        tracing: Traces | None = None,
     ) -> None:
         self._client = Client(
             target,
@@ -49,6 +51,7 @@ class SyncClient:
             token_file=token_file,
             channel_options=channel_options,
             clock=clock,
+            tracing=tracing,
         )
         self._loop: asyncio.AbstractEventLoop | None = SHARED_LOOP.acquire()
         SHARED_LOOP.own(self._client)

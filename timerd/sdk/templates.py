@@ -53,6 +53,9 @@ class Template(NamedTuple):
             template.soft_expire_time.CopyFrom(timestamp_of_ms(self.soft_expire_at_ms))
         return template
 
+    def untraced(self) -> Template:
+        return self._replace(traceparent="") if self.traceparent else self
+
     def with_item(self, item: Item) -> Template:
         """The template of one item that differs from the rest."""
         given: dict[str, Any] = {

@@ -29,6 +29,7 @@ from timerd.client import Client
 from timerd.config import ServerConfig
 from timerd.ports import Store
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.sdk.traces import Traces
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
@@ -148,14 +149,16 @@ class Server:
 
     # -- who uses it ----------------------------------------------------------------------------------------------
 
-    def client(self, *, namespace: str = "default") -> Client:
+    def client(self, *, namespace: str = "default", tracing: Traces | None = None) -> Client:
         """Its delays count from the virtual clock. Closed with the server."""
-        client = Client(self.address, clock=lambda: self.now, namespace=namespace)
+        client = Client(self.address, clock=lambda: self.now, namespace=namespace, tracing=tracing)
         self._clients.append(client)
         return client
 
-    def worker(self, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
+    def worker(
+        self, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False, tracing: Traces | None = None
+    ) -> Worker:
         """Register handlers, then `await worker.start()`. Ends with the server."""
-        worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent)
+        worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent, tracing=tracing)
         self._workers.append(worker)
         return worker

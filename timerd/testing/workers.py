@@ -7,6 +7,7 @@ import contextlib
 from typing import Self
 
 from timerd.sdk.times import Clock, Span
+from timerd.sdk.traces import Traces
 from timerd.worker import Worker as RealWorker
 
 # A server that was restarted a moment ago is found in milliseconds.
@@ -17,8 +18,17 @@ class Worker(RealWorker):
     """`async with server.worker() as worker:` runs it, or `await worker.start()`. With `silent` it never extends its
     leases, like one that hangs."""
 
-    def __init__(self, target: str, clock: Clock, namespace: str, lease: Span, *, silent: bool = False) -> None:
-        super().__init__(target, namespace=namespace, lease=lease, clock=clock, channel_options=_QUICK)
+    def __init__(
+        self,
+        target: str,
+        clock: Clock,
+        namespace: str,
+        lease: Span,
+        *,
+        silent: bool = False,
+        tracing: Traces | None = None,
+    ) -> None:
+        super().__init__(target, namespace=namespace, lease=lease, clock=clock, channel_options=_QUICK, tracing=tracing)
         self.silent = silent
         self._run: asyncio.Task[None] | None = None
 

@@ -29,7 +29,10 @@ MAX_MULTIPLIER = 100.0
 MAX_ATTEMPT_TIMEOUT_MS = 7 * 86_400_000
 MIN_ATTEMPT_TIMEOUT_MS = 100
 _LABEL_KEY = re.compile(r"[A-Za-z0-9._\-/:]{1,64}")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+# Ids of zeros name nothing, ff is no version, and version 00 ends with its flags.
+_TRACEPARENT = re.compile(
+    r"(?!ff)(?!00-.{53})[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-[!-~]*)?"
+)
 _DEFAULTS = RetryPolicy()
 
 
@@ -94,7 +97,7 @@ def _traceparent(text: str) -> str:
     if text and (len(text) > MAX_TRACEPARENT_CHARS or not _TRACEPARENT.fullmatch(text)):
         raise Invalid(
             f"The traceparent {quoted(text)} is no W3C trace context: write 00-<32 hex digits>-<16 hex digits>-<2 hex "
-            "digits> in lower case, or leave it empty.",
+            "digits> in lower case, no id all zeros, or leave it empty.",
             "traceparent",
         )
     return text
