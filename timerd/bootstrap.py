@@ -74,6 +74,8 @@ FIRST_HOUSEKEEPING_S = 5.0
 DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
 # For calls that are being answered.
 STOP_GRACE_MS = 500
+# Of each partition, where a repeated call may write its tasks twice: about 200 bytes each, up to twice as many.
+REMEMBERED_ENDINGS = 16_384
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -207,7 +209,8 @@ async def assemble(
     member = Member(name, store, clock, timing) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
-    settings = Settings(holder=name, address=config.listen, max_mark_lag_ms=config.max_mark_lag_ms)
+    remembered = 0 if config.store == "sqlite" and timing is None else REMEMBERED_ENDINGS
+    settings = Settings(name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, remembered=remembered)
     scheduler = Scheduler(
         store,
         time,

@@ -12,8 +12,9 @@ from tests.cluster.relays import GRACE_MS, Cluster
 from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.grants import LOAN_MS
+from timerd.core.settlement import Failure
 from timerd.core.taken import QueueKey
-from timerd.model.identity import DELIVERY_ID_BYTES
+from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.work.link import METHOD
 from timerd.v1 import work_service_pb2 as pb
@@ -189,6 +190,19 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_another_after_the_gra
         second = await other.deliver()
         assert ids_in(second) == ids_in(first)
         assert list(second.attempts) == [2]
+
+
+async def test_who_gives_up_waiting_for_a_peer_does_not_break_the_stream_to_it() -> None:
+    async with Cluster("A", "B") as cluster:
+        home = cluster["A"].home
+        [link] = cluster["A"].lending.links.values()
+        token = bytes(ACK_TOKEN_BYTES)
+        given_up = asyncio.ensure_future(home.forward("B", token, Failure(NOW_MS, "no", hopeless=True)))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        await cluster.settle_down()
+        assert [*cluster["A"].lending.links.values()] == [link]
+        assert await home.forward("B", token, Failure(NOW_MS, "no", hopeless=True)) is False
 
 
 async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:

@@ -46,6 +46,7 @@ from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
 
 MAX_MOVES = 60
+ENDS_WITHIN_S = 600
 Told = TypeVar("Told", bound="Story")
 
 
@@ -477,7 +478,7 @@ def told(story: Told) -> Told:
     try:
         loop.run_until_complete(story.spawn(story.tell()))
         story.end()
-        _cancel_rest(loop)
+        story.errors += [AssertionError(f"goes on after it was cancelled: {task}") for task in _cancel_rest(loop)]
     finally:
         loop.close()
         logger.removeHandler(handler)
@@ -486,9 +487,9 @@ def told(story: Told) -> Told:
     return story
 
 
-def _cancel_rest(loop: VirtualLoop) -> None:
+def _cancel_rest(loop: VirtualLoop) -> set[asyncio.Task[Any]]:
+    """Those that do not end with it."""
     rest = asyncio.all_tasks(loop)
     for task in rest:
         task.cancel()
-    if rest:
-        loop.run_until_complete(asyncio.wait(rest))
+    return loop.run_until_complete(asyncio.wait(rest, timeout=ENDS_WITHIN_S))[1] if rest else set()

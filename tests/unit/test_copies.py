@@ -7,6 +7,7 @@ import pytest
 from tests.unit.test_partition_machine import (
     HERE,
     NOW_MS,
+    QUEUE,
     acquired,
     hot,
     key,
@@ -16,9 +17,12 @@ from tests.unit.test_partition_machine import (
     taken,
 )
 from timerd.core.effects import WriteCarried, WriteSettled
+from timerd.core.ended_lately import EndedLately
+from timerd.core.holding import Asked
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, next_attempt
+from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
 
 FIRST, SECOND, THIRD = (key(0, after_ms=ms) for ms in (1_000, 3_000, 5_000))
@@ -96,3 +100,137 @@ def test_what_is_given_back_waits_again_with_its_copies() -> None:
     assert taken(machine) == [FIRST]
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
     assert machine.rows.oldest_ms() is None
+
+
+# -- another attempt by then --------------------------------------------------------------------------------------
+
+RETRY = RowKey(NOW_MS + 50, FIRST.digest, next_attempt(FIRST.version))
+LATER_MS = NOW_MS + 1_000
+
+
+def failed_once() -> PartitionMachine:
+    """The first row has failed, and its second attempt is with a worker."""
+    machine = hot(rows(FIRST), remembered=10)
+    taken(machine)
+    machine.again([Again(HERE, FIRST, RETRY.position_ms, NOW_MS, "failed")])
+    machine.hint(rows(RETRY, flags=FLAG_CARRIED), 0)
+    return machine
+
+
+@pytest.mark.parametrize("remembered", [0, 10])
+def test_a_row_of_the_first_attempt_waits_with_the_second(remembered: int) -> None:
+    machine = hot(rows(RETRY, flags=FLAG_CARRIED), remembered=remembered)
+    assert taken(machine, LATER_MS) == [RETRY]
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine, LATER_MS) == []
+    assert machine.rows.is_open(RETRY)
+    assert machine.rows.oldest_ms() == SECOND.position_ms
+    machine.end([Ended(HERE, RETRY, Outcome.ACKED)])
+    assert machine.log.settled.get(SECOND) is Outcome.ACKED
+    assert machine.rows.oldest_ms() is None
+
+
+@pytest.mark.parametrize("is_met", [False, True])
+def test_whoever_asks_for_that_row_hears_that_a_worker_has_its_task(is_met: bool) -> None:
+    machine = hot(rows(RETRY, flags=FLAG_CARRIED))
+    taken(machine, LATER_MS)
+    machine.hint(rows(SECOND), 0)
+    if is_met:
+        taken(machine, LATER_MS)
+    assert machine.ask(SECOND) == (Asked.OPEN, None)
+
+
+def test_before_its_instant_the_second_attempt_is_not_overtaken_by_the_first() -> None:
+    machine = failed_once()
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine) == []
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    assert {(c.source, c.position_ms, c.version) for c in write.record.carries} == {
+        (source, RETRY.position_ms, RETRY.version) for source in (FIRST, SECOND)
+    }
+    assert taken(machine, LATER_MS) == [RETRY]
+
+
+# -- over by then -------------------------------------------------------------------------------------------------
+
+
+def test_what_is_met_after_the_ack_does_not_come_again() -> None:
+    machine = hot(rows(FIRST), remembered=10)
+    taken(machine)
+    machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine) == []
+    assert machine.log.settled.get(SECOND) is Outcome.ACKED
+
+
+def test_nor_from_the_next_holder() -> None:
+    machine = hot(rows(FIRST), remembered=10)
+    taken(machine)
+    machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    assert machine.control is not None
+    passed = machine.control.with_mark(NOW_MS, FIRST.position_ms + 1, ())
+    after, _ = acquired(passed, [write.record], remembered=10)
+    after.page_read(page(rows(SECOND)), NOW_MS)
+    assert taken(after) == []
+    assert after.log.settled.get(SECOND) is Outcome.ACKED
+
+
+def test_what_was_pointed_elsewhere_is_sent_from_there() -> None:
+    machine = hot(rows(FIRST), remembered=10)
+    machine.log.end([(FIRST, Outcome.FORWARDED)])
+    machine.rows.leave(FIRST, Outcome.FORWARDED)
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine) == [SECOND]
+
+
+def test_a_task_that_lives_again_is_another_delivery() -> None:
+    machine = hot(rows(FIRST), remembered=10)
+    taken(machine)
+    machine.end([Ended(HERE, FIRST, Outcome.DEAD)])
+    again = SECOND._replace(version=1 << 16)
+    machine.hint(rows(again), 0)
+    assert taken(machine) == [again]
+
+
+def test_so_many_endings_are_remembered_and_twice_as_many_at_the_most() -> None:
+    lately = EndedLately(3)
+    keys = [key(n) for n in range(9)]
+    for each in keys:
+        lately.add([(each, Outcome.ACKED)])
+    known = [each for each in keys if lately.otherwise(each._replace(position_ms=NOW_MS)) is not None]
+    assert known == keys[len(keys) - len(known) :]
+    assert 3 <= len(known) <= 6
+
+
+def test_of_earlier_records_the_last_ones_are_remembered() -> None:
+    machine = hot(rows(*(key(n) for n in range(6))))
+    records = []
+    for each in taken(machine):
+        machine.end([Ended(HERE, each, Outcome.ACKED)])
+        [write] = only(machine.flush(), WriteSettled)
+        assert isinstance(write, WriteSettled)
+        machine.settled_written(write.record)
+        records.append(write.record)
+    lately = EndedLately(4)
+    lately.load(records)
+    ended = [pair[0].digest for record in records for pair in record.outcomes()]
+    assert [lately.knows_any([digest]) for digest in ended] == [False, False, True, True, True, True]
+
+
+# -- a queue that is brought in again -----------------------------------------------------------------------------
+
+
+def test_a_copy_that_was_left_in_the_store_is_met_when_its_queue_is_brought_in_again() -> None:
+    machine = hot(rows(FIRST))
+    assert taken(machine) == [FIRST]
+    machine.rows.withheld[QUEUE] = (SECOND.position_ms, 0)
+    machine.rows._known.add(rows(SECOND))
+    machine.rows.begin_reload(QUEUE)
+    machine.page_read(page(rows(FIRST, SECOND)), NOW_MS)
+    assert machine.rows.oldest_ms() == FIRST.position_ms
+    assert taken(machine) == []
+    machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
+    assert machine.log.settled.get(SECOND) is Outcome.ACKED

@@ -57,9 +57,11 @@ def control(verified_ms: int = 0, closing_ms: int = 0, **more: object) -> Contro
     return Control(5, "old", "", START_MS + closing_ms, START_MS + verified_ms, **more)  # type: ignore[arg-type]
 
 
-def acquired(stored: Control | None = None, records: Sequence[SettleRecord] = ()) -> tuple[PartitionMachine, Effects]:
+def acquired(
+    stored: Control | None = None, records: Sequence[SettleRecord] = (), *, remembered: int = 0
+) -> tuple[PartitionMachine, Effects]:
     """A machine in LOAD, and its first page request."""
-    machine = PartitionMachine(HERE, Settings("me"), Memory(1 << 30))
+    machine = PartitionMachine(HERE, Settings("me", remembered=remembered), Memory(1 << 30))
     assert machine.start() == [ReadControl(HERE)]
     [change] = machine.control_read(stored, NOW_MS)
     assert isinstance(change, ChangeControl)
@@ -68,8 +70,8 @@ def acquired(stored: Control | None = None, records: Sequence[SettleRecord] = ()
     return machine, machine.settled_read(records, NOW_MS)
 
 
-def hot(*groups: RowGroup, stored: Control | None = None, cursor: int = 0) -> PartitionMachine:
-    machine, _ = acquired(stored)
+def hot(*groups: RowGroup, stored: Control | None = None, cursor: int = 0, remembered: int = 0) -> PartitionMachine:
+    machine, _ = acquired(stored, remembered=remembered)
     machine.page_read(page(*groups, cursor=cursor), NOW_MS)
     assert machine.phase is Phase.HOT
     return machine

@@ -1,16 +1,17 @@
-"""Rows that say the same attempt of a task once more, at another position of the same partition.
+"""Rows that say the same task once more, at another position of the same partition.
 
 A call that is repeated after an unknown outcome writes its tasks again where they are due by then (guarantee G2), and
 there may be as many rows as there were tries. One of them is sent; the others wait with it and end as it does. Sent
 beside it they would be one delivery with several rows, of which an ack ends one: the rest would hold the marks back,
-and fire again when the partition has its next holder.
+and fire again when the partition has its next holder. The attempt does not matter: the row that is met late says the
+first one, and the one that is open may be the second by then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 
@@ -36,9 +37,12 @@ class Copies:
                 continue
             key = RowKey(int(rows.columns["position_ms"][n]), digest, int(rows.columns["version"][n]))
             same = first.setdefault(digest, open_key(digest) or key)
-            if same.version == key.version and same != key:
+            if same != key and generation_of(same.version) == generation_of(key.version):
                 self._of.setdefault(digest, {})[key] = rows.one(n)
                 over[n] = None
+
+    def __contains__(self, key: RowKey) -> bool:
+        return key in self._of.get(key.digest, ())
 
     def pop(self, digest: bytes) -> dict[RowKey, RowGroup]:
         """What waits for the end of that row, which is over."""

@@ -87,6 +87,9 @@ class Settings:
     carry_batch: int = 1_000
     # A row that was written late is pointed elsewhere a moment after it was met: it is not called unexplained at once.
     recounts: int = 4
+    # Endings by which a task is known that is written once more at another position. None where a repeated call writes
+    # nothing.
+    remembered: int = 0
 
 
 def taken_over(

@@ -18,17 +18,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from timerd.core.carry import guard_carry, retry_carry
 from timerd.core.carrying import carry_on, park
-from timerd.core.effects import (
-    ChangeControl,
-    CountRows,
-    Effects,
-    FlagFinishing,
-    ReadControl,
-    ReadSettled,
-)
+from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing, ReadControl, ReadSettled
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
+from timerd.core.repeats import is_said_by_open, without_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor, is_stirred, others_wait
@@ -50,7 +44,7 @@ class PartitionMachine:
         self.phase = Phase.ACQUIRE
         self.control: Control | None = None
         self.floor_ms = partition.bucket_ms
-        self.log = SettleLog(partition, 0)
+        self.log = SettleLog(partition, 0, settings.remembered)
         self.rows = RowsInHand(memory, self.log.settled)
         self.inserted = 0
         self._settings = settings
@@ -163,6 +157,8 @@ class PartitionMachine:
         if outcome is None and key.position_ms < self.floor_ms:
             # Over and forgotten: a verdict that came since says nothing about how.
             return Asked.UNKNOWN, None
+        if outcome is None and is_said_by_open(self.rows, key):
+            return Asked.OPEN, None
         outcome = outcome or self.rows.verdict(key)
         return (Asked.WAITING, None) if outcome is None else (Asked.ENDED, outcome)
 
@@ -205,6 +201,8 @@ class PartitionMachine:
             return None
         rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires, upto=upto)
         self.log.end_met(ended)
+        if rows is not None and digests and self._settings.remembered:
+            rows, digests = without_ended(rows, digests, self.log)
         if rows is None or not digests:
             return None
         self.rows.send(rows, digests, now_ms)
@@ -313,7 +311,7 @@ class PartitionMachine:
         self.phase = Phase.RECOVER
         self.floor_ms = control.verified_ms
         self._sweep = Sweep(self.partition, control.verified_ms)
-        self.log = SettleLog(self.partition, control.token)
+        self.log = SettleLog(self.partition, control.token, self._settings.remembered)
         refused = self.rows.row_verdicts
         self.rows = RowsInHand(self._memory, self.log.settled)
         self.rows.row_verdicts = refused

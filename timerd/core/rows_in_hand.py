@@ -8,9 +8,7 @@ remembered for rows not yet known as well, and is checked in the step that start
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
@@ -18,6 +16,7 @@ from timerd.core.copies import Copies
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
+from timerd.core.open_batch import Closed, OpenBatch
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
 from timerd.core.verdicts import Verdicts
@@ -28,25 +27,6 @@ from timerd.model.storage import Mark, MarkKind
 
 VERDICTS = {MarkKind.CANCELLED: Outcome.CANCELLED, MarkKind.PURGED: Outcome.PURGED, MarkKind.ACKED: Outcome.ACKED}
 Ending = tuple[RowKey, Outcome]
-
-
-class Closed(NamedTuple):
-    """A row that was open."""
-
-    rows: RowGroup
-    row: int
-    key: RowKey
-
-
-@dataclass(slots=True)
-class OpenBatch:
-    """Rows that were sent together; the batch holds `verified` back while one of them is open."""
-
-    rows: RowGroup
-    left: int
-    oldest_ms: int
-    latest_ms: int
-    sent_ms: int
 
 
 class RowsInHand:
@@ -159,7 +139,7 @@ class RowsInHand:
         digests = rows.digests()
         over = self._sieve(rows, digests, now_ms if expires else 0)
         if len(set(digests)) < len(digests) or not self.open.keys().isdisjoint(digests):
-            self.copies.keep(rows, digests, over, self._open_key)
+            self.copies.keep(rows, digests, over, self.open_key)
         if not over:
             return rows, digests, []
         keep = [n for n in range(len(rows)) if n not in over]
@@ -230,7 +210,7 @@ class RowsInHand:
         """The row and those that ended with it."""
         return [closed.key, *self.copies.pop(closed.key.digest)]
 
-    def _open_key(self, digest: bytes) -> RowKey | None:
+    def open_key(self, digest: bytes) -> RowKey | None:
         found = self.open.get(digest)
         return found[0].rows.one(found[1]).keys()[0] if found is not None else None
 
@@ -313,8 +293,11 @@ class RowsInHand:
         near = np.flatnonzero(positions <= latest_ms)
         some = rows.select(near)
         met = [n for n, digest in enumerate(some.digests()) if digest in self.open]
-        met = [n for n in met if self.is_open(some.select(slice(n, n + 1)).keys()[0])]
+        met = [n for n in met if self._is_met(some.select(slice(n, n + 1)).keys()[0])]
         return rows.select(np.delete(np.arange(len(rows)), near[met])) if met else rows
+
+    def _is_met(self, key: RowKey) -> bool:
+        return key in self.copies or key == self.open_key(key.digest)
 
     def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
         """Keeps the rows, or leaves the end of the queue in the store when its share is used up."""

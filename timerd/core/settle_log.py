@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from timerd.core.carry import backlog_of, carried_row
 from timerd.core.effects import Effects, WriteCarried, WriteSettled
+from timerd.core.ended_lately import EndedLately
 from timerd.core.settled_index import SettledIndex, keys_of
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
@@ -40,9 +41,10 @@ class Batch:
 class SettleLog:
     """Of one holder of one partition; `token` names it in every record."""
 
-    def __init__(self, partition: Partition, token: int) -> None:
+    def __init__(self, partition: Partition, token: int, remembered: int = 0) -> None:
         self.partition = partition
         self.token = token
+        self.lately = EndedLately(remembered)
         # What is known to have ended and is not yet below `verified`.
         self.settled = SettledIndex()
         self.carries: dict[RowKey, Carry] = {}
@@ -84,6 +86,7 @@ class SettleLog:
         endings = list(ended)
         self._next.ended += endings
         self.settled.add(endings)
+        self.lately.add(endings)
 
     def bury(self, letters: Iterable[DeadLetter]) -> None:
         """Of what has just ended: they become durable with its record."""
@@ -102,6 +105,7 @@ class SettleLog:
         """Of a row that says what another one says, which is carried there."""
         self.end([(carry.source, Outcome.CARRIED)])
         self.carries[carry.source] = carry
+        self.lately.went_on([carry])
         self._leave([carry.source])
         self._next.carries.append(carry)
 
@@ -135,6 +139,7 @@ class SettleLog:
     def recover(self, records: Sequence[SettleRecord], verified_ms: int, counts: Iterable[tuple[int, int]]) -> None:
         """What earlier holders settled at or above `verified`."""
         self.counts.update(dict(counts))
+        self.lately.load(records)
         for number, record in enumerate(records):
             entries = self.settled.without_known(record.entries[record.entries["position_ms"] >= verified_ms])
             self.settled.load(entries)

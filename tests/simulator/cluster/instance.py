@@ -107,7 +107,7 @@ class Instance:
     def _tune(self, node: Node, settings: Settings) -> None:
         """Before it serves: what in production is never another value, and whom it calls through what."""
         assert node.peering is not None
-        node.scheduler._settings = replace(settings, holder=self.name)
+        node.scheduler._settings = replace(settings, holder=self.name, remembered=node.scheduler._settings.remembered)
         node.peering.peers.connect = cast(Any, partial(self._net.channel, self))
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
         # All have the time of the loop.

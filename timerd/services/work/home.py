@@ -29,6 +29,8 @@ from timerd.v1 import work_service_pb2 as pb
 
 # No worker has this number.
 NOBODY = 0
+# What a peer says to a question; None: its stream broke first.
+Reply = asyncio.Future[peer_pb.RelayResponse | None]
 # What a worker says of deliveries: action, delay, error.
 Said = tuple[Action, int | None, str]
 
@@ -130,9 +132,9 @@ class Home:
         link = next((link for link in self._links.values() if link.name == holder), None)
         if link is None:
             return None
-        answered: asyncio.Future[peer_pb.RelayResponse | None] = asyncio.get_running_loop().create_future()
+        answered: Reply = asyncio.get_running_loop().create_future()
         action = Action.REJECT if failure.hopeless else Action.NACK
-        link.settle(NOBODY, action, token, failure.delay_ms, failure.error, answered.set_result)
+        link.settle(NOBODY, action, token, failure.delay_ms, failure.error, partial(_resolve, answered))
         response = await answered
         if response is None or response.settled.problem.code not in (0, NOT_SETTLED):
             return None
@@ -141,7 +143,7 @@ class Home:
     async def sync(self) -> None:
         """Until the peers have heard what was said until now, and this home what they had said by then."""
         loop = asyncio.get_running_loop()
-        answered = [loop.create_future() for _ in self._links]
+        answered: list[Reply] = [loop.create_future() for _ in self._links]
         for link, future in zip(self._links.values(), answered, strict=True):
             link.extend(NOBODY, b"", partial(_resolve, future))
         await asyncio.gather(*answered)
@@ -333,6 +335,7 @@ class Home:
         return [link for link in self._links.values() if link.knows(worker.number)]
 
 
-def _resolve(future: asyncio.Future[None], _: peer_pb.RelayResponse | None) -> None:
+def _resolve(future: Reply, response: peer_pb.RelayResponse | None) -> None:
+    """Who waited may have given up meanwhile."""
     if not future.done():
-        future.set_result(None)
+        future.set_result(response)

@@ -1,0 +1,47 @@
+"""Rows that say what another row has said, which is over or with a worker.
+
+Cassandra keeps no request ids, so a call that is repeated after an unknown outcome writes its tasks again, and so does
+an insert that the holder did not answer, who may have taken the row in. While the first row is open the second one is
+its copy (core/copies.py). When it is met later still it ends as the first one did, where that is remembered: a task
+whose ack was confirmed does not come again, and one that is on to its next attempt does not begin anew beside it.
+Memory is bounded, so this makes duplicates rare and not impossible (guarantee G2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.settle_log import SettleLog
+from timerd.model.identity import RowKey, generation_of
+from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup
+from timerd.model.settle import Carry
+
+# What a carry or a move wrote is no repeat.
+WRITTEN_BY_HOLDERS = FLAG_CARRIED | FLAG_MOVED_IN
+
+
+def without_ended(rows: RowGroup, digests: list[bytes], log: SettleLog) -> tuple[RowGroup, list[bytes]]:
+    """Of rows that are about to be sent those whose task has not ended at another position; the others end so too."""
+    if not log.lately.knows_any(digests):
+        return rows, digests
+    written = (rows.columns["flags"] & WRITTEN_BY_HOLDERS) != 0
+    keep = [n for n, key in enumerate(rows.keys()) if written[n] or not _ends(key, log)]
+    return rows.select(np.array(keep, dtype=np.intp)), [digests[n] for n in keep]
+
+
+def _ends(key: RowKey, log: SettleLog) -> bool:
+    known = log.lately.otherwise(key)
+    if isinstance(known, Carry):
+        log.follow(replace(known, source=key))
+    elif known is not None:
+        log.end([(key, known)])
+    return known is not None
+
+
+def is_said_by_open(rows: RowsInHand, key: RowKey) -> bool:
+    """Whether a worker has the task of a row that is not sent, by another row that says the same."""
+    found = rows.open_key(key.digest)
+    return found is not None and generation_of(found.version) == generation_of(key.version)
