@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from tests.demo.test_verdict import Made, as_promised
-from timerd.demo.agreement import compare
+from timerd.demo.agreement import compare, may_be_repeated
+from timerd.demo.records import Call, Kill, Logs
 
 LEDGER = {"inserted": 6, "acked": 4, "cancelled": 1, "moved": 1}
 
 
-def disagreeing(made: Made, ledger: dict[str, int]) -> list[str]:
-    return [figure.name for figure in compare(made.verdict(), ledger) if not figure.agrees]
+def disagreeing(made: Made, ledger: dict[str, int], written_again: int = 0) -> list[str]:
+    return [figure.name for figure in compare(made.verdict(), ledger, written_again) if not figure.agrees]
 
 
 def test_the_same_figures_agree() -> None:
@@ -47,3 +48,19 @@ def test_an_unknown_answer_allows_a_range() -> None:
     assert disagreeing(made, LEDGER | {"acked": 5}) == []
     assert disagreeing(made, LEDGER | {"cancelled": 2}) == []
     assert disagreeing(made, LEDGER | {"cancelled": 3}) == ["cancelled"]
+
+
+def test_rows_that_were_written_again_may_have_ended_as_their_tasks_or_be_unexplained() -> None:
+    assert disagreeing(as_promised(), LEDGER | {"acked": 5, "moved": 2, "unexplained": 1}, written_again=1) == []
+    assert disagreeing(as_promised(), LEDGER | {"acked": 6}, written_again=1) == ["acked"]
+    assert disagreeing(as_promised(), LEDGER | {"unexplained": 2}, written_again=1) == ["unexplained"]
+
+
+def test_calls_over_a_kill_or_beyond_the_instant_may_have_been_repeated() -> None:
+    calls = (
+        Call("schedule", 1, asked_ms=100, answered_ms=200, outcome="OK", fire_at_ms=900),
+        Call("schedule", 2, asked_ms=100, answered_ms=901, outcome="OK", fire_at_ms=900),
+        Call("cancel", 3, asked_ms=450, answered_ms=500, outcome="CANCELLED"),
+        Call("move", 4, asked_ms=601, answered_ms=650, outcome="OK", fire_at_ms=900),
+    )
+    assert may_be_repeated(Logs(calls=calls, kills=(Kill(500, 600),))) == {2, 3}

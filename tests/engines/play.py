@@ -11,6 +11,8 @@ from tests.engines.finding import Found
 from tests.engines.instances import Instance, end_all, start_all
 
 NAMES = ("timerd-1", "timerd-2", "timerd-3")
+# So many that the one which is killed holds some.
+SHARDS = 12
 
 
 class Instances:
@@ -19,10 +21,11 @@ class Instances:
     def __init__(self, found: Found, keyspace: str, folder: Path, *options: str, ports: Sequence[int] = ()) -> None:
         chosen = [*ports, *[None] * len(NAMES)]
         self.instances = [
-            Instance(name, found, keyspace, folder, *options, port=port)
+            Instance(name, found, keyspace, folder, "--shards", str(SHARDS), *options, port=port)
             for name, port in zip(NAMES, chosen, strict=False)
         ]
         self.name = f"{len(NAMES)} instances"
+        self.knows_repeats = False
         self.victim = NAMES[0]
         addresses = [instance.address for instance in self.instances]
         self.callers_target = "ipv4:" + ",".join(addresses)

@@ -86,6 +86,8 @@ class Servers(Protocol):
     # As clients take them.
     callers_target: str
     worker_target: str
+    # A call that is repeated after its task was due writes no second row (G2).
+    knows_repeats: bool
 
     async def start(self) -> None: ...
 
@@ -102,6 +104,7 @@ class OneServer:
     """A server with its data in a folder."""
 
     name = victim = "the server"
+    knows_repeats = True
 
     def __init__(self, folder: Path) -> None:
         self.callers_target = self.worker_target = f"127.0.0.1:{free_port()}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from timerd.client import Client, TimerdError
 from timerd.demo import processes
-from timerd.demo.agreement import Figure, compare
+from timerd.demo.agreement import Figure, compare, may_be_repeated
 from timerd.demo.callers import QUEUE, Callers
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
@@ -203,10 +203,11 @@ async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> 
 async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Verdict]) -> Report:
     logs = read_logs([stage.folder / "callers.log", stage.folder / "worker.log"])
     verdict = judging(logs)
+    repeated = set[int]() if stage.servers.knows_repeats else may_be_repeated(logs)
     return Report(
         settings=settings,
         verdict=verdict,
-        figures=await _compared(stage.client, verdict),
+        figures=await _compared(stage.client, verdict, len(repeated)),
         victim=stage.servers.victim,
         down_ms=sum(kill.ready_ms - kill.killed_ms for kill in logs.kills),
         cancels_asked=sum(call.verb == "cancel" for call in logs.calls),
@@ -214,14 +215,14 @@ async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Ve
     )
 
 
-async def _compared(client: Client, verdict: Verdict) -> tuple[Figure, ...]:
+async def _compared(client: Client, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
     deadline_ms = now_ms() + _LEDGER_PATIENCE_S * 1000
     while True:
         try:
             ledger = (await client.server_info()).ledger
         except TimerdError as error:
             raise DemoFailed(f"The server did not show its ledger: {error}") from error
-        figures = compare(verdict, {name: getattr(ledger, name) for name in _LEDGER})
+        figures = compare(verdict, {name: getattr(ledger, name) for name in _LEDGER}, written_again)
         if all(figure.agrees for figure in figures) or now_ms() > deadline_ms:
             return figures
         await asyncio.sleep(_LOOK_S)

@@ -24,11 +24,15 @@ from timerd.v1 import work_service_pb2_grpc as rpc
 
 _CREDIT = 2000
 _RECONNECT_S = 0.05
+_REPEAT_S = 0.25
 READY = "ready"
+# Of a settle that will not be possible later either.
+_FAILED_PRECONDITION = 9
 
 
 class Witness:
-    """One queue, one stream after the other; what was not confirmed is acknowledged again on the next one."""
+    """One queue, one stream after the other; what was not confirmed is acknowledged again on the next one, and on the
+    same one where that is what the server asks for: whose instance it was may have to be succeeded first."""
 
     def __init__(self, target: str, queue: str, log: LogWriter) -> None:
         self._target = target
@@ -36,6 +40,9 @@ class Witness:
         self._log = log
         self._sequence = 0
         self._unconfirmed: dict[int, tuple[bytes, list[Delivery]]] = {}
+        self._repeating: set[asyncio.Task[None]] = set()
+        # A stream takes one write at a time.
+        self._writing = asyncio.Lock()
 
     async def run(self) -> None:
         async with Connection(self._target).open_channel() as channel:
@@ -60,6 +67,8 @@ class Witness:
                     print(READY, flush=True)
                 case "deliver":
                     await self._receive(stream, response.deliver, received_ms)
+                case "confirmed" if _may_pass(response.confirmed):
+                    self._repeat_soon(stream, response.confirmed.sequence)
                 case "confirmed":
                     self._confirm(response.confirmed, received_ms)
 
@@ -68,8 +77,24 @@ class Witness:
         self._log.write(deliveries)
         self._sequence += 1
         self._unconfirmed[self._sequence] = (deliver.ack_tokens, deliveries)
-        await stream.write(_ack(self._sequence, deliver.ack_tokens))
-        await stream.write(pb.WorkRequest(credit=pb.Credit(queue=self._queue, tasks=len(deliveries))))
+        credit = pb.Credit(queue=self._queue, tasks=len(deliveries))
+        async with self._writing:
+            await stream.write(_ack(self._sequence, deliver.ack_tokens))
+            await stream.write(pb.WorkRequest(credit=credit))
+
+    def _repeat_soon(self, stream: Any, sequence: int) -> None:  # noqa: ANN401 - as above
+        repeating = asyncio.create_task(self._repeat(stream, sequence))
+        self._repeating.add(repeating)
+        repeating.add_done_callback(self._repeating.discard)
+
+    async def _repeat(self, stream: Any, sequence: int) -> None:  # noqa: ANN401 - as above
+        await asyncio.sleep(_REPEAT_S)
+        tokens, _ = self._unconfirmed.get(sequence, (b"", []))
+        try:
+            async with self._writing:
+                await stream.write(_ack(sequence, tokens))
+        except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as gone:
+            print(f"the next stream says it again: {gone}", file=sys.stderr)
 
     def _confirm(self, confirmed: pb.SettleConfirmed, at_ms: float) -> None:
         _, deliveries = self._unconfirmed.pop(confirmed.sequence, (b"", []))
@@ -81,6 +106,11 @@ class Witness:
             for index, each in enumerate(deliveries)
             if index not in refused
         )
+
+
+def _may_pass(confirmed: pb.SettleConfirmed) -> bool:
+    """The settle was not stored, and may be later."""
+    return confirmed.HasField("problem") and confirmed.problem.code != _FAILED_PRECONDITION
 
 
 def _ack(sequence: int, tokens: bytes) -> pb.WorkRequest:
