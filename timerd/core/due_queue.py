@@ -12,6 +12,7 @@ what many runs have next is gathered as it comes near, and a cut shortens runs a
 from __future__ import annotations
 
 import heapq
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -98,6 +99,12 @@ class DueQueue:
     def lane_rows(self, queue: QueueKey) -> int:
         lane = self._lanes.get(queue)
         return lane.rows if lane else 0
+
+    def due_rows(self, queue: QueueKey, now_ms: int) -> int:
+        """How many are due and wait."""
+        lane = self._lanes.get(queue)
+        live = (entry[2] for heap in lane.heaps.values() for entry in heap) if lane else ()
+        return sum(bisect_right(s.run.columns["position_ms"], now_ms, s.cursor, s.end) - s.cursor for s in live)
 
     def add(self, rows: RowGroup) -> None:
         """Takes rows of any queues and in any order; they share the group's arena."""
