@@ -80,6 +80,6 @@ def test_rows_that_are_due_are_told_from_those_that_are_not() -> None:
     due = DueQueue()
     due.add(group([template()], []))
     [queue] = due.queues()
-    assert [due.due_rows(queue, ms) for ms in (-1, 0, 999, ROWS)] == [0, 1, 1_000, ROWS]
+    assert [due.due_rows(queue, ms, ROWS) for ms in (-1, 0, 999, ROWS)] == [0, 1, 1_000, ROWS]
     due.take(queue, 600, 999)
-    assert due.due_rows(queue, 999) == 400
+    assert [due.due_rows(queue, 999, most) for most in (ROWS, 10)] == [400, 10]

@@ -100,12 +100,6 @@ class DueQueue:
         lane = self._lanes.get(queue)
         return lane.rows if lane else 0
 
-    def due_rows(self, queue: QueueKey, now_ms: int) -> int:
-        """How many are due and wait."""
-        lane = self._lanes.get(queue)
-        live = (entry[2] for heap in lane.heaps.values() for entry in heap) if lane else ()
-        return sum(bisect_right(s.run.columns["position_ms"], now_ms, s.cursor, s.end) - s.cursor for s in live)
-
     def add(self, rows: RowGroup) -> None:
         """Takes rows of any queues and in any order; they share the group's arena."""
         for queue, priority, part in split(rows):
@@ -146,7 +140,9 @@ class DueQueue:
         found = 0
         for head_ms, _, segment in (entry for heap in lane.heaps.values() for entry in heap) if lane else ():
             if head_ms <= until_ms and segment.cursor < segment.end:
-                found += int(np.searchsorted(segment.positions(most), until_ms, side="right"))
+                positions = segment.run.columns["position_ms"]
+                stop = min(segment.end, segment.cursor + most)
+                found += bisect_right(positions, until_ms, segment.cursor, stop) - segment.cursor
                 if found >= most:
                     return most
         return found
