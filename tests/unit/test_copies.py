@@ -178,6 +178,23 @@ def test_nor_from_the_next_holder() -> None:
     assert after.log.settled.get(SECOND) is Outcome.ACKED
 
 
+def test_all_that_is_met_after_the_ack_ends_so_that_nothing_holds_the_marks_back() -> None:
+    machine = hot(rows(FIRST), remembered=10)
+    taken(machine)
+    machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
+    machine.hint(rows(SECOND, THIRD), 0)
+    assert taken(machine) == []
+    assert settled(machine) == all_alike(Outcome.ACKED)
+    assert machine.rows.oldest_ms() is None
+
+
+def test_the_next_attempt_does_not_wait_with_a_late_row_of_the_one_before() -> None:
+    machine = failed_once()
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine, LATER_MS) == [RETRY]
+    assert machine.log.settled.get(SECOND) is Outcome.CARRIED
+
+
 def test_what_was_pointed_elsewhere_is_sent_from_there() -> None:
     machine = hot(rows(FIRST), remembered=10)
     machine.log.end([(FIRST, Outcome.FORWARDED)])

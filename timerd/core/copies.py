@@ -15,6 +15,9 @@ from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 
+# Rows of a group that are not sent, by their places, and how those have ended that have not been settled yet.
+Over = dict[int, tuple[RowKey, Outcome] | None]
+
 
 class Copies:
     """Of rows that are open, by digest."""
@@ -26,7 +29,7 @@ class Copies:
         self,
         rows: RowGroup,
         digests: Sequence[bytes],
-        over: dict[int, tuple[RowKey, Outcome] | None],
+        over: Over,
         open_key: Callable[[bytes], RowKey | None],
     ) -> None:
         """Of rows that are about to be sent those that say what is open, or what stands before them: they join what is

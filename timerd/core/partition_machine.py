@@ -15,6 +15,7 @@ Facts and `now_ms` in, effects out; the shell (services/holding/scheduler.py) pe
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from timerd.core.carry import guard_carry, retry_carry
 from timerd.core.carrying import carry_on, park
@@ -22,7 +23,7 @@ from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
-from timerd.core.repeats import is_said_by_open, without_ended
+from timerd.core.repeats import is_said_by_open, pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor, is_stirred, others_wait
@@ -199,10 +200,9 @@ class PartitionMachine:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires, upto=upto)
+        met = partial(pass_ended, self.log) if self._settings.remembered else None
+        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires, upto=upto, met=met)
         self.log.end_met(ended)
-        if rows is not None and digests and self._settings.remembered:
-            rows, digests = without_ended(rows, digests, self.log)
         if rows is None or not digests:
             return None
         self.rows.send(rows, digests, now_ms)

@@ -9,10 +9,10 @@ Memory is bounded, so this makes duplicates rare and not impossible (guarantee G
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
+from timerd.core.copies import Over
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.identity import RowKey, generation_of
@@ -23,13 +23,14 @@ from timerd.model.settle import Carry
 WRITTEN_BY_HOLDERS = FLAG_CARRIED | FLAG_MOVED_IN
 
 
-def without_ended(rows: RowGroup, digests: list[bytes], log: SettleLog) -> tuple[RowGroup, list[bytes]]:
-    """Of rows that are about to be sent those whose task has not ended at another position; the others end so too."""
+def pass_ended(log: SettleLog, rows: RowGroup, digests: Sequence[bytes], over: Over) -> None:
+    """Of rows that are about to be sent those whose task has ended at another position end so too, and join `over`."""
     if not log.lately.knows_any(digests):
-        return rows, digests
+        return
     written = (rows.columns["flags"] & WRITTEN_BY_HOLDERS) != 0
-    keep = [n for n, key in enumerate(rows.keys()) if written[n] or not _ends(key, log)]
-    return rows.select(np.array(keep, dtype=np.intp)), [digests[n] for n in keep]
+    for n, key in enumerate(rows.keys()):
+        if n not in over and not written[n] and _ends(key, log):
+            over[n] = None
 
 
 def _ends(key: RowKey, log: SettleLog) -> bool:

@@ -7,12 +7,12 @@ remembered for rows not yet known as well, and is checked in the step that start
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
 
-from timerd.core.copies import Copies
+from timerd.core.copies import Copies, Over
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
@@ -27,6 +27,8 @@ from timerd.model.storage import Mark, MarkKind
 
 VERDICTS = {MarkKind.CANCELLED: Outcome.CANCELLED, MarkKind.PURGED: Outcome.PURGED, MarkKind.ACKED: Outcome.ACKED}
 Ending = tuple[RowKey, Outcome]
+# Looks at rows that are about to be sent, and adds to what is over.
+Met = Callable[[RowGroup, Sequence[bytes], Over], None]
 
 
 class RowsInHand:
@@ -128,16 +130,26 @@ class RowsInHand:
             del self._hinted[source]
 
     def take(
-        self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True, upto: int = LAST
+        self,
+        queue: QueueKey,
+        limit: int,
+        now_ms: int,
+        *,
+        expires: bool = True,
+        upto: int = LAST,
+        met: Met | None = None,
     ) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
         """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be
-        over. What has been with a worker, who may have it still, does not expire here; without `expires`, nothing."""
+        over. What has been with a worker, who may have it still, does not expire here; without `expires`, nothing.
+        `met` adds what else is over."""
         rows = self.waiting.take(queue, limit, now_ms, upto)
         self._count()
         if rows is None:
             return None, [], []
         digests = rows.digests()
         over = self._sieve(rows, digests, now_ms if expires else 0)
+        if met is not None:
+            met(rows, digests, over)
         if len(set(digests)) < len(digests) or not self.open.keys().isdisjoint(digests):
             self.copies.keep(rows, digests, over, self.open_key)
         if not over:
@@ -348,9 +360,9 @@ class RowsInHand:
             if cut is None or bool(before(part, *cut)[0]):
                 self.waiting.add(part)
 
-    def _sieve(self, rows: RowGroup, digests: list[bytes], now_ms: int) -> dict[int, Ending | None]:
+    def _sieve(self, rows: RowGroup, digests: list[bytes], now_ms: int) -> Over:
         """Row -> how it ended; None: it is aside and has not."""
-        over: dict[int, Ending | None] = {}
+        over: Over = {}
         if self.verdicts or self.row_verdicts or self.suspended or self.alive or self._left:
             for n, digest in enumerate(digests):
                 key = RowKey(int(rows.columns["position_ms"][n]), digest, int(rows.columns["version"][n]))

@@ -40,6 +40,7 @@ BRANCHES = (
     "resume at another home",
     "stray delivery",
     "delivery by a stale token",
+    "written twice, and sent after its end",
     "lease lapsed",
     "hint lost",
     "call lost",

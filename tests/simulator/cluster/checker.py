@@ -3,15 +3,18 @@
 A delivery starts when it is sent, and may be on its way between instances. Who sends by a token below the newest one is
 stale, which its receivers can see (G6): that is promised to be possible after a pause or a cut, and nothing else is
 asked of it than of any delivery by its time and its task. Around a fault (a kill, a pause, a cut, a lease that was not
-renewed) what was in hand may come again (G5), until the cluster has had time to find itself.
+renewed) what was in hand may come again (G5), until the cluster has had time to find itself. And a call that is still
+open when its task is sent, or is repeated then, may write it into a second partition, where nobody knows of the first
+(G2: near its instant it may come twice with one delivery_id).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 
 from tests.simulator.checker import CLEAN_STOP_MS, Checker
-from tests.simulator.events import Delivered, Event, Fenced, Held, Refused, Server
+from tests.simulator.events import Called, Delivered, Event, Fenced, Held, Refused, Replied, Server, Verb
 from tests.simulator.known import Known
 
 # After the last fault is over, and the lease of whoever died.
@@ -25,14 +28,34 @@ DIGEST_BYTES = 16
 FAULTS = ("killed", "lapsed", *ENDS, *ENDS.values())
 
 
+@dataclass
+class Writing:
+    """Of one task: the calls that are writing it, when the last one began or ended, and where it was sent from."""
+
+    calls: set[int] = field(default_factory=set)
+    last_ms: float = 0.0
+    first_sent_ms: float = float("inf")
+    scopes: set[str] = field(default_factory=set)
+
+    def sent(self, got: Delivered) -> None:
+        self.first_sent_ms = min(self.first_sent_ms, got.sent_ms)
+        self.scopes.add(got.scope)
+
+    @property
+    def may_be_twice(self) -> bool:
+        return len(self.scopes) > 1 and (bool(self.calls) or self.first_sent_ms <= self.last_ms)
+
+
 class ClusterChecker(Checker):
-    """`stale`: deliveries by an old token."""
+    """`stale`: deliveries by an old token. `repeated`: those of tasks that may be written twice."""
 
     def __init__(self, *, ttl_ms: int, skew_ms: float = 0.0) -> None:
         super().__init__(ordered=False)
         self._skew_ms = skew_ms
         self._refused_ms: dict[tuple[str, int], float] = {}
         self.stale = 0
+        self.repeated = 0
+        self._writing: defaultdict[str, Writing] = defaultdict(Writing)
         self._quiet_after_ms = ttl_ms + FOUND_MS
         self._faults: set[tuple[str, str]] = set()
         self._quiet_ms = 0.0
@@ -67,6 +90,22 @@ class ClusterChecker(Checker):
                 self._faults -= {fault for fault in self._faults if fault[1] == event.name}
             self._shake()
         self._is_stopping = bool(self._stopping)
+
+    # -- callers --------------------------------------------------------------------------------------------------
+
+    def _called(self, called: Called) -> None:
+        super()._called(called)
+        if called.verb is Verb.SCHEDULE:
+            for name in called.names:
+                self._writing[name].calls.add(called.call)
+                self._writing[name].last_ms = called.at_ms
+
+    def _replied(self, replied: Replied, called: Called) -> None:
+        super()._replied(replied, called)
+        if called.verb is Verb.SCHEDULE:
+            for name in called.names:
+                self._writing[name].calls.discard(called.call)
+                self._writing[name].last_ms = replied.at_ms
 
     def _shake(self) -> None:
         self._quiet_ms = self._now_ms + self._quiet_after_ms
@@ -109,8 +148,13 @@ class ClusterChecker(Checker):
             task.over = ""
         if ended_ms >= got.sent_ms:
             task.ended = {}
-        if self._is_shaken:
+        writing = self._writing[task.name]
+        writing.sent(got)
+        if self._is_shaken or writing.may_be_twice:
             task.in_hand = None
+        if writing.may_be_twice and got.delivery_id in task.ended:
+            self.repeated += 1
+            task.ended = {}
         super()._is_its_turn(task, replace(got, at_ms=got.sent_ms - self._skew_ms))
         task.over, task.ended, task.in_hand, task.between = over, ended, in_hand, between
 

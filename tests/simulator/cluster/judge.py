@@ -22,6 +22,7 @@ def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verd
     checker = ClusterChecker(ttl_ms=story.timing.ttl_ms, skew_ms=story.skew_ms)
     broken = sorted(checker.judge(story.events) + story.broken)
     counted["delivery by a stale token"] += checker.stale
+    counted["written twice, and sent after its end"] += checker.repeated
     trace = tuple(trace_of(story, broken)) if traced else ()
     wrong = tuple(sentences(story, broken))
     return Verdict(seed, variant, wrong, len(story.events), counted, trace, " --cluster")
