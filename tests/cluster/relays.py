@@ -84,6 +84,10 @@ class Instance:
         self.town.addresses = addresses
         await asyncio.sleep(0.01)
 
+    async def hang_up(self, address: str) -> None:
+        """As on where nobody lives any more."""
+        await self.channels.pop(address).close(0.1)
+
     def _channel(self, address: str) -> grpc.aio.Channel:
         if address not in self.channels:
             self.channels[address] = grpc.aio.insecure_channel(address)
@@ -127,6 +131,21 @@ class Cluster:
         """The others notice the broken streams; that it is dead they have not found out."""
         await self._instances[name].kill()
         await self.settle_down()
+
+    async def move(self, name: str, address: str) -> None:
+        """It ends, and the others look for it there."""
+        self._addresses[name] = address
+        await self.kill(name)
+        async with asyncio.timeout(10):
+            while not all(address in each.channels for each in self._instances.values() if each.name != name):
+                await self.settle_down()
+
+    async def come_back(self, name: str) -> None:
+        """As a new one, at an address of its own."""
+        again = self._instances[name] = Instance(name, self._addresses)
+        await again.server.start()
+        self._addresses[name] = f"127.0.0.1:{again.port}"
+        self.tell()
 
     async def settle_down(self) -> None:
         """Until everything that is under way in this process has been seen to."""

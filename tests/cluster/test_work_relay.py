@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+from collections.abc import Callable
 
 import grpc
 import grpc.aio
 import pytest
 
-from tests.cluster.relays import GRACE_MS, Cluster
+from tests.cluster.relays import GRACE_MS, Cluster, Town
 from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.grants import LOAN_MS
@@ -16,7 +18,7 @@ from timerd.core.settlement import Failure
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
-from timerd.services.work.link import METHOD
+from timerd.services.work.link import METHOD, Links
 from timerd.v1 import work_service_pb2 as pb
 
 MAIL = QueueKey("default", "mail")
@@ -394,3 +396,47 @@ async def test_only_instances_of_the_cluster_may_open_a_relay() -> None:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await call.read()
         assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
+async def test_who_comes_back_at_another_address_is_linked_again() -> None:
+    """As a pod does. Where it was nobody answers any more, and the channel to there is closed when that is known."""
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 2))
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            silence = f"127.0.0.1:{silent.getsockname()[1]}"
+            await cluster.move("B", silence)
+            await cluster.come_back("B")
+            await cluster["A"].hang_up(silence)
+        cluster["B"].firing.put(taken_of([1]))
+        assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+class ClosedChannel:
+    """gRPC cancels the calls on a channel that is closed, as if the one who waits for them had been cancelled."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def stream_stream(self, *_: object) -> Callable[..., ClosedChannel]:
+        return self
+
+    def __call__(self, *, metadata: object) -> ClosedChannel:
+        self.calls += 1
+        return self
+
+    async def write(self, _: object) -> None:
+        raise asyncio.CancelledError
+
+    def cancel(self) -> None:
+        """It is over already."""
+
+
+async def test_a_channel_that_is_closed_ends_the_call_and_not_the_link() -> None:
+    async with Cluster("A") as cluster:
+        closed = ClosedChannel()
+        links = Links(cluster["A"].home, Town("A", {"A": "here", "B": "there"}), lambda _: closed, ())  # type: ignore[arg-type,return-value]
+        links.look()
+        async with asyncio.timeout(10):
+            while closed.calls < 2:
+                await cluster.settle_down()
+        await links.close()

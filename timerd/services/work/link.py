@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import grpc
 import grpc.aio
@@ -132,6 +132,19 @@ class Link:
         return sequence
 
 
+def is_cancelled() -> bool:
+    """The task that asks, and not only a call that it waits for: gRPC ends those on a channel that is closed alike."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
+
+
+class Kept(NamedTuple):
+    """A link that is opened again whenever it breaks, and the address that it was begun with."""
+
+    address: str
+    task: asyncio.Task[None]
+
+
 class Links:
     """To all other instances that live. `channel_of` an address; `metadata` shows that one is of the cluster."""
 
@@ -146,7 +159,7 @@ class Links:
         self._membership = membership
         self._channel_of = channel_of
         self._metadata = tuple(metadata)
-        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._kept: dict[str, Kept] = {}
         self._number = count(1)
         self._closed = False
         membership.on_change(self.look)
@@ -156,14 +169,19 @@ class Links:
         if self._closed:
             return
         live = set(self._membership.live()) - {self._membership.name}
-        for name in sorted(live - self._kept.keys()):
-            self._kept[name] = asyncio.get_running_loop().create_task(self._keep(name))
+        for name in sorted(live):
+            address = self._membership.address_of(name)
+            if name in self._kept and self._kept[name].address != address:
+                # It has come back somewhere else. What waits for an answer from where it was may wait for ever.
+                self._kept.pop(name).task.cancel()
+            if name not in self._kept:
+                self._kept[name] = Kept(address, asyncio.get_running_loop().create_task(self._keep(name)))
         for name in self._kept.keys() - live - set(self._membership.present()):
-            self._kept.pop(name).cancel()
+            self._kept.pop(name).task.cancel()
 
     async def close(self) -> None:
         self._closed = True
-        kept, self._kept = list(self._kept.values()), {}
+        kept, self._kept = [each.task for each in self._kept.values()], {}
         for task in kept:
             task.cancel()
         await asyncio.gather(*kept, return_exceptions=True)
@@ -177,6 +195,10 @@ class Links:
                 pause_s = AGAIN_S[0]
             except (grpc.aio.AioRpcError, asyncio.InvalidStateError) as error:
                 log.info("no relay to %s: %s", name, error.details() if isinstance(error, grpc.RpcError) else error)
+            except asyncio.CancelledError:
+                if is_cancelled():
+                    raise
+                log.info("no relay to %s: it has left the address where it was called", name)
             if name not in self._membership.live():
                 # It was leaving.
                 self._kept.pop(name, None)
