@@ -164,12 +164,7 @@ class CassandraNode:
             raise NodeFailed(f"At {self.address} a node runs already, which this one would join: name another address.")
         jars = fetch_jars()
         conf = self._home / "conf"
-        conf.mkdir(exist_ok=True)
-        yaml = _YAML.format(
-            address=self.address, port=self.port, storage_port=STORAGE_PORT, home=self._home, seed=self._seed
-        )
-        (conf / "cassandra.yaml").write_text(yaml)
-        (conf / "logback.xml").write_text(_LOGBACK)
+        write_conf(conf, self.address, self._seed, self._home)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(jars, conf), stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._home
@@ -193,26 +188,8 @@ class CassandraNode:
         shutil.rmtree(self._home, ignore_errors=True)
 
     def _command(self, jars: Path, conf: Path) -> list[str]:
-        agent = next(jars.glob("jamm-*.jar"))
-        command = [f"{java_home()}/bin/java", f"-Xms{self._heap}", f"-Xmx{self._heap}", "-Xss512k", "-XX:+UseSerialGC"]
-        command += ["-XX:TieredStopAtLevel=1"] if self._quick_start else []
-        command += [f"-javaagent:{agent}", "-Djdk.attach.allowAttachSelf=true"]
-        command += ["-Dio.netty.tryReflectionSetAccessible=true"]
-        for name in _EXPORTS:
-            command += ["--add-exports", f"{name}=ALL-UNNAMED"]
-        for name in _OPENS:
-            command += ["--add-opens", f"{name}=ALL-UNNAMED"]
-        settings = {
-            "cassandra.config": f"file:{conf}/cassandra.yaml",
-            "cassandra.storagedir": self._home,
-            "cassandra.logdir": self._home / "log",
-            "cassandra-foreground": "yes",
-            "cassandra.skip_wait_for_gossip_to_settle": 0,
-            "cassandra.ring_delay_ms": 4000,
-            "cassandra.superuser_setup_delay_ms": 0,
-        }
-        command += [f"-D{name}={value}" for name, value in settings.items()]
-        return [*command, "-cp", f"{conf}:{jars}/*", "org.apache.cassandra.service.CassandraDaemon"]
+        java = f"{java_home()}/bin/java"
+        return java_command(java, self._heap, jars, agent_of(jars), conf, self._home, quick_start=self._quick_start)
 
     def _wait(self, process: subprocess.Popen[bytes]) -> None:
         end_s = time.monotonic() + START_TIMEOUT_S
@@ -228,6 +205,44 @@ class CassandraNode:
 
     def _last_words(self) -> str:
         return self.log.read_text(errors="replace")[-3000:]
+
+
+def agent_of(jars: Path) -> str:
+    """The name of the jar that measures objects."""
+    return next(jars.glob("jamm-*.jar")).name
+
+
+def java_command(
+    java: str, heap: str, jars: Path, agent: str, conf: Path, home: Path, *, quick_start: bool
+) -> list[str]:
+    """The paths are those where it will run."""
+    command = [java, f"-Xms{heap}", f"-Xmx{heap}", "-Xss512k", "-XX:+UseSerialGC"]
+    command += ["-XX:TieredStopAtLevel=1"] if quick_start else []
+    command += [f"-javaagent:{jars}/{agent}", "-Djdk.attach.allowAttachSelf=true"]
+    command += ["-Dio.netty.tryReflectionSetAccessible=true"]
+    for name in _EXPORTS:
+        command += ["--add-exports", f"{name}=ALL-UNNAMED"]
+    for name in _OPENS:
+        command += ["--add-opens", f"{name}=ALL-UNNAMED"]
+    settings = {
+        "cassandra.config": f"file:{conf}/cassandra.yaml",
+        "cassandra.storagedir": home,
+        "cassandra.logdir": home / "log",
+        "cassandra-foreground": "yes",
+        "cassandra.skip_wait_for_gossip_to_settle": 0,
+        "cassandra.ring_delay_ms": 4000,
+        "cassandra.superuser_setup_delay_ms": 0,
+    }
+    command += [f"-D{name}={value}" for name, value in settings.items()]
+    return [*command, "-cp", f"{conf}:{jars}/*", "org.apache.cassandra.service.CassandraDaemon"]
+
+
+def write_conf(conf: Path, address: str, seed: str, home: Path) -> None:
+    """`conf` is where they are written, the rest is what they say."""
+    conf.mkdir(parents=True, exist_ok=True)
+    yaml = _YAML.format(address=address, port=PORT, storage_port=STORAGE_PORT, home=home, seed=seed)
+    (conf / "cassandra.yaml").write_text(yaml)
+    (conf / "logback.xml").write_text(_LOGBACK)
 
 
 def is_taken(address: str) -> bool:

@@ -10,11 +10,18 @@ PATIENCE_S = 60.0
 _LOOK_S = 0.01
 
 
-def until(fact: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+def until(fact: Callable[[], bool], what: str, patience_s: float = PATIENCE_S, *, look_s: float = _LOOK_S) -> None:
+    assert came(fact, patience_s, look_s=look_s), f"waited {patience_s:.0f} s in vain: {what}"
+
+
+def came(fact: Callable[[], bool], patience_s: float = PATIENCE_S, *, look_s: float = _LOOK_S) -> bool:
+    """For those who go on without it, and say so."""
     deadline_s = time.monotonic() + patience_s
     while not fact():
-        assert time.monotonic() < deadline_s, f"waited {patience_s:.0f} s in vain: {what}"
-        time.sleep(_LOOK_S)
+        if time.monotonic() >= deadline_s:
+            return False
+        time.sleep(look_s)
+    return True
 
 
 async def eventually(fact: Callable[[], Awaitable[bool]], what: str, patience_s: float = PATIENCE_S) -> None:
