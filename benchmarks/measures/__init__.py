@@ -23,6 +23,7 @@ from benchmarks.measures import (
     recovery,
     single,
     sustained,
+    watching,
 )
 
 
@@ -56,6 +57,7 @@ MEASURES = {
             disk,
             cancel,
             recovery,
+            watching,
             hot_second,
             growth,
             sustained,

@@ -64,12 +64,18 @@ FIRING = Row("Do tasks fire on time?", (
     ), "Half of the tasks are sent within this time."),
     Panel("Oldest task that is due", "s", (each("timerd_oldest_due_seconds"),),
           "It waits for a worker with room, or for its instance.", 60),
+    Panel("Due and not sent", "short", (Query(f"sum by (queue) (timerd_tasks_due{{{OF_QUEUE}}})", "{{queue}}"),),
+          "In memory. A line that grows: too few workers, or too slow ones."),
     Panel("Sent", "ops", (
         Query(rate("timerd_delivery_lateness_seconds_count", "queue", OF_QUEUE), "{{queue}}"),
     ), "Deliveries a second."),
     Panel("What became of deliveries", "ops", (
         Query(rate("timerd_deliveries_settled_total", "outcome", OF_QUEUE), "{{outcome}}"),
     ), "acked is the good one; timed_out and lost come again."),
+    Panel("Attempts after the first", "percentunit", (
+        Query("1 - " + rate("timerd_delivery_attempts_bucket", "queue", OF_QUEUE + ',le="1"')
+              + " / " + rate("timerd_delivery_attempts_count", "queue", OF_QUEUE), "{{queue}}"),
+    ), "Of what is sent, the share that failed before."),
     Panel("Dead letters", "short", (
         Query(f"sum by (queue) (increase(timerd_dead_letters_total{{{OF_QUEUE}}}[$__rate_interval]))", "{{queue}}"),
     ), "Tasks whose last attempt failed; they wait for `timerd redrive`."),
@@ -110,14 +116,22 @@ HOLDING = Row("Who holds what?", (
     ), "By phase."),
     Panel("Lag of the slowest mark", "s", (each("timerd_mark_lag_seconds"),),
           "After `max_mark_lag` (10 minutes) what is still open is carried on, and the lag ends.", 1200),
-    Panel("Changes of control rows", "ops", (
-        Query(rate("timerd_store_changes_total", "instance, result", f'{HERE},register="partition_control"'),
-              "{{instance}} {{result}}"),
-    ), "refused: somebody else holds that partition."),
+    Panel("What happens to partitions", "ops", (
+        Query(rate("timerd_partition_events_total", "event"), "{{event}}"),
+    ), "taken_over follows a death, handed_over a rollout; mark_refused is a holder that did not know yet."),
+    Panel("Age of the lease", "s", (each("timerd_lease_age_seconds"),),
+          "It grows where the store takes no sign of life.", 8),
+    Panel("Signs of life", "ops", (
+        Query(rate("timerd_lease_events_total", "instance, event"), "{{instance}} {{event}}"),
+    ), "lapsed: for too long there was none, and all that was held was dropped."),
+    Panel("Lightweight transactions", "ops", (
+        Query(rate("timerd_store_changes_total", "register, result"), "{{register}} {{result}}"),
+    ), "By what they decide; unknown ones are read and tried again."),
     Panel("Rows without a known end", "short", (each("timerd_ledger_imbalance_rows"),), "Must be 0.", 1),
     Panel("Hints lost", "ops", (
         Query(rate("timerd_hints_dropped_total", "instance"), "{{instance}}"),
         Query(rate("timerd_hint_messages_total", "instance, outcome"), "{{instance}} Redis: {{outcome}}"),
+        Query(rate("timerd_sweep_rescued_rows_total", "instance"), "{{instance}} found by the sweep"),
     ), "The sweep finds those rows, up to a second late."),
 ))  # fmt: skip
 

@@ -97,6 +97,12 @@ def test_what_happens_to_tasks_is_counted(watched: Watched) -> None:
     assert samples[f"timerd_delivery_lateness_seconds_count{{{queue}}}"] >= 3
     assert samples[f"timerd_delivery_processing_seconds_count{{{queue}}}"] >= 3
     assert samples[f'timerd_delivery_lateness_seconds_bucket{{le="+Inf",{queue}}}'] >= 3
+    assert samples[f'timerd_delivery_attempts_bucket{{le="1",{queue}}}'] >= 3
+    assert samples[f"timerd_tasks_due{{{queue}}}"] == 0
+    assert samples['timerd_partition_events_total{event="loaded"}'] >= 1
+    assert samples['timerd_partition_events_total{event="mark_refused"}'] == 0
+    assert samples["timerd_sweep_rescued_rows_total"] >= 0
+    assert (samples["timerd_lease_sure"], samples["timerd_lease_age_seconds"]) == (1, 0)
     assert samples["timerd_ledger_imbalance_rows"] == 0
     assert samples["timerd_tasks_in_flight"] == 0
     assert samples['timerd_store_changes_total{register="partition_control",result="applied"}'] >= 1

@@ -32,7 +32,11 @@ OF_PROMETHEUS = {"job", "instance"}
 METRIC = re.compile(r"\b((?:timerd|process)_\w+)(?:\{([^}]*)\})?")
 GROUPED = re.compile(r"\bby \(([^)]*)\)")
 # What one good instance has no sample of.
-OF_OTHERS = {"timerd_store_errors_total": {"call", "error"}, "timerd_hint_messages_total": {"outcome"}}
+OF_OTHERS = {
+    "timerd_store_errors_total": {"call", "error"},
+    "timerd_hint_messages_total": {"outcome"},
+    "timerd_lease_events_total": {"event"},
+}
 
 Labels = dict[str, set[str]]
 

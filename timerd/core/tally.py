@@ -21,6 +21,7 @@ LATENESS_BOUNDS_MS = (
     0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 6e4, 6e5, 3.6e6,
 )  # fmt: skip
 PROCESSING_BOUNDS_MS = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 6e4, 6e5, 3.6e6)
+ATTEMPT_BOUNDS = (1.0, 2.0, 3.0, 5.0, 10.0)
 # Their names are labels of the metrics.
 MOST_QUEUES = 100
 OTHERS = QueueKey("", "(others)")
@@ -55,13 +56,23 @@ class Histogram:
 
 @dataclass(slots=True)
 class QueueTally:
-    """`lateness`: from a task's instant to its sending; `processing`: from there to the worker's word. `outcomes`: what
-    that word was, or that it did not come; `dead`: dead letters."""
+    """`lateness`: from when a delivery is due to its sending; `processing`: from there to the worker's word.
+    `attempts`: which of its task each was. `outcomes`: what that word was, or that it did not come; `dead`: dead
+    letters."""
 
     lateness: Histogram = field(default_factory=lambda: Histogram(LATENESS_BOUNDS_MS))
     processing: Histogram = field(default_factory=lambda: Histogram(PROCESSING_BOUNDS_MS))
+    attempts: Histogram = field(default_factory=lambda: Histogram(ATTEMPT_BOUNDS))
     outcomes: dict[str, int] = field(default_factory=dict)
     dead: int = 0
+
+    def sent(self, late_ms: npt.NDArray[Any], retries: npt.NDArray[Any]) -> None:
+        """`retries`: how many attempts there were before."""
+        self.lateness.add_all(late_ms)
+        if retries.any():
+            self.attempts.add_all(retries + 1)
+        else:
+            self.attempts.add(1, len(retries))
 
     def settled(self, outcome: str, after_ms: float, times: int = 1) -> None:
         self.outcomes[outcome] = self.outcomes.get(outcome, 0) + times

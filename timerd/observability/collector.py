@@ -28,7 +28,7 @@ class _Once(Collector):
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        for part in (_queues, _tasks, _engine, _calls, _store, _process):
+        for part in (_queues, _tasks, _holding, _engine, _calls, _store, _process):
             yield from part(self._figures)
         yield from health_metrics(self._figures.health)
 
@@ -44,10 +44,13 @@ def exposition(figures: Figures) -> bytes:
 
 def _queues(f: Figures) -> Iterator[Metric]:
     late = HistogramMetricFamily(
-        "timerd_delivery_lateness_seconds", "From a task's fire time to its sending to a worker.", labels=QUEUE
+        "timerd_delivery_lateness_seconds", "From when a delivery is due to its sending to a worker.", labels=QUEUE
     )
     took = HistogramMetricFamily(
         "timerd_delivery_processing_seconds", "From sending to the worker's answer, or its lease's end.", labels=QUEUE
+    )
+    attempts = HistogramMetricFamily(
+        "timerd_delivery_attempts", "Which attempt of its task a delivery that was sent is.", labels=QUEUE
     )
     outcome = CounterMetricFamily(
         "timerd_deliveries_settled", "Deliveries by what became of them.", labels=(*QUEUE, "outcome")
@@ -56,10 +59,11 @@ def _queues(f: Figures) -> Iterator[Metric]:
     for queue, each in f.queues.items():
         add_curve(late, queue, each.lateness, 1000)
         add_curve(took, queue, each.processing, 1000)
+        add_curve(attempts, queue, each.attempts)
         for name, number in each.outcomes.items():
             outcome.add_metric((*queue, name), number)
         dead.add_metric(queue, each.dead)
-    yield from (late, took, outcome, dead)
+    yield from (late, took, attempts, outcome, dead)
 
 
 def _tasks(f: Figures) -> Iterator[Metric]:
@@ -68,6 +72,10 @@ def _tasks(f: Figures) -> Iterator[Metric]:
     )
     yield _by_queue(
         GaugeMetricFamily("timerd_tasks_pending", "Tasks that are not due yet; an estimate.", labels=QUEUE), f.pending
+    )
+    yield _by_queue(
+        GaugeMetricFamily("timerd_tasks_due", "Tasks in memory that are due and not with a worker.", labels=QUEUE),
+        f.due,
     )
     changed = CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",))
     for name, number in f.changed.items():
@@ -78,11 +86,27 @@ def _tasks(f: Figures) -> Iterator[Metric]:
     yield gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)
 
 
-def _engine(f: Figures) -> Iterator[Metric]:
+def _holding(f: Figures) -> Iterator[Metric]:
     held = GaugeMetricFamily("timerd_partitions_held", "Partitions held, by phase.", labels=("phase",))
     for phase, number in f.partitions.items():
         held.add_metric((phase,), number)
     yield held
+    events = CounterMetricFamily("timerd_partition_events", "What happened to partitions.", labels=("event",))
+    for event, number in f.partition_events.items():
+        events.add_metric((event,), number)
+    yield events
+    beats = CounterMetricFamily("timerd_lease_events", "What became of this instance's lease.", labels=("event",))
+    for event, number in f.lease_events.items():
+        beats.add_metric((event,), number)
+    yield beats
+    yield gauge("timerd_lease_age_seconds", "Since the last sign of life that the store has; 0 alone.", f.lease_age_s)
+    yield gauge("timerd_lease_sure", "1 while this instance may believe that it holds what it holds.", f.lease_sure)
+    yield CounterMetricFamily(
+        "timerd_sweep_rescued_rows", "Rows that the sweep found before a hint told of them.", value=f.rescued_rows
+    )
+
+
+def _engine(f: Figures) -> Iterator[Metric]:
     yield gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
     yield CounterMetricFamily("timerd_hints_dropped", "Hints to other instances that were lost.", value=f.hints_dropped)
     messages = CounterMetricFamily("timerd_hint_messages", "Messages with hints through Redis.", labels=("outcome",))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
+from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import CANARY, QueueKey
-from timerd.core.tally import QueueTally
+from timerd.core.tally import OTHERS, QueueTally
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
 from timerd.observability.loop_lag import LoopLag
@@ -31,23 +32,27 @@ from timerd.services.work.delivery import Delivery
 
 FACTS_EVERY_S = 30.0
 FACTS_PATIENCE_S = 2.0
+# Of one queue in one partition.
+MOST_DUE = 100_000_000
 
 
 class QueueFigures(NamedTuple):
     lateness: Curve
     processing: Curve
+    attempts: Curve
     outcomes: Mapping[str, int]
     dead: int
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """`oldest_due_s`: how long the oldest task that has come due and is held here waits; `mark_lag_s`: how far the
-    slowest partition's mark is behind the present."""
+    """`due`: in memory, of the queues that are known; `oldest_due_s`: how long the oldest task that has come due and is
+    held here waits; `mark_lag_s`: how far the slowest partition's mark is behind the present."""
 
     queues: Mapping[QueueKey, QueueFigures]
     scheduled: Mapping[QueueKey, int]
     pending: Mapping[QueueKey, int]
+    due: Mapping[QueueKey, int]
     changed: Mapping[str, int]
     calls: Mapping[tuple[str, str], int]
     call_times: Mapping[str, Curve]
@@ -58,6 +63,11 @@ class Figures:
     workers: int
     streams: int
     partitions: Mapping[str, int]
+    partition_events: Mapping[str, int]
+    rescued_rows: int
+    lease_events: Mapping[str, int]
+    lease_age_s: float
+    lease_sure: bool
     loaded: int
     oldest_due_s: float
     mark_lag_s: float
@@ -116,21 +126,28 @@ class Observed:
         machines = list(self._scheduler.machines.values())
         oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
         marks = [m.control.verified_ms for m in machines if m.control is not None and m.partition.bucket_ms <= now_ms]
+        held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
             queues={queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items() if queue != CANARY},
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
+            due=self._due(machines, int(now_ms)),
             changed=dict(self._api.changed),
             calls=dict(calls.ended),
             call_times={name: curve_of(each) for name, each in calls.seconds.items()},
             in_flight=self._delivery.in_flight,
-            instances=len(self._scheduler.membership.live()),
+            instances=len(member.live()),
             hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
             hint_messages=dict(self._peers.other_way.counts()) if self._peers is not None else {},
             workers=self._delivery.workers,
             streams=self._api.sessions + self._delivery.workers,
             partitions=Counter(m.phase.name.lower() for m in machines),
+            partition_events=dict(held.events.counts),
+            rescued_rows=held.events.rescued_rows,
+            lease_events=dict(member.events),
+            lease_age_s=member.lease_age_ms() / 1000,
+            lease_sure=self._time.is_sure,
             loaded=sum(m.rows.waiting.rows for m in machines),
             oldest_due_s=max(0.0, now_ms - min(oldest, default=now_ms)) / 1000,
             mark_lag_s=max(0.0, now_ms - min(marks, default=now_ms)) / 1000,
@@ -149,6 +166,12 @@ class Observed:
             health=health_of(self._checkup),
         )
 
+    def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
+        """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
+        known = {*self._delivery.tallies.queues, *self.engine.scheduled} - {CANARY, OTHERS}
+        waiting = [machine.rows.waiting for machine in machines]
+        return {queue: sum(rows.due_rows(queue, now_ms, MOST_DUE) for rows in waiting) for queue in known}
+
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""
         async with self._reading:
@@ -166,4 +189,5 @@ class Observed:
 
 
 def _queue(tally: QueueTally) -> QueueFigures:
-    return QueueFigures(curve_of(tally.lateness), curve_of(tally.processing), dict(tally.outcomes), tally.dead)
+    curves = (curve_of(tally.lateness), curve_of(tally.processing), curve_of(tally.attempts))
+    return QueueFigures(*curves, dict(tally.outcomes), tally.dead)

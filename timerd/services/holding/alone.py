@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from timerd.core.lease_trust import LeaseTrust
 from timerd.model.registers import Control
@@ -16,7 +16,11 @@ class Alone:
     def __init__(self, name: str) -> None:
         self.name = name
         self.trust = LeaseTrust.always()
+        self.events: Mapping[str, int] = {}
         self._address = ""
+
+    def lease_age_ms(self) -> float:
+        return 0.0
 
     def live(self) -> tuple[str, ...]:
         return (self.name,)

@@ -111,19 +111,22 @@ class Effector:
         control, is_finishing = await self._finishing.control_of(effect.partition)
         if control is not None and machine.phase is Phase.ACQUIRE:
             await self._membership.confirm(control)
-        self._held.perform(
-            machine, machine.control_read(control, int(self._time.exact_ms()), is_finishing=is_finishing)
-        )
+        with self._held.events.watch(machine):
+            effects = machine.control_read(control, int(self._time.exact_ms()), is_finishing=is_finishing)
+        self._held.perform(machine, effects)
         self.after(machine)
 
     async def _change_control(self, machine: PartitionMachine, effect: ChangeControl) -> None:
+        self._held.events.asking(machine, effect)
         expected = effect.expected.to_bytes() if effect.expected is not None else None
         change = Cas(control_key(effect.partition), expected, effect.value.to_bytes())
         result = (await self._store.cas([change]))[0]
         if result.status is CasStatus.UNKNOWN:
             # It is read and tried again, which a full disk would answer at once for as long as it is full.
             await asyncio.sleep(RETRY_S)
-        self._held.perform(machine, machine.control_changed(result.status, int(self._time.exact_ms())))
+        with self._held.events.watch(machine):
+            effects = machine.control_changed(result.status, int(self._time.exact_ms()))
+        self._held.perform(machine, effects)
         self.after(machine)
 
     async def _read_settled(self, machine: PartitionMachine, effect: ReadSettled) -> None:
@@ -136,7 +139,9 @@ class Effector:
             await self.throttle(sum(map(len, page.groups)))
         await make_room(machine)
         page = await mark_ahead(machine, page)
-        self._held.perform(machine, machine.page_read(page, int(self._time.exact_ms())))
+        with self._held.events.watch(machine):
+            effects = machine.page_read(page, int(self._time.exact_ms()))
+        self._held.perform(machine, effects)
         if machine.phase is Phase.HOT:
             self._opening.ready(machine.partition)
         if page.groups or machine.phase is Phase.HOT:

@@ -18,6 +18,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import CarryReason
 from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.partition_events import PartitionEvents
 from timerd.services.holding.tickets import Tickets
 
 SETTLE_EVERY_S = 0.005
@@ -35,6 +36,7 @@ class Held:
     def __init__(self, time: EngineTime) -> None:
         self.machines: dict[Partition, PartitionMachine] = {}
         self.attempt: Attempt = _nothing
+        self.events = PartitionEvents()
         self._time = time
         self._tasks: set[asyncio.Task[None]] = set()
         self._tickets = Tickets()

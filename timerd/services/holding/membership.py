@@ -8,7 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
@@ -41,6 +42,15 @@ class Membership(Protocol):
 
     @property
     def trust(self) -> LeaseTrust: ...
+
+    @property
+    def events(self) -> Mapping[str, int]:
+        """How often the lease was `renewed`, not renewed (`failed`), and over (`lapsed`)."""
+        ...
+
+    def lease_age_ms(self) -> float:
+        """Of the last sign of life; 0 where nobody needs one."""
+        ...
 
     def live(self) -> tuple[str, ...]:
         """The instances that partitions are placed on, sorted; with this one unless it is leaving."""
@@ -117,6 +127,7 @@ class Member:
         self.name = name
         self.timing = timing
         self.trust = LeaseTrust(timing.ttl_ms)
+        self.events: Counter[str] = Counter(renewed=0, failed=0, lapsed=0)
         self.members = Members(name, timing)
         self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
         self._store = store
@@ -139,6 +150,9 @@ class Member:
     @property
     def incarnation(self) -> int:
         return self._wanted.incarnation
+
+    def lease_age_ms(self) -> float:
+        return self.trust.age_ms(self._clock.boot_ms()) if self._stored is not None else 0.0
 
     def live(self) -> tuple[str, ...]:
         own = [self.name] if self._wanted.state is InstanceState.SERVING else []
@@ -265,15 +279,23 @@ class Member:
                 self._lapse()
             if self._stored is None:
                 return
-            stored = await self._drive(beat(self._stored, replace(self._wanted, beat_at_ms=int(self._clock.wall_ms()))))
+            stored = await self._beat_once(self._stored)
             if stored is None:
                 self._oust()
                 return
             self._stored = stored
             self._is_renewing = False
+            self.events["renewed"] += 1
             if not was_sure or self.trust.is_trusted(self._clock.boot_ms()):
                 self.trust.heartbeat(started_ms)
                 self._beat_at_ms = started_ms + self.timing.heartbeat_ms
+
+    async def _beat_once(self, stored: InstanceEntry) -> InstanceEntry | None:
+        try:
+            return await self._drive(beat(stored, replace(self._wanted, beat_at_ms=int(self._clock.wall_ms()))))
+        except (StoreUnavailable, StoreUnknown):
+            self.events["failed"] += 1
+            raise
 
     async def _look(self) -> None:
         started_ms = self._clock.boot_ms()
@@ -303,6 +325,7 @@ class Member:
         if self._is_renewing:
             return
         self._is_renewing = True
+        self.events["lapsed"] += 1
         log.warning(
             "the store has not confirmed for %d ms that this instance lives: it drops what it held", self._ttl_ms
         )

@@ -122,6 +122,7 @@ class Scheduler:
     def drop_all(self) -> None:
         """Others may hold it by now: nothing of it is sent or said any more."""
         for machine in list(self.machines.values()):
+            self.held.events.dropped(machine)
             machine.lose()
             self.effector.after(machine)
 

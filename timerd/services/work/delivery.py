@@ -20,7 +20,7 @@ from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, Delivery
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
-from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
+from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_MASK, RowKey
 from timerd.services.engine.verbs import Firing
 from timerd.services.work.deliver_wire import deliver_messages
 from timerd.services.work.desk import Abroad, Outlet
@@ -333,9 +333,10 @@ class Delivery:
         if not tasks:
             return 0
         messages = sent_bytes = 0
-        lateness = self.tallies.of(queue).lateness
+        tally = self.tallies.of(queue)
         for assignment in self.machine.assign(queue, taken, now_ms):
-            lateness.add_all(now_ms - assignment.taken.rows.columns["position_ms"])
+            columns = assignment.taken.rows.columns
+            tally.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             for size_bytes in self._send(assignment, now_ms):
                 messages += 1
                 sent_bytes += size_bytes
