@@ -152,6 +152,17 @@ def test_before_its_instant_the_second_attempt_is_not_overtaken_by_the_first() -
     assert taken(machine, LATER_MS) == [RETRY]
 
 
+def test_what_goes_to_its_backlog_goes_with_its_copies() -> None:
+    machine = hot(rows(FIRST, SECOND))
+    [write] = only(machine.tick(SECOND.position_ms + 600_000), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    [carried] = machine.settled_written(write.record)
+    assert isinstance(carried, WriteCarried)
+    assert [each for _, group in carried.groups for each in group.keys()] == [FIRST, SECOND]
+    machine.carried_written(write.record.sequence)
+    assert machine.rows.oldest_ms() is None
+
+
 # -- over by then -------------------------------------------------------------------------------------------------
 
 

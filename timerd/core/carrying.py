@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from timerd.core.carry import backlog_of, carried_row
+from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
+from timerd.core.taken import QueueKey
 from timerd.model.settle import Carry
 
 
@@ -26,7 +29,14 @@ def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
 def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> None:
     """What waits since before `limit_ms` goes to its queue's backlog."""
     for queue in list(rows.waiting.queues()):
-        taken, digests, ended = rows.take(queue, batch_rows, limit_ms)
-        log.end_met(ended)
-        if taken is not None and digests:
-            log.park(taken.keys(), (backlog_of(taken, log.partition), taken.compact()))
+        while _park(rows, log, queue, limit_ms, batch_rows):
+            pass
+
+
+def _park(rows: RowsInHand, log: SettleLog, queue: QueueKey, limit_ms: int, batch_rows: int) -> bool:
+    """Whether there are copies of what has left, which go as well."""
+    taken, digests, ended = rows.take(queue, batch_rows, limit_ms, met=partial(pass_ended, log))
+    log.end_met(ended)
+    if taken is not None and digests:
+        log.park(taken.keys(), (backlog_of(taken, log.partition), taken.compact()))
+    return rows.part(digests)

@@ -17,6 +17,8 @@ from timerd.model.settle import Outcome
 
 # Rows of a group that are not sent, by their places, and how those have ended that have not been settled yet.
 Over = dict[int, tuple[RowKey, Outcome] | None]
+# Looks at rows that are about to be sent, and adds to what is over.
+Met = Callable[[RowGroup, Sequence[bytes], Over], None]
 
 
 class Copies:

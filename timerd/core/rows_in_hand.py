@@ -7,12 +7,12 @@ remembered for rows not yet known as well, and is checked in the step that start
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
 import numpy as np
 
-from timerd.core.copies import Copies, Over
+from timerd.core.copies import Copies, Met, Over
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
@@ -27,8 +27,6 @@ from timerd.model.storage import Mark, MarkKind
 
 VERDICTS = {MarkKind.CANCELLED: Outcome.CANCELLED, MarkKind.PURGED: Outcome.PURGED, MarkKind.ACKED: Outcome.ACKED}
 Ending = tuple[RowKey, Outcome]
-# Looks at rows that are about to be sent, and adds to what is over.
-Met = Callable[[RowGroup, Sequence[bytes], Over], None]
 
 
 class RowsInHand:
@@ -158,6 +156,14 @@ class RowsInHand:
         ended = [ending for ending in over.values() if ending is not None]
         return rows.select(np.array(keep, dtype=np.intp)), [digests[n] for n in keep], ended
 
+    def part(self, digests: Iterable[bytes]) -> bool:
+        """Of rows that leave unsent: what would have waited with them waits by itself. False: there is none."""
+        apart = [row for d in digests if d not in self.open for row in self.copies.pop(d).values()]
+        for each in apart:
+            self._release(each)
+        self._count()
+        return bool(apart)
+
     def send(self, rows: RowGroup, digests: Sequence[bytes], now_ms: int) -> None:
         """From here on they are open."""
         for digest in self.open.keys() & digests:
@@ -194,9 +200,8 @@ class RowsInHand:
             return False
         batch, row = self.open.pop(key.digest)
         batch.left -= 1
-        for each in (batch.rows.one(row), *self.copies.pop(key.digest).values()):
-            self._release(each)
-        self._count()
+        self._release(batch.rows.one(row))
+        self.part([key.digest])
         return True
 
     def open_before(self, position_ms: int) -> Iterator[RowKey]:

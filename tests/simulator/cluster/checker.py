@@ -30,8 +30,10 @@ FAULTS = ("killed", "lapsed", *ENDS, *ENDS.values())
 
 @dataclass
 class Writing:
-    """Of one task: the calls that are writing it, when the last one began or ended, and where it was sent from."""
+    """Of one task: how many calls have written it, those that still do, when the last one began or ended, and where it
+    was sent from."""
 
+    times: int = 0
     calls: set[int] = field(default_factory=set)
     last_ms: float = 0.0
     first_sent_ms: float = float("inf")
@@ -43,7 +45,8 @@ class Writing:
 
     @property
     def may_be_twice(self) -> bool:
-        return len(self.scopes) > 1 and (bool(self.calls) or self.first_sent_ms <= self.last_ms)
+        was_open = bool(self.calls) or self.first_sent_ms <= self.last_ms
+        return len(self.scopes) > 1 and (self.times > 1 or was_open)
 
 
 class ClusterChecker(Checker):
@@ -97,6 +100,7 @@ class ClusterChecker(Checker):
         super()._called(called)
         if called.verb is Verb.SCHEDULE:
             for name in called.names:
+                self._writing[name].times += 1
                 self._writing[name].calls.add(called.call)
                 self._writing[name].last_ms = called.at_ms
 
