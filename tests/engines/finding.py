@@ -7,8 +7,9 @@ import importlib
 import importlib.util
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from signal import Signals
 from typing import Any, NamedTuple
 
 from tests.engines.cassandra_node import DATACENTER, PORT, VERSION, CassandraNode, missing_tools
@@ -21,10 +22,13 @@ REDIS_IMAGE = "redis:7"
 
 
 class Found(NamedTuple):
+    """`signal`: to the process of a node of our own; None where it belongs to somebody else."""
+
     address: str
     port: int
     datacenter: str
     how: str
+    signal: Callable[[Signals], None] | None = None
 
 
 class FoundRedis(NamedTuple):
@@ -91,7 +95,7 @@ def _from_jars(started: ExitStack, quick_start: bool) -> Found:
     node = CassandraNode(quick_start=quick_start)
     started.callback(node.stop)
     node.start()
-    return Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars")
+    return Found(node.address, node.port, DATACENTER, f"a node {VERSION} from jars", node.signal)
 
 
 @contextmanager

@@ -26,11 +26,11 @@ class Child:
         self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **environment}
         self._process: subprocess.Popen[str] | None = None
 
-    def start(self) -> str:
+    def start(self, *options: str) -> str:
         """Returns the line that it said."""
         with self._errors.open("ab") as errors:
             self._process = subprocess.Popen(
-                self._command,
+                [*self._command, *options],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
