@@ -99,3 +99,18 @@ def test_messages_stay_below_the_limit_or_hold_one_task(sizes: list[int]) -> Non
     assert all(abs(m.ByteSize() - size) < 200 + 100 * n for (m, size), n in zip(messages, counts, strict=True))
     assert b"".join(m.deliver.delivery_ids for m, _ in messages) == b"".join(ids_of(taken))
     assert sum(len(m.deliver.payloads) for m, _ in messages) == int(np.sum(sizes))
+
+
+def test_what_each_task_has_of_its_own_counts_for_the_size_of_a_message() -> None:
+    """A client of another language takes 4 MiB: labels, traces and keys must not make a message that it cannot read."""
+    count = 240
+    kinds = [
+        Template("default", "mail", labels=tuple((f"{n}-{m}", "ä" * 250) for m in range(32)), traceparent="0" * 55)
+        for n in range(count)
+    ]
+    taken = mixed([Extra(key=f"{n:0500}") for n in range(count)], kinds, [NOW_MS] * count)
+    said = list(deliver_messages(Assignment(1, taken, 1_000), SECRET, NOW_MS))
+    sizes = [response.ByteSize() for response, _ in said]
+    assert max(sizes) <= MESSAGE_BYTES
+    assert len(sizes) > 3
+    assert [n for response, _ in said for n in response.deliver.keys] == [f"{n:0500}" for n in range(count)]

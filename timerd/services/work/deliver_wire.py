@@ -25,6 +25,7 @@ from timerd.v1 import work_service_pb2 as pb
 MESSAGE_BYTES = 1 << 20
 # Ids, token, time, index and length of one task on the wire.
 TASK_OVERHEAD_BYTES = 160
+LABEL_OVERHEAD_BYTES = 12
 Columns = npt.NDArray[Any]
 # As identity.TaskId.to_bytes and ack_token.TOKEN, for many at once.
 TASK_ID = np.dtype(
@@ -47,7 +48,7 @@ cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
 def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iterator[tuple[pb.WorkResponse, int]]:
     """The rows in order, cut into messages; with each about how many bytes it takes."""
     taken = assignment.taken
-    lengths = taken.rows.columns["length"]
+    lengths = _lengths(taken.rows)
     size_bytes = len(taken) * TASK_OVERHEAD_BYTES + int(lengths.sum(dtype=np.int64))
     if size_bytes <= MESSAGE_BYTES:
         yield _message(taken, assignment.attempt_timeout_ms, secret, now_ms), size_bytes
@@ -60,6 +61,27 @@ def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iter
         part = part_of(taken, slice(at, stop))
         yield _message(part, assignment.attempt_timeout_ms, secret, now_ms), int(ends[stop - 1]) - sent
         at = stop
+
+
+def _lengths(rows: RowGroup) -> Columns:
+    """Payloads, and with them what not all tasks have: a template, where it comes first, a trace, a key."""
+    lengths = rows.columns["length"]
+    if len(rows.templates) == 1 and not rows.extras:
+        return lengths
+    lengths = lengths.astype(np.int64)
+    kinds, first, which = np.unique(rows.columns["template"], return_index=True, return_inverse=True)
+    used = [rows.templates[kind] for kind in kinds.tolist()]
+    lengths[first] += [_template_bytes(template) for template in used]
+    lengths += np.array([len(template.traceparent) for template in used])[which]
+    if rows.extras:
+        lengths += [4 * len(rows.extra_of(row).key) for row in range(len(rows))]
+    return lengths
+
+
+def _template_bytes(template: Template) -> int:
+    """At most four bytes a character."""
+    words = sum(len(name) + len(value) for name, value in template.labels)
+    return len(template.content_type) + 4 * words + LABEL_OVERHEAD_BYTES * len(template.labels)
 
 
 def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
