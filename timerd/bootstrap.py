@@ -36,6 +36,7 @@ from timerd.model.errors import StartupError, StoreUnknown, Unavailable
 from timerd.model.registers import Control
 from timerd.ports import Clock, Hints, Store
 from timerd.services.api import TimerApi
+from timerd.services.calls.patience import LIMIT_S, Patience
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.checkup import Checkup, checkup_of
 from timerd.services.engine.engine import Engine
@@ -205,6 +206,8 @@ async def assemble(
 ) -> Node:
     """A node on the given engine and clock; with `timing` it is one of several on the same store, and `hints` is a way
     to those that it cannot call."""
+    patience = Patience() if config.store == "sqlite" else Patience(LIMIT_S)
+    store = patience.watch(store)
     secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
     member = Member(name, store, clock, timing) if timing is not None else None
     membership = member or Alone(name)
@@ -237,7 +240,7 @@ async def assemble(
     reporting = Reporting(store, scheduler, time, delivered)
     colleagues = Colleagues(peers.peers) if peers is not None else None
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
-    api = TimerApi(engine, config, delivered, operating)
+    api = TimerApi(engine, config, delivered, operating, patience)
     scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
     if peers is None or member is None:
         server = serve(config, api, WorkService(delivery), [scaler])

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import cast
+from unittest.mock import AsyncMock
+
 import pytest
 from cassandra import InvalidRequest, OperationTimedOut, Unavailable, WriteTimeout, WriteType
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionShutdown
 from cassandra.policies import RetryPolicy
+from cassandra.protocol import ErrorMessage
 
+from timerd.adapters.cassandra.driver import SERIAL, Driver, Part, Statement
 from timerd.adapters.cassandra.failures import joined, read_failure, write_failure
 from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -48,3 +53,42 @@ def test_the_driver_sends_reads_again_once_and_writes_never() -> None:
         assert getattr(RetryOnce(), event)(None, retry_num=0)[0] == RetryPolicy.RETRY_NEXT_HOST
         assert getattr(RetryOnce(), event)(None, retry_num=1)[0] == RetryPolicy.RETHROW
         assert getattr(NoRetry(), event)(None, retry_num=0)[0] == RetryPolicy.RETHROW
+
+
+class Undecided:
+    """A driver whose first answers to a serial read are that nobody knows yet."""
+
+    def __init__(self, times: int) -> None:
+        self.sent = 0
+        self._times = times
+
+    async def _send(self, *_: object) -> Part:
+        self.sent += 1
+        if self.sent <= self._times:
+            raise ErrorMessage(0x1700, "proposal accepted by 1 but not a quorum", "")
+        return Part([(b"value",)], None)
+
+
+class Prepared:
+    def bind(self, values: object) -> object:
+        return values
+
+
+@pytest.mark.parametrize(("times", "sent"), [(1, 2), (2, 2)])
+async def test_a_serial_read_that_met_a_transaction_under_way_is_made_once_more(times: int, sent: int) -> None:
+    driver = Undecided(times)
+    reading = Driver.part(cast(Driver, driver), Statement(Prepared(), SERIAL), ())
+    if times == 1:
+        assert (await reading).rows == [(b"value",)]
+    else:
+        with pytest.raises(StoreUnavailable, match="not a quorum"):
+            await reading
+    assert driver.sent == sent
+
+
+async def test_no_other_failure_is_asked_again_beside_the_driver() -> None:
+    driver = Undecided(0)
+    driver._send = AsyncMock(side_effect=OperationTimedOut())  # type: ignore[method-assign]
+    with pytest.raises(StoreUnavailable):
+        await Driver.part(cast(Driver, driver), Statement(Prepared(), SERIAL), ())
+    assert driver._send.await_count == 1

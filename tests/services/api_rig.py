@@ -20,6 +20,7 @@ from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 from timerd.services.api import TimerApi
+from timerd.services.calls.patience import Patience
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.engine.placed_ids import PlacedIds
 from timerd.services.engine.verbs import (
@@ -210,11 +211,15 @@ class Rig:
 
 
 @asynccontextmanager
-async def running(verbs: FakeVerbs | None = None, **settings: Any) -> AsyncIterator[Rig]:  # noqa: ANN401
+async def running(
+    verbs: FakeVerbs | None = None,
+    patience: Patience | None = None,
+    **settings: Any,  # noqa: ANN401
+) -> AsyncIterator[Rig]:
     """A server on a free port of loopback, and a channel to it."""
     config = ServerConfig(**{"listen": "127.0.0.1:0", **settings})
     engine = verbs or FakeVerbs()
-    api = TimerApi(engine, config, lambda: DeliveryFacts(in_flight=6, workers=2))
+    api = TimerApi(engine, config, lambda: DeliveryFacts(in_flight=6, workers=2), patience=patience)
     server = ApiServer(config, api, EchoWork())
     address = await server.start()
     await server.set_serving(serving=True)

@@ -21,6 +21,7 @@ from timerd.model.errors import Invalid
 from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.mutations import Mutations
+from timerd.services.calls.patience import Patience
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -43,12 +44,14 @@ class TimerApi:
         config: ServerConfig,
         delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
         operating: Operating | None = None,
+        patience: Patience | None = None,
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self._change = Mutations(verbs, config)
         self._look = Reads(verbs, config, delivery)
         self._operating = operating
+        self._patience = patience or Patience()
         self._sessions: set[Session] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -118,7 +121,7 @@ class TimerApi:
     def _unary(self, name: str, verb: Verb) -> Callable[[Received[Any], Context], Awaitable[Message]]:
         async def handle(received: Received[Any], context: Context) -> Message:
             began_s = perf_counter()
-            outcome = await asyncio.shield(self._start(caught(self._gated(verb, received))))
+            outcome = await self._outcome(name, caught(self._gated(verb, received)))
             self.calls.end(name, outcome, perf_counter() - began_s)
             if isinstance(outcome, Problem):
                 await abort(context, outcome)
@@ -126,6 +129,11 @@ class TimerApi:
             return reply
 
         return handle
+
+    async def _outcome(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
+        if self._patience.is_limited:
+            return await self._patience.outcome(name, work, self._start)
+        return await asyncio.shield(self._start(work))
 
     async def _gated(self, verb: Verb, received: Received[Any]) -> Message:
         with self.ingest.hold(received.size_bytes):
@@ -149,8 +157,10 @@ class TimerApi:
         """One message of a Session; its errors are part of the answer."""
         sequence = received.parsed.sequence if received.parsed else 0
         began_s = perf_counter()
-        reply = await caught(self._gated(self._answered, received))
-        self.calls.end(_name(received), reply, perf_counter() - began_s)
+        name, work = _name(received), caught(self._gated(self._answered, received))
+        is_limited = self._patience.is_limited
+        reply = await (self._patience.outcome(name, work, self._start) if is_limited else work)
+        self.calls.end(name, reply, perf_counter() - began_s)
         if isinstance(reply, Problem):
             return wire.SessionResponse(sequence=sequence, problem=reply)
         assert isinstance(reply, wire.SessionResponse)

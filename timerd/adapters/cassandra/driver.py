@@ -17,9 +17,10 @@ from cassandra import DriverException, ProtocolVersion
 from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile, NoHostAvailable
 from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionPolicy, TokenAwarePolicy
+from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, BoundStatement, ConsistencyLevel, tuple_factory
 
-from timerd.adapters.cassandra.failures import read_failure, write_failure
+from timerd.adapters.cassandra.failures import is_undecided, read_failure, write_failure
 from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError, StoreUnavailable
@@ -140,8 +141,14 @@ class Driver:
 
     async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> Part:
         """The rows up to the fetch size, and where to go on. Raises StoreUnavailable."""
+        bound = statement.prepared.bind(values)
         try:
-            return await self._send(statement.prepared.bind(values), statement.profile, state)
+            try:
+                return await self._send(bound, statement.profile, state)
+            except ErrorMessage as error:
+                if not is_undecided(error):
+                    raise
+                return await self._send(bound, statement.profile, state)
         except Exception as error:
             raise read_failure(error) from error
 

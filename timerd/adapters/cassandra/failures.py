@@ -6,12 +6,20 @@ from collections.abc import Sequence
 
 from cassandra import RequestValidationException, Unavailable
 from cassandra.cluster import NoHostAvailable
+from cassandra.protocol import ErrorMessage
 
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 
 # The coordinator, or this process, refused before any replica was asked to write.
 _NOT_SENT = (Unavailable, NoHostAvailable, RequestValidationException)
+# Replicas did not agree in time whether a transaction has happened. The driver has no class for it, and asks no policy.
+_CAS_UNKNOWN = 0x1700
 RETRY_AFTER_MS = 1_000
+
+
+def is_undecided(error: Exception) -> bool:
+    """Of a serial read: it met a transaction that others are at, and may be asked once more."""
+    return isinstance(error, ErrorMessage) and error.code == _CAS_UNKNOWN
 
 
 def read_failure(error: Exception) -> TimerdError:
