@@ -50,6 +50,12 @@ def test_version(terminal: Terminal) -> None:
     assert terminal("--version").out.startswith("timerd 0.1.0")
 
 
+@pytest.mark.parametrize("scheme", ["", "dns:", "dns:///"])
+def test_the_server_may_be_a_name_as_grpc_writes_it(terminal: Terminal, server: FakeServer, scheme: str) -> None:
+    target = f"{scheme}localhost:{server.target.rpartition(':')[2]}"
+    assert terminal("schedule", "mails", "hello", "--in", "1h", "--server", target).code == 0
+
+
 def test_schedule_answers_with_id_and_time(terminal: Terminal, server: FakeServer) -> None:
     ran = terminal("schedule", "mails", "hello", "--at", "2030-01-01T10:00+01:00", "--label", "to=ada", "--json")
     assert ran.code == 0

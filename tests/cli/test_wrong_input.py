@@ -102,6 +102,13 @@ def test_a_server_that_is_not_there_is_exit_code_3(terminal: Terminal, command: 
     assert "Nothing answers at 127.0.0.1:1 (connection refused)" in ran.err
 
 
+@pytest.mark.parametrize("server", ["no-such-host.invalid:7400", "dns:///no-such-host.invalid:7400"])
+def test_a_name_that_nobody_knows_is_said(terminal: Terminal, server: str) -> None:
+    ran = terminal("get", "x", "--server", server)
+    assert (ran.code, ran.out) == (3, "")
+    assert f"Nothing answers at {server} (nobody knows that name)" in ran.err
+
+
 def test_the_demo_refuses_a_folder_that_is_in_use(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("x")
     ran = terminal("demo", "--data", str(tmp_path))

@@ -34,7 +34,7 @@ _RESULTS = Path("build/kubernetes.jsonl")
 
 
 @contextmanager
-def staged(rate: int) -> Iterator[Stage]:
+def staged(rate: int, keep: Path | None = None) -> Iterator[Stage]:
     """The overlay `try`, with three instances that are ready. One that is there already is not touched."""
     kube = Kube(NAMESPACE)
     if kube.is_there():
@@ -44,7 +44,7 @@ def staged(rate: int) -> Iterator[Stage]:
         kube.apply([each for each in documents if each["kind"] == "Namespace"])
         kube.apply(documents)
         kube.rolled_out(600)
-        yield Stage(kube, overlays.image(documents), rate)
+        yield Stage(kube, overlays.image(documents), rate, keep)
     finally:
         kube.remove()
 
@@ -69,6 +69,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--scenes", default="single," + ",".join(SCENES), help=f"of: single, {', '.join(SCENES)}")
     parser.add_argument("--commit", default=commit(), help="of the image, where this is not a work tree of git")
     parser.add_argument("--note", default="", help="about the machine, for the page")
+    parser.add_argument("--keep", type=Path, help="folder for the logs of callers and workers")
     parser.add_argument("--docs", action="store_true", help="write docs/kubernetes.md")
     given = parser.parse_args()
     given.scenes = given.scenes.split(",")
@@ -104,7 +105,7 @@ def played(given: argparse.Namespace) -> Iterator[Figures]:
         else:
             yield single()
     if wanted := [name for name in given.scenes if name in SCENES]:
-        with staged(given.rate) as stage:
+        with staged(given.rate, given.keep) as stage:
             for name in wanted:
                 yield attempted(name, stage)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,15 @@ class Stage:
     kube: Kube
     image: str
     rate: int
+    # Logs go there and stay; else they are thrown away.
+    keep: Path | None = None
+
+    @contextmanager
+    def folder(self, scene: str) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory() as name:
+            folder = self.keep / scene.replace(" ", "-") if self.keep else Path(name)
+            folder.mkdir(parents=True, exist_ok=True)
+            yield folder
 
 
 def under_load(
@@ -37,8 +47,8 @@ def under_load(
         ended_ms = now_ms() + 1000 * _AFTER_S
         crowd.until_steady(crowd.arrived() / stage.rate + _AFTER_S)
         crowd.end()
-        with tempfile.TemporaryDirectory() as folder:
-            logs, done = crowd.logs(Path(folder)), crowd.done()
+        with stage.folder(scene) as folder:
+            logs, done = crowd.logs(folder), crowd.done()
     faults = [Kill(began_ms, ended_ms)] if is_crash else []
     return figures(scene, Load(stage.rate, logs, done, began_ms, ended_ms, faults), bounds)
 

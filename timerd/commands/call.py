@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -129,14 +130,23 @@ async def _with_client(
 
 async def _knock(endpoint: Endpoint) -> None:
     """A client would go on trying until its timeout, as a service should; a person wants to know at once."""
-    host, _, port = endpoint.server.rpartition(":")
+    host, _, port = endpoint.server.removeprefix("dns:").removeprefix("///").rpartition(":")
+    if "/" in host:
+        # Another name server is to be asked (dns://SERVER/HOST:PORT), which gRPC can.
+        return
     try:
         async with asyncio.timeout(endpoint.timeout_s):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except (OSError, TimeoutError) as error:
-        why = os.strerror(error.errno).lower() if isinstance(error, OSError) and error.errno else "no answer"
+        why = _why(error)
         raise Unreachable(
             f"Nothing answers at {endpoint.server} ({why}): start a server with `timerd serve`, "
             "or name another one with --server."
         ) from error
     writer.close()
+
+
+def _why(error: OSError) -> str:
+    if isinstance(error, socket.gaierror):
+        return "nobody knows that name"
+    return os.strerror(error.errno).lower() if error.errno else "no answer"
