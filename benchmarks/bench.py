@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from benchmarks.figures import BenchmarkFailed, TasksLost, TooBusy
 from benchmarks.processes import Child, Server
@@ -31,6 +31,13 @@ LOOK_EVERY_S = 0.1
 
 def now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+class Listening(Protocol):
+    """A server, wherever it runs."""
+
+    @property
+    def address(self) -> str: ...
 
 
 @dataclass
@@ -70,7 +77,7 @@ class Bench:
         self.stack.push_async_callback(server.stop)
         return server
 
-    async def loader(self, server: Server) -> Loader:
+    async def loader(self, server: Listening) -> Loader:
         child = await Child.start("load generator", "-m", "benchmarks.loader")
         self.stack.push_async_callback(child.stop)
         await child.ask("start", target=server.address, seed=self.seed + self._numbers())
@@ -91,7 +98,7 @@ class Bench:
         return child
 
     async def receiver(
-        self, server: Server, loader: Loader, queue: str, *, batches: bool, compact: bool = False, holds: int = 0
+        self, server: Listening, loader: Loader, queue: str, *, batches: bool, compact: bool = False, holds: int = 0
     ) -> Receiver:
         """Returns when the server knows the worker."""
         before = (await loader.info())["workers"]

@@ -14,7 +14,7 @@ from benchmarks.measures import MEASURES
 COLUMNS = ("", "median", "range", "floor")
 
 
-def _cells(row: Row, judged: bool = True) -> tuple[str, str, str, str]:
+def cells(row: Row, judged: bool = True) -> tuple[str, str, str, str]:
     """Floors are for the full scale: on less, what is spent once weighs too much."""
     verdict = ("reached" if row.holds else "MISSED") if judged else "at scale 1"
     floor = f"{row.floor} {verdict}" if row.floor else ""
@@ -35,11 +35,11 @@ def print_rows(console: Console, rows: Sequence[Row], *, judged: bool) -> None:
         for column in COLUMNS:
             table.add_column(column, justify="left" if column in ("", "floor") else "right")
         for row in part:
-            table.add_row(*_cells(row, judged), style="red" if judged and not row.holds else None)
+            table.add_row(*cells(row, judged), style="red" if judged and not row.holds else None)
         console.print(table)
 
 
-def _markdown(rows: Iterable[tuple[str, ...]], head: tuple[str, ...]) -> str:
+def markdown(rows: Iterable[tuple[str, ...]], head: tuple[str, ...]) -> str:
     lines = [head, ("---", *["---:"] * (len(head) - 1)), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -56,13 +56,13 @@ def readme(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
         for row in part
         if row.headline
     ]
-    return f"{_markdown(lines, ('what', 'median', 'floor'))}\n\n{_facts(facts)}\n"
+    return f"{markdown(lines, ('what', 'median', 'floor'))}\n\n{_facts(facts)}\n"
 
 
 def parts(rows: Sequence[Row], facts: Mapping[str, Any]) -> dict[str, str]:
     """The parts of docs/benchmarks.md, by measure. Each says where it was measured: they come from different runs."""
     return {
         name: f"## {MEASURES[name].title}\n\n{MEASURES[name].text}\n\n"
-        f"{_markdown(map(_cells, part), COLUMNS)}\n\n`python -m benchmarks {name}`; {_facts(facts)}."
+        f"{markdown(map(cells, part), COLUMNS)}\n\n`python -m benchmarks {name}`; {_facts(facts)}."
         for name, part in _by_measure(rows).items()
     }
