@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
-HERE = Path(__file__).resolve().parent
-MISSING = [tool for tool in ("spin", "gcc") if shutil.which(tool) is None]
-VERDICTS = {0: "holds", 1: "broken"}
+from tests.models.checking import HERE, MISSING, Beside
 
 HOLDS = [
     "closing",
@@ -65,18 +61,6 @@ BROKEN = [
     "carry NCRASH=1 NLEAVE=0 NSTALL=0 NSTALE=1 FORKCOUNTS",
 ]  # fmt: skip
 
-# Here the search takes longer than compiling it well.
-DEEP = {"finish", "HELPNOINSERT"}
-
-
-def verdict(case: str, optimize: str) -> tuple[str, str]:
-    """What check.sh says of "model SWITCH SWITCH=2", and its words for a failing test."""
-    model, *switches = case.split()
-    command = [str(HERE / "check.sh"), str(HERE / f"{model}.pml"), *(f"-D{switch}" for switch in switches)]
-    environment = {**os.environ, "OPTIMIZE": optimize}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    return VERDICTS.get(done.returncode, "no verdict"), done.stdout + done.stderr
-
 
 @pytest.fixture
 def checker() -> None:
@@ -89,17 +73,16 @@ def checker() -> None:
 @pytest.mark.models
 @pytest.mark.usefixtures("checker")
 @pytest.mark.parametrize("case", HOLDS)
-def test_model_holds(case: str) -> None:
-    said, words = verdict(case, "-O1")
+def test_model_holds(case: str, beside: Beside) -> None:
+    said, words = beside.verdict(case, holds=True)
     assert said == "holds", words
 
 
 @pytest.mark.models
 @pytest.mark.usefixtures("checker")
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_variant_is_found(case: str) -> None:
-    # Most is found at once: then nearly all of the time would go into the compiler.
-    said, words = verdict(case, "-O1" if any(word in DEEP for word in case.split()) else "-O0")
+def test_broken_variant_is_found(case: str, beside: Beside) -> None:
+    said, words = beside.verdict(case, holds=False)
     assert said == "broken", words
 
 

@@ -30,3 +30,26 @@ async def test_a_partition_may_be_lost_while_a_row_of_it_is_on_its_way() -> None
     await asyncio.sleep(0)
     held.machines.clear()
     assert await asking == [HolderAnswer(None)]
+
+
+async def test_what_has_ended_can_be_waited_for_until_no_crash_takes_it_back() -> None:
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    ended = SimpleNamespace(log=SimpleNamespace(last_ticket=1))
+    held = SimpleNamespace(machines={PLACE: ended}, durable=lambda *_: written)
+    own = OwnMachines(cast(Held, held))
+    waiting = asyncio.create_task(own.until_durable(PLACE))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    written.set_result(None)
+    assert await waiting
+
+
+async def test_whoever_lost_the_partition_meanwhile_does_not_know_whether_it_was_written() -> None:
+    written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    written.set_exception(NoLongerHeld("It has another holder."))
+    held = SimpleNamespace(
+        machines={PLACE: SimpleNamespace(log=SimpleNamespace(last_ticket=1))}, durable=lambda *_: written
+    )
+    own = OwnMachines(cast(Held, held))
+    assert not await own.until_durable(PLACE)
+    assert not await own.until_durable(PLACE._replace(shard=1)), "nobody holds it here"

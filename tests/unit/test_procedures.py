@@ -14,7 +14,7 @@ from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
 from timerd.core.move import Wish, move_task
-from timerd.core.procedures import AppendRows, Procedure, Request, SetMarks, TryCas
+from timerd.core.procedures import AppendRows, FindSettled, Procedure, Request, SetMarks, TryCas
 from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
@@ -364,6 +364,14 @@ def test_a_key_is_free_when_its_task_is_over_or_was_never_written(world: World) 
     run(world, end_task(old.id, Outcome.CANCELLED, b"r"))
     assert claimed(world, new.id._replace(item=98), Conflict.KEEP).taken_by is None
     assert claimed(world, new.id, Conflict.KEEP).taken_by is None
+
+
+def test_a_key_is_free_only_when_no_crash_can_bring_its_task_back(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    asked = up_to(world, reserve(NAME, new.id, Conflict.KEEP), FindSettled)
+    assert isinstance(asked, FindSettled)
+    assert asked.durable
 
 
 def test_replace_cancels_the_old_task(world: World) -> None:

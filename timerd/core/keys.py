@@ -157,7 +157,8 @@ def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
 
 def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[TaskId, ...]]:
     """The live tasks that have the key. None: it is free, or its task ended, or its writer died before the row. More
-    than one: who took it over died, or has not come so far, before the others were cancelled."""
+    than one: who took it over died, or has not come so far, before the others were cancelled. A task whose end a crash
+    would undo has not ended: it would live again, without the key by which it is found."""
     if current is None:
         return ()
     entry = KeyEntry.from_bytes(current)
@@ -165,7 +166,7 @@ def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[TaskId, ...
     for task in map(parse_task_id, (entry.task_id, *entry.replaces)):
         if task is None or task.digest == mine.digest:
             continue
-        here = yield from locate(task)
+        here = yield from locate(task, durable=True)
         if not (here.rows is None or here.ending.outcome is not None or any(map(here.first, KINDS.values()))):
             alive.append(task)
     return tuple(alive)

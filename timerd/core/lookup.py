@@ -46,7 +46,8 @@ class Located:
         return next((m.value for m in self.marks if m.kind == kind and m.key == self.place.key), None)
 
 
-def locate(task: TaskId) -> Procedure[Located]:
+def locate(task: TaskId, *, durable: bool = False) -> Procedure[Located]:
+    """`durable`: that it has ended is said when nothing takes it back."""
     stored = yield from settled_move(task.digest)
     move = Move.from_bytes(stored) if stored is not None else None
     place = move.place if move is not None else Place(task.home, RowKey(task.position_ms, task.digest, 0))
@@ -68,7 +69,7 @@ def locate(task: TaskId) -> Procedure[Located]:
         if forward is not None:
             place, carried = _forwarded(place, int(forward)), rows
             continue
-        ending: Ending = yield FindSettled(place.partition, place.key)
+        ending: Ending = yield FindSettled(place.partition, place.key, durable)
         onward = _onward(place, task, ending)
         if onward is None:
             return replace(here, ending=ending)

@@ -31,10 +31,12 @@ class Find:
 
 @dataclass(frozen=True, slots=True)
 class FindSettled:
-    """-> Ending: how a row ended, by the holder's memory or the settle records"""
+    """-> Ending: how a row ended, by the holder's memory or the settle records. `durable`: not before a crash cannot
+    take the end back"""
 
     partition: Partition
     key: RowKey
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

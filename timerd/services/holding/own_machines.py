@@ -73,16 +73,24 @@ class OwnMachines:
 
     async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
         """Or until the machine is gone."""
+        if await self._until_durable(machine) and not machine.log.has_left(request.key):
+            # The procedure looks again: not in a circle without a pause.
+            await asyncio.sleep(LOOK_AGAIN_S)
+
+    async def until_durable(self, partition: Partition) -> bool:
+        """Until a crash takes back nothing of what has ended there. False: it will not be this holder who writes it."""
+        machine = self._held.machines.get(partition)
+        return machine is not None and await self._until_durable(machine)
+
+    async def _until_durable(self, machine: PartitionMachine) -> bool:
         try:
             async with asyncio.timeout(LEAVING_S):
                 await self._held.durable(machine, machine.log.last_ticket)
         except NoLongerHeld:
-            return
+            return False
         except TimeoutError as error:
-            raise StoreUnknown("The task is on its way to another place, and the store does not answer.") from error
-        if not machine.log.has_left(request.key):
-            # The procedure looks again: not in a circle without a pause.
-            await asyncio.sleep(LOOK_AGAIN_S)
+            raise StoreUnknown("A task has just ended or left its place, and the store does not answer.") from error
+        return True
 
     def answer(self, request: AskToEnd) -> HolderAnswer:
         machine = self._held.machines.get(request.partition)

@@ -30,6 +30,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome
 from timerd.model.storage import Appended, CasResult, Found
 from timerd.ports import Store
 from timerd.services.holding.held import Held
@@ -37,6 +38,9 @@ from timerd.services.holding.other_holders import Alone, OtherHolders
 from timerd.services.holding.own_machines import OwnMachines
 from timerd.services.holding.registers import try_cas
 from timerd.services.holding.settled_reads import SettledReads
+
+# How a task ends by what a worker said alone: without its record a crash takes that back. A cancel has its mark.
+TAKEN_BACK = frozenset((Outcome.ACKED, Outcome.DEAD))
 
 
 class Performer:
@@ -73,6 +77,8 @@ class Performer:
 
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
+        if request.durable and known is not None and known.outcome in TAKEN_BACK:
+            known = known if await self.own.until_durable(request.partition) else None
         return known or (await self.settled.endings(request.partition)).of(request.key)
 
     async def _set_marks(self, request: SetMarks) -> None:
