@@ -81,6 +81,27 @@ async def test_who_joins_takes_its_share_and_nothing_comes_twice_or_late() -> No
         assert max(crowd.lateness_s()) <= 1
 
 
+async def test_who_joins_gives_nothing_to_one_that_died_before_it_came() -> None:
+    """It is still on the roster, and the newcomer cannot know yet that it is dead."""
+    async with Crowd(("a", "b")) as crowd:
+        bucket = crowd.bucket_that(
+            lambda p: holder_of(p, ("a", "c")) == "c" and holder_of(p, ("a", "b", "c")) == "b" and p != crowd.current()
+        )
+        await until(crowd, datetime_of_ms(bucket.bucket_ms) - timedelta(minutes=4))
+        await crowd.kill("b")
+        await until(crowd, datetime_of_ms(bucket.bucket_ms) + timedelta(seconds=10))
+        await crowd.plan(80, timedelta(minutes=1))
+        await crowd.cluster.advance(seconds=5)
+        assert await crowd.cluster.holders(bucket) == ["a"]
+        await crowd.cluster.add("c")
+        await crowd.works("c")
+        assert "b" in crowd.cluster.instances["c"].member.live()
+        await crowd.cluster.advance(minutes=2)
+        assert await crowd.cluster.holders(bucket) == ["c"]
+        assert (crowd.missing, crowd.twice) == (set(), [])
+        assert max(crowd.lateness_s()) <= 1
+
+
 async def test_who_leaves_hands_over_with_its_deliveries_in_hand() -> None:
     """Each takes three seconds of work. The worker goes on with what it has, and finds another home with it."""
     async with Crowd(("a", "b")) as crowd:

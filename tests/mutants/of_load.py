@@ -93,10 +93,10 @@ MUTANTS = (
         name="missed-buckets-all-at-once",
         guarantee="G14",
         file="timerd/core/instance_machine.py",
-        old="        return [*_oldest(missed, MISSED_AT_ONCE, mine), ",
+        old="        return [*_one_by_one(missed, mine, is_loaded, is_small), ",
         new="        return [*_oldest(missed, len(missed), mine), ",
         breaks="after an outage everything that was missed is loaded at the same time",
-        tests=("tests/unit/test_instances.py::test_missed_buckets_are_few_and_the_oldest_beside_the_current_ones",),
+        tests=("tests/unit/test_instances.py::test_missed_buckets_are_loaded_one_by_one_beside_the_current_ones",),
     ),
     Mutant(
         name="throttle-passed-by",

@@ -16,7 +16,7 @@ from timerd.core.holding import Settings
 from timerd.model.partition import BUCKET_MS
 from timerd.services.holding.throttle import Throttle
 
-MISSED_BUCKETS, PAGES_A_BUCKET, PAGE_ROWS = 6, 12, 20
+MISSED_BUCKETS, PAGES_A_BUCKET, PAGE_ROWS = 36, 6, 20
 ROWS_PER_S = 400
 ON_TIME, EVERY_MS = 80, 100
 # As many as the rate lets in between two tasks that are on time, and one.
@@ -26,7 +26,7 @@ PAGE = "page"
 
 @dataclass
 class Outage(Story):
-    """A server that is away for an hour in which much is due, and comes back while other tasks are due all the time.
+    """A server that is away for hours in which much is due, and comes back while other tasks are due all the time.
     `order`: which page of the missed buckets was let in and what was delivered, as it happened."""
 
     order: list[str] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Outage(Story):
             due_ms = begin_ms + (2 + page // PAGES_A_BUCKET) * BUCKET_MS + 1_000 * page
             names = tuple(f"missed {page}.{n}" for n in range(PAGE_ROWS))
             await self.schedule(f"missed {page}", names, tuple(Wanted(due_ms, "missed") for _ in names))
-        self.back_ms = begin_ms + 20 * BUCKET_MS + 60_000
+        self.back_ms = begin_ms + (MISSED_BUCKETS + 14) * BUCKET_MS + 60_000
         names = tuple(f"on time {n}" for n in range(ON_TIME))
         wanted = tuple(Wanted(int(self.back_ms) + 3_000 + EVERY_MS * n, "punctual") for n in range(ON_TIME))
         await self.schedule("on time", names, wanted)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
-from timerd.core.instance_machine import BACKLOG_AT_ONCE, MISSED_AT_ONCE, InstanceMachine
+from timerd.core.instance_machine import BACKLOG_AT_ONCE, MISSED_AT_ONCE, MISSED_OPEN, InstanceMachine, everything
 from timerd.core.lease_trust import MARGIN_MS, LeaseTrust, Observation
 from timerd.core.ledger import Ledger
 from timerd.core.placement import holder_of
@@ -23,13 +24,29 @@ def entry(bucket: int, scope: int = TIME_SCOPE, *, shards: int = 1, finished: bo
     return BucketEntry(scope, NOW_MS + bucket * BUCKET_MS, shards, finishing=finished, finished=finished)
 
 
-def test_missed_buckets_are_few_and_the_oldest_beside_the_current_ones() -> None:
+def test_missed_buckets_are_loaded_one_by_one_beside_the_current_ones() -> None:
     catalogue = [entry(-9, finished=True), *(entry(n) for n in range(-8, 3))]
     wanted = MACHINE.wanted(NOW_MS, catalogue, {})
-    missed = [p.bucket_ms for p in wanted if MACHINE.is_missed(p, NOW_MS)]
-    assert missed == [entry(n).bucket_ms for n in (-8, -7)]
-    assert len(missed) == MISSED_AT_ONCE
-    assert [p.bucket_ms for p in wanted[MISSED_AT_ONCE:]] == [entry(n).bucket_ms for n in (-2, -1, 0)]
+    assert [p.bucket_ms for p in wanted] == [entry(n).bucket_ms for n in (-8, -2, -1, 0)]
+    assert [MACHINE.is_missed(p, NOW_MS) for p in wanted] == [True, False, False, False]
+
+
+def test_missed_buckets_with_few_rows_left_hold_up_no_others_up_to_a_number() -> None:
+    catalogue = [entry(n, shards=2) for n in range(-40, -2)]
+    half = Partition(TIME_SCOPE, entry(-37).bucket_ms, 0)
+
+    def opened(is_loaded: Callable[[Partition], bool], is_small: Callable[[Partition], bool]) -> list[int]:
+        wanted = MACHINE.wanted(NOW_MS, catalogue, {}, is_loaded=is_loaded, is_small=is_small)
+        assert [p.shard for p in wanted] == [0, 1] * (len(wanted) // 2)
+        return [p.bucket_ms for p in wanted[::2]]
+
+    def up_to(number: int) -> list[int]:
+        return [entry(n).bucket_ms for n in range(-40, number + 1)]
+
+    assert opened(lambda p: p.bucket_ms < half.bucket_ms or p == half, everything) == up_to(-37)
+    assert opened(everything, everything) == up_to(-41 + MISSED_OPEN)
+    large = {entry(n).bucket_ms for n in range(-38, -38 + MISSED_AT_ONCE)}
+    assert opened(everything, lambda p: p.bucket_ms not in large) == up_to(-39 + MISSED_AT_ONCE)
 
 
 def test_the_next_bucket_is_loaded_ahead() -> None:

@@ -77,6 +77,19 @@ def test_who_stands_still_for_its_lease_is_dead_and_what_it_held_is_free() -> No
     assert (seen.others(), seen.may_take(held_by(YOU))) == (["you"], False)
 
 
+def test_who_was_there_before_has_moved_with_its_first_sign_of_life_and_who_comes_later_at_once() -> None:
+    seen = Members("me", TIMING)
+    stored = {"you": YOU.to_bytes(), "dead": replace(YOU, name="dead").to_bytes()}
+    seen.looked(("dead", "me", "you"), stored, 0, 0)
+    seen.looked(("dead", "me", "you"), stored, 2_000, 2_000)
+    assert [seen.has_moved(name) for name in ("me", "you", "dead")] == [True, False, False]
+    stored["you"] = replace(YOU, counter=2).to_bytes()
+    stored["new"] = replace(YOU, name="new").to_bytes()
+    seen.looked(("dead", "me", "new", "you"), stored, 4_000, 4_000)
+    assert [seen.has_moved(name) for name in ("you", "new", "dead")] == [True, True, False]
+    assert "dead" in seen.others()
+
+
 def test_a_slow_read_does_not_make_anybody_die_early() -> None:
     """The first may have seen a beat that came while it was on its way, the last one began before it ended."""
     seen = Members("me", TIMING)

@@ -36,6 +36,11 @@ class Phase(Enum):
         return self in (Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE)
 
     @property
+    def is_loaded(self) -> bool:
+        """All rows are known, as far as there is memory for them."""
+        return self not in (Phase.ACQUIRE, Phase.RECOVER, Phase.LOAD)
+
+    @property
     def answers(self) -> bool:
         """All rows are known, and what ends now is still settled."""
         return self in (Phase.HOT, Phase.HAND_OVER)

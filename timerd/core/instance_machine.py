@@ -4,15 +4,17 @@ bounded rate, and the backlogs of queues that have workers (protocol section 4 "
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.storage import BucketEntry
 
-# Missed buckets are worked off this many at a time beside the current ones, oldest first.
-MISSED_AT_ONCE = 2
+# Missed buckets are loaded one after the other beside the current ones, oldest first, and so many are worked off at a
+# time. Those with few rows left hold up no other: most of an outage's buckets are small, and each takes seconds to be
+# finished.
+MISSED_AT_ONCE, MISSED_OPEN = 2, 16
 # Buckets that may still be finishing beside the current one without counting as missed.
 RECENT_MS = 2 * BUCKET_MS
 # So many backlog buckets of a queue are open at a time: a finished one makes room only seconds after its last task.
@@ -23,6 +25,11 @@ Mine = Callable[[Partition], bool]
 def everything(_: Partition) -> bool:
     """Who is alone holds all there is."""
     return True
+
+
+def nothing(_: Partition) -> bool:
+    """At the start."""
+    return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +44,16 @@ class InstanceMachine:
         catalogue: Sequence[BucketEntry],
         scopes: Mapping[int, Sequence[BucketEntry]],
         mine: Mine = everything,
+        is_loaded: Mine = nothing,
+        is_small: Mine = everything,
     ) -> list[Partition]:
         """`catalogue`: time buckets, oldest first; `scopes`: backlog buckets of each queue that has workers; `mine`:
-        what is placed here, and not done yet."""
+        what is placed here, and not done yet; `is_loaded`, `is_small`: and has few rows left."""
         open_now = [e for e in catalogue if not e.finished and e.bucket_ms <= now_ms + self.look_ahead_ms]
         recent_ms = bucket_of(now_ms) - RECENT_MS
         missed = [e for e in open_now if e.bucket_ms < recent_ms]
         recent = [p for e in open_now if e.bucket_ms >= recent_ms for p in _own(e, mine)]
-        return [*_oldest(missed, MISSED_AT_ONCE, mine), *recent, *self.backlog(scopes, mine)]
+        return [*_one_by_one(missed, mine, is_loaded, is_small), *recent, *self.backlog(scopes, mine)]
 
     def is_near(self, partition: Partition, now_ms: int) -> bool:
         """Whether rows just written there must be held at once."""
@@ -70,8 +79,23 @@ class InstanceMachine:
 
 def _oldest(entries: Iterable[BucketEntry], buckets: int, mine: Mine) -> list[Partition]:
     """Of so many buckets that have something of this instance."""
-    own = (found for e in entries if (found := _own(e, mine)))
-    return [p for found in islice(own, buckets) for p in found]
+    return [p for found in islice(_owned(entries, mine), buckets) for p in found]
+
+
+def _one_by_one(missed: Iterable[BucketEntry], mine: Mine, is_loaded: Mine, is_small: Mine) -> list[Partition]:
+    """Up to the first that is not loaded, or the last of as many as are worked off at a time."""
+    wanted: list[Partition] = []
+    large = 0
+    for own in islice(_owned(missed, mine), MISSED_OPEN):
+        wanted += own
+        large += not all(map(is_small, own))
+        if large == MISSED_AT_ONCE or not all(map(is_loaded, own)):
+            break
+    return wanted
+
+
+def _owned(entries: Iterable[BucketEntry], mine: Mine) -> Iterator[list[Partition]]:
+    return (found for entry in entries if (found := _own(entry, mine)))
 
 
 def _own(entry: BucketEntry, mine: Mine) -> list[Partition]:

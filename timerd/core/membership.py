@@ -50,11 +50,23 @@ class Members:
         self._ttl_ms = timing.ttl_ms
         self._entries: dict[str, InstanceEntry | None] = {}
         self._seen: dict[str, Observation] = {}
+        # Whose signs of life are not all from before this instance came.
+        self._moved: set[str] = set()
+        self._has_looked = False
+
+    def looked(self, roster: tuple[str, ...], stored: Stored, started_ms: float, ended_ms: float) -> None:
+        """At all of them."""
+        self.roster = roster
+        for name, entry in stored.items():
+            self.read(name, entry, started_ms, ended_ms)
+        self._has_looked = True
 
     def read(self, name: str, stored: bytes | None, started_ms: float, ended_ms: float) -> None:
         """The boot clock's times of the read: what it saw is from between them."""
         entry = InstanceEntry.from_bytes(stored) if stored is not None else None
         known = self._entries.get(name)
+        if entry != known and (name in self._entries or self._has_looked):
+            self._moved.add(name)
         self._entries[name] = entry
         if entry is None or known is None or known.incarnation != entry.incarnation:
             self._seen.pop(name, None)
@@ -71,6 +83,11 @@ class Members:
     def present(self) -> list[str]:
         """Those that live, also the ones that are about to leave."""
         return [name for name in self.roster if name != self._me and self._lives(name)]
+
+    def has_moved(self, name: str) -> bool:
+        """Whether it has given a sign of life since this instance came. Who has not may be dead for long, and still
+        be taken for living: nothing should be given to it that somebody has."""
+        return name == self._me or name in self._moved
 
     def is_over(self, name: str, incarnation: int) -> bool:
         """Whether what this incarnation held is free. Never, of one that was not read yet."""

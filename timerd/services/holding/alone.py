@@ -28,6 +28,9 @@ class Alone:
     def present(self) -> tuple[str, ...]:
         return ()
 
+    def has_moved(self, name: str) -> bool:
+        return True
+
     def address_of(self, name: str) -> str:
         return self._address if name == self.name else ""
 

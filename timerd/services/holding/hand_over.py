@@ -77,10 +77,13 @@ class HandOver:
             self._done &= {p for entry in known if not entry.finished for p in shards_of(entry)}
 
     def begin_due(self, now_ms: int) -> None:
-        """What is placed elsewhere by now."""
+        """What is placed elsewhere by now. Who has just come may take one for living who is dead: to that one nothing
+        is given. Who leaves has no choice."""
         for machine in list(self._held.machines.values()):
             successor = self.place_of(machine.partition)
-            if machine.phase in (Phase.LOAD, Phase.HOT) and successor != self._membership.name:
+            if machine.phase not in (Phase.LOAD, Phase.HOT) or successor == self._membership.name:
+                continue
+            if self.is_leaving or not successor or self._membership.has_moved(successor):
                 self.begin(machine, successor, now_ms)
 
     def begin(self, machine: PartitionMachine, successor: str, now_ms: int) -> None:

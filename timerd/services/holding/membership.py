@@ -60,6 +60,10 @@ class Membership(Protocol):
         """The other instances that live, also those that are leaving."""
         ...
 
+    def has_moved(self, name: str) -> bool:
+        """Whether it has given a sign of life since this instance came."""
+        ...
+
     def address_of(self, name: str) -> str:
         """Empty where it is not known."""
         ...
@@ -160,6 +164,9 @@ class Member:
 
     def present(self) -> tuple[str, ...]:
         return tuple(self.members.present())
+
+    def has_moved(self, name: str) -> bool:
+        return self.members.has_moved(name)
 
     def address_of(self, name: str) -> str:
         entry = self._stored if name == self.name else self.members.entry(name)
@@ -301,9 +308,7 @@ class Member:
         started_ms = self._clock.boot_ms()
         roster, stored = await self._drive(look(self.name, self.members.watched()))
         ended_ms = self._clock.boot_ms()
-        self.members.roster = roster
-        for name, entry in stored.items():
-            self.members.read(name, entry, started_ms, ended_ms)
+        self.members.looked(roster, stored, started_ms, ended_ms)
         dead_ms = self.members.next_look_ms()
         next_ms = started_ms + self.timing.heartbeat_ms
         self._look_at_ms = next_ms if dead_ms is None else max(min(next_ms, dead_ms), started_ms + 1)

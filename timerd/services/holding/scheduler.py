@@ -31,6 +31,10 @@ from timerd.services.holding.tries import surely
 
 TICK_S = 0.1
 RECONCILE_MS = 1_000
+# While a missed bucket is loaded: the next one waits for it.
+CATCH_UP_MS = 100
+# A missed bucket with no more rows than this is as good as done.
+FEW_ROWS = 1_000
 
 
 class Scheduler:
@@ -52,7 +56,7 @@ class Scheduler:
         self._time = time
         self._settings = settings
         self._instance = instance
-        self._reconciled_ms = 0
+        self._reconciled_ms, self._reconcile_every_ms = 0, RECONCILE_MS
         self.held = held = Held(time)
         self.machines = held.machines
         self.procedures = Performer(store, held, self.hint)
@@ -81,7 +85,7 @@ class Scheduler:
         """Until cancelled."""
         while True:
             now_ms = self._time.firing_ms()
-            if now_ms is not None and now_ms - self._reconciled_ms >= RECONCILE_MS:
+            if now_ms is not None and now_ms - self._reconciled_ms >= self._reconcile_every_ms:
                 self._reconciled_ms = now_ms
                 await surely(self.reconcile(now_ms))
             if now_ms is not None:
@@ -104,9 +108,12 @@ class Scheduler:
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
         scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
         self.hand_over.forget_done(chain(catalogue, *scopes.values()))
-        wanted = self._instance.wanted(now_ms, catalogue, scopes, self.hand_over.is_mine)
+        mine = self.hand_over.is_mine
+        wanted = self._instance.wanted(now_ms, catalogue, scopes, mine, self._is_loaded, self._is_small)
         for partition in wanted:
             self.hold(partition)
+        missed = (p for p in wanted if p.scope == TIME_SCOPE and self._instance.is_missed(p, now_ms))
+        self._reconcile_every_ms = RECONCILE_MS if all(map(self._is_loaded, missed)) else CATCH_UP_MS
         self.hand_over.begin_due(now_ms)
         self.hand_over.let_go(set(wanted), now_ms)
         await self.finishing.open_backlogs(self.machines.values())
@@ -171,6 +178,14 @@ class Scheduler:
         await self.membership.refresh()
         for partition in partitions:
             self.hold(partition)
+
+    def _is_loaded(self, partition: Partition) -> bool:
+        machine = self.machines.get(partition)
+        return machine is not None and machine.phase.is_loaded
+
+    def _is_small(self, partition: Partition) -> bool:
+        machine = self.machines.get(partition)
+        return machine is None or machine.rows.waiting.rows <= FEW_ROWS
 
     def _is_near(self, partition: Partition) -> bool:
         return partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))
