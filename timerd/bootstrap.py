@@ -57,6 +57,7 @@ from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Peering, peering
 from timerd.services.server import ApiServer
 from timerd.services.work.delivery import Alarm, Delivery
+from timerd.services.work.moving_away import patience_ms
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
 
@@ -161,7 +162,7 @@ class Node:
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
-        await self.delivery.drain(drain_ms)
+        await self.delivery.drain(patience_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
         self.engine.drain()
         if self.relaying is not None:
             await self.relaying.links.close()

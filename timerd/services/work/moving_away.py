@@ -3,11 +3,16 @@ make it known to the instance that has the rows now."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from timerd.model.partition import Partition
 from timerd.services.work.deliver_wire import ack_tokens
 from timerd.services.work.delivery import Delivery
 from timerd.services.work.home import Home
 from timerd.services.work.relay_service import RelayedWorker
+
+# So that a worker hears what became of what it has just said.
+MOVE_ON_MS = 100
 
 
 def moved_away(partition: Partition, delivery: Delivery, home: Home) -> None:
@@ -19,3 +24,9 @@ def moved_away(partition: Partition, delivery: Delivery, home: Home) -> None:
         elif outlet is not None:
             home.strayed(worker, tokens)
     delivery.settled()
+
+
+def patience_ms(drain_ms: int, elsewhere: Collection[str]) -> int:
+    """How long a stop waits for what workers have in hand. Where others serve, whoever took over has it, too, and the
+    workers find it there; what is due for them while they wait here comes late by just this."""
+    return min(drain_ms, MOVE_ON_MS) if elsewhere else drain_ms
