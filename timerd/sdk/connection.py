@@ -19,6 +19,8 @@ OPTIONS: tuple[tuple[str, int], ...] = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 2_000),
+    # gRPC would ask for the addresses behind a name every 30 s at most; in a rolling restart all are new before that.
+    ("grpc.dns_min_time_between_resolutions_ms", 1_000),
     ("grpc.max_receive_message_length", 32 << 20),
     ("grpc.max_send_message_length", 32 << 20),
     # A peer that vanished without a word is noticed within 30 s, also while nothing is under way. A server of ours
