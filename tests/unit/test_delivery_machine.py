@@ -302,3 +302,17 @@ def test_a_token_that_only_looks_right_settles_nothing(machine: DeliveryMachine,
     assert machine.in_flight == 2
     assert machine.extend(1, forged, NOW_MS).lost == [forged]
     machine.check()
+
+
+def test_what_waits_in_a_partition_goes_away_with_it_wherever_it_was_sent_from(machine: DeliveryMachine) -> None:
+    here, next_bucket = taken_of(range(3)), taken_of(range(3, 5), position_ms=NOW_MS + 300_000)
+    for taken in (here, next_bucket):
+        send(machine, taken)
+    carried = set(ids_of(here)[:1])
+    gone = machine.move_away(next_bucket.partition, carried)
+    assert [(worker, taken.partition, len(taken)) for worker, taken in gone] == [
+        (1, here.partition, 1),
+        (1, next_bucket.partition, 2),
+    ]
+    assert machine.in_flight == 2
+    machine.check()

@@ -10,7 +10,9 @@ from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.taken import QueueKey
-from timerd.model.settle import Carry
+from timerd.model.identity import RowKey
+from timerd.model.registers import Place
+from timerd.model.settle import Carry, CarryReason
 
 
 def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
@@ -24,6 +26,13 @@ def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
         log.carry(carry, (carry.target, carried_row(found.rows, found.row, log.partition, carry)))
         for copy in keys[1:]:
             log.follow(replace(carry, source=copy))
+
+
+def join(rows: RowsInHand, log: SettleLog, key: RowKey, place: Place) -> None:
+    """An open row says what the one at `place` says: it ends as carried there."""
+    found = rows.close(key)
+    for each in rows.all_of(found) if found is not None else ():
+        log.follow(Carry(each, CarryReason.GUARD, place.partition, place.key.position_ms, place.key.version))
 
 
 def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> None:

@@ -7,7 +7,7 @@ older attempt is ignored. A stream that breaks leaves its worker the grace to co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ from timerd.core.tally import Tallies
 from timerd.model.ack_token import delivery_ids_of, is_genuine_token, named_in, parse_token, token_at
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
+from timerd.model.registers import Place
 
 MAX_DELIVER_TASKS = 1_000
 RELEASED = "the worker stopped before it had begun"
@@ -209,14 +210,9 @@ class DeliveryMachine:
         self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=known_only)
         return out
 
-    def move_away(self, partition: Partition) -> list[tuple[int, Taken]]:
-        """(worker, what it has of the partition): from here on another instance has it."""
-        out: list[tuple[int, Taken]] = []
-        for batch in [batch for batch in self._flights.all() if batch.taken.partition == partition]:
-            rows = self._flights.open_rows(batch)
-            out.append((batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))))
-            self._flights.remove([batch.ids[row] for row in rows])
-        return out
+    def move_away(self, partition: Partition, ids: Collection[bytes] = ()) -> list[tuple[int, Taken]]:
+        """(worker, what it has of the partition, and of `ids`): from here on another instance has it."""
+        return list(self._flights.move_away(partition, ids))
 
     def open_among(self, tokens: bytes) -> list[bool]:
         """For each token, whether its delivery is open here."""
@@ -261,8 +257,10 @@ class DeliveryMachine:
 
     def lease_of(self, key: RowKey) -> int | None:
         """Lease end of the delivery of any attempt of the row's generation."""
-        found = self._flights.find(delivery_id_of(key.digest, key.version))
-        return found[0].lease_until_ms[found[1]] if found is not None else None
+        return self._flights.lease_of(delivery_id_of(key.digest, key.version))
+
+    def places(self, ids: Collection[bytes]) -> dict[bytes, Place]:
+        return self._flights.places(ids)
 
     def check(self) -> None:
         """Invariants, for tests."""

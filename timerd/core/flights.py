@@ -8,7 +8,7 @@ on a coarse grid: a lease is a sign of life, not an appointment.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +16,9 @@ import numpy.typing as npt
 
 from timerd.core.taken import Ended, Taken
 from timerd.core.tally import QueueTally
-from timerd.model.identity import ATTEMPT_BITS, RowKey
+from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
+from timerd.model.partition import Partition
+from timerd.model.registers import Place
 from timerd.model.rows import PREFIX
 from timerd.model.settle import Outcome
 
@@ -51,6 +53,9 @@ class Batch:
     def key(self, row: int) -> RowKey:
         return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
 
+    def place(self, row: int) -> Place:
+        return Place(self.taken.partition, self.key(row))
+
 
 def delivery_ids(taken: Taken) -> bytes:
     """20 bytes for each row, joined: digest and generation."""
@@ -60,6 +65,11 @@ def delivery_ids(taken: Taken) -> bytes:
     out["item"] = rows.columns["index"]
     out["generation"] = rows.columns["version"] >> ATTEMPT_BITS
     return out.tobytes()
+
+
+def each_delivery_id(taken: Taken) -> list[bytes]:
+    raw = delivery_ids(taken)
+    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
 
 
 def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:
@@ -89,8 +99,7 @@ class Flights:
         self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, tally: QueueTally
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
-        raw = delivery_ids(taken)
-        ids = [raw[at : at + 20] for at in range(0, len(raw), 20)]
+        ids = each_delivery_id(taken)
         columns = taken.rows.columns
         until_ms = min(lease_until_ms, deadline_ms)
         count = len(ids)
@@ -111,6 +120,14 @@ class Flights:
     def find(self, delivery_id: bytes) -> tuple[Batch, int] | None:
         slot = self._slots.get(delivery_id)
         return None if slot is None else (self._batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS)
+
+    def lease_of(self, delivery_id: bytes) -> int | None:
+        found = self.find(delivery_id)
+        return found[0].lease_until_ms[found[1]] if found is not None else None
+
+    def places(self, ids: Collection[bytes]) -> dict[bytes, Place]:
+        """Of those that are in it, where their rows are; mostly none."""
+        return {each: found[0].place(found[1]) for each in self._slots.keys() & ids if (found := self.find(each))}
 
     def pop(self, delivery_id: bytes) -> tuple[Batch, int] | None:
         """Takes the delivery out; the batch's tables stay usable."""
@@ -159,6 +176,16 @@ class Flights:
         self.remove([batch.ids[r] for r in rows])
         part = part_of(batch.taken, np.array(rows, dtype=np.intp))
         return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.tally)
+
+    def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
+        """Takes out what is of the partition, and `ids`: (worker, what it has)."""
+        for batch in self.all():
+            rows = self.open_rows(batch)
+            if batch.taken.partition != partition:
+                rows = [row for row in rows if batch.ids[row] in ids] if ids else []
+            if rows:
+                yield batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))
+                self.remove([batch.ids[row] for row in rows])
 
     def open_rows(self, batch: Batch) -> list[int]:
         first = batch.number * MAX_BATCH_ROWS

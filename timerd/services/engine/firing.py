@@ -24,6 +24,7 @@ from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.engine.elsewhere import Elsewhere
 from timerd.services.engine.held_back import HeldBack
+from timerd.services.engine.joining import InHand, Together, apart
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 from timerd.services.holding.driving import drive
@@ -63,6 +64,7 @@ class Firing:
         self._held_back = HeldBack()
         # Where there are other instances.
         self.forward: Forwards | None = None
+        self.in_hand: InHand | None = None
         scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
 
     def firing_ms(self) -> int | None:
@@ -70,6 +72,7 @@ class Firing:
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         taken: list[Taken] = []
+        together: Together = {}
         while limit > 0 and not self._is_opening(queue):
             heads = self._heads(queue, now_ms)
             if not heads:
@@ -80,6 +83,8 @@ class Firing:
             expires = not self._held_back.is_active(now_ms)
             batch = machine.take(queue, most, now_ms, expires=expires, upto=upto)
             batch = self._sift(machine, batch, now_ms) if batch is not None else None
+            if batch is not None and self.in_hand is not None:
+                batch = self._apart(machine, batch, self.in_hand, together)
             if batch is not None:
                 taken.append(batch)
                 limit -= len(batch)
@@ -246,6 +251,10 @@ class Firing:
         await self._fail_there(self.forward, here.place.partition, AckToken(partition, key, 0), failure)
         return True
 
+    def waiting_in(self, partition: Partition) -> set[bytes]:
+        """Delivery ids of what workers have and whose rows were carried there."""
+        return self._held_back.waiting_in(partition)
+
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self._held_back.hold(lease_until)
 
@@ -286,6 +295,12 @@ class Firing:
         if found.expired:
             self.end(found.expired)
         return found.left
+
+    def _apart(self, machine: PartitionMachine, batch: Taken, in_hand: InHand, together: Together) -> Taken | None:
+        left = apart(machine, batch, in_hand, together)
+        if left is not batch:
+            self._scheduler.held.settle_soon(machine)
+        return left
 
     def _lease_of(self, key: RowKey) -> int:
         return max(self._scheduler.held.lease_of(key) or 0, self._held_back.until_ms(key))

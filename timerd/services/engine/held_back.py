@@ -50,6 +50,10 @@ class HeldBack:
         """Whether the row stands for a delivery that was carried on while it was in hand."""
         return bool(self._places) and delivery_id_of(key.digest, key.version) in self._places
 
+    def waiting_in(self, partition: Partition) -> set[bytes]:
+        """Delivery ids of those that wait there."""
+        return {delivery_id for delivery_id, (where, _) in self._places.items() if where == partition}
+
     def waiting(self, items: Iterable[HasKey]) -> list[bytes]:
         """Those that were carried on while they were in hand; seldom any."""
         if not self._places:

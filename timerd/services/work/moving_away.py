@@ -15,8 +15,9 @@ from timerd.services.work.relay_service import RelayedWorker
 MOVE_ON_MS = 100
 
 
-def moved_away(partition: Partition, delivery: Delivery, home: Home) -> None:
-    for worker, taken in delivery.machine.move_away(partition):
+def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Delivery, home: Home) -> None:
+    """`waiting`: delivery ids of what was sent from another partition, and whose rows were carried to this one."""
+    for worker, taken in delivery.machine.move_away(partition, waiting):
         outlet = delivery.outlet(worker)
         tokens = ack_tokens(taken, delivery.secret)
         if isinstance(outlet, RelayedWorker):

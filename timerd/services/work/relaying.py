@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -20,6 +22,9 @@ from timerd.services.work.link import Links, Neighbours
 from timerd.services.work.moving_away import moved_away
 from timerd.services.work.relay_service import RelayService
 
+# One that does not answer is not waited for longer.
+SYNC_S = 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Relaying:
@@ -30,6 +35,14 @@ class Relaying:
     service: RelayService
     links: Links
     gone: Callable[[Partition], None]
+
+    async def close(self) -> None:
+        """What the others have sent for workers of this instance is with them first: it would be taken for delivered,
+        and wait for the end of its lease."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SYNC_S):
+                await self.home.sync()
+        await self.links.close()
 
 
 def relaying(
@@ -46,10 +59,10 @@ def relaying(
         holder = Control.from_bytes(stored).holder if stored is not None else ""
         return await home.forward(holder, token_bytes(firing.secret, token), failure)
 
-    firing.forward = forward
+    firing.forward, firing.in_hand = forward, delivery.machine.places
     service = RelayService(delivery, asking, token)
 
     def gone(partition: Partition) -> None:
-        moved_away(partition, delivery, home)
+        moved_away(partition, firing.waiting_in(partition), delivery, home)
 
     return Relaying(home, service, Links(home, neighbours, peers.channel, peers.metadata), gone)
