@@ -165,7 +165,7 @@ class Node:
         await self.delivery.drain(patience_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
         self.engine.drain()
         if self.relaying is not None:
-            await self.relaying.links.close()
+            await self.relaying.close()
         await self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()

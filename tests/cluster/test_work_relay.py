@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.cluster.relays import GRACE_MS, Cluster, Town
+from tests.cluster.relays import GRACE_MS, TOKEN, Cluster, Town
 from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.grants import LOAN_MS
@@ -19,9 +19,12 @@ from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.work.link import METHOD, Links
+from timerd.services.work.relay_service import RelayService
+from timerd.services.work.relaying import Relaying
 from timerd.v1 import work_service_pb2 as pb
 
 MAIL = QueueKey("default", "mail")
+MANY = 20_000
 
 
 def ids_in(sent: pb.Deliver) -> list[bytes]:
@@ -409,6 +412,25 @@ async def test_who_comes_back_at_another_address_is_linked_again() -> None:
             await cluster["A"].hang_up(silence)
         cluster["B"].firing.put(taken_of([1]))
         assert len((await worker.deliver()).fire_at_ms) == 1
+
+
+async def test_what_is_on_its_way_to_a_home_that_leaves_still_reaches_its_worker() -> None:
+    """The other one holds it to be delivered."""
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", MANY))
+        home, other = cluster["A"], cluster["B"].delivery
+        service = RelayService(home.delivery, home.asking, TOKEN)
+        cluster["B"].firing.put(taken_of(range(MANY)))
+        async with asyncio.timeout(10):
+            while not other.in_flight:  # noqa: ASYNC110 - at the first instant at which something is on its way
+                await asyncio.sleep(0)
+        await home.delivery.drain(0)
+        await Relaying(home.home, service, home.links, lambda _: None).close()
+        arrived = 0
+        while arrived < other.in_flight:
+            said = await worker.next()
+            arrived += len(said.deliver.fire_at_ms)
+        assert arrived == other.in_flight
 
 
 class ClosedChannel:
