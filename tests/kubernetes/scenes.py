@@ -91,9 +91,15 @@ def lost_pod(stage: Stage) -> Figures:
     return under_load("a pod deleted with grace 0", stage, deed, Bounds(most_ms=_CRASH_MS), is_crash=True)
 
 
+def allowed(kube: Kube) -> int:
+    """So many may be evicted: none while one is not ready."""
+    return int(kube.get("poddisruptionbudget", "timerd")["status"]["disruptionsAllowed"])
+
+
 def eviction(stage: Stage) -> Figures:
     """The first of two is let go; where it is back, the other may go too."""
     first, second, _ = stage.kube.names()
+    until(lambda: allowed(stage.kube) == 1, "the budget allows for one", 120, look_s=0.5)
     stage.kube.evict(first)
     answer = ""
     try:
