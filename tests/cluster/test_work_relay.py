@@ -462,3 +462,4 @@ async def test_a_channel_that_is_closed_ends_the_call_and_not_the_link() -> None
             while closed.calls < 2:
                 await cluster.settle_down()
         await links.close()
+        assert closed.calls >= 2, "the call had ended, and another one was made"

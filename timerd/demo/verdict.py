@@ -6,6 +6,7 @@ delivered again after its ack was confirmed, or delivered with a time or an id t
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -59,7 +60,8 @@ def judge(logs: Logs) -> Verdict:
     arrived = by_number(logs.deliveries)
     acked_ms = first_confirmed_ms(logs)
     repeats = [again for run in by_delivery_id(logs.deliveries).values() for again in run[1:]]
-    unexplained = [again for again in repeats if acked_ms.get(again.delivery_id, again.received_ms) < again.received_ms]
+    after_ms = ((again, again.received_ms - acked_ms.get(again.delivery_id, math.inf)) for again in repeats)
+    unexplained = [(again, late_ms) for again, late_ms in after_ms if late_ms > 0]
     return Verdict(
         scheduled=sum(story.stored for story in stories.values()),
         unanswered=sum(story.maybe_stored for story in stories.values()),
@@ -110,7 +112,10 @@ def first_confirmed_ms(logs: Logs) -> dict[str, float]:
 
 
 def violations_of(
-    stories: Mapping[int, Story], arrived: ByNumber, unexplained: Sequence[Delivery], kills: Sequence[Kill]
+    stories: Mapping[int, Story],
+    arrived: ByNumber,
+    unexplained: Sequence[tuple[Delivery, float]],
+    kills: Sequence[Kill],
 ) -> dict[str, tuple[str, ...]]:
     known = {number: run for number, run in arrived.items() if number in stories}
     pairs = [(stories[number], each) for number, run in known.items() for each in run]
@@ -127,8 +132,8 @@ def violations_of(
             if story.cancelled_ms is not None and breaks_cancel(story.cancelled_ms, each, kills)
         ),
         "unexplained duplicates": tuple(
-            f"task {each.number} arrived again at {each.received_ms:.3f} though its ack was confirmed before"
-            for each in unexplained
+            f"task {each.number} arrived again at {each.received_ms:.3f}, {late_ms:.3f} ms after its ack was confirmed"
+            for each, late_ms in unexplained
         ),
         "fired twice": tuple(
             f"task {number} arrived with more than one delivery_id"
