@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.capacity import MEASURED, PAGE, Plan, page, told
+from benchmarks.capacity import MEASURED, PAGE, Plan, page
 from benchmarks.store_calls import measure
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -23,7 +23,9 @@ def test_a_figure_stands_on_the_page_that_it_is_taken_from(name: str) -> None:
     figure = MEASURED[name]
     link = re.search(r"\((\w+\.md)\)", figure.source)
     assert link is not None
-    assert told(figure.value) in re.findall(r"\d[\d,.]*\b", (DOCS / link[1]).read_text())
+    words = re.findall(r"\d[\d,.]*\b", (DOCS / link[1]).read_text())
+    # 6.30 there is 6.3; 3.11.7 is no number.
+    assert figure.value in {float(word.replace(",", "")) for word in words if word.count(".") < 2}
 
 
 def test_more_tasks_need_more_of_everything() -> None:
