@@ -23,7 +23,7 @@ help:
 	@echo "make format   let ruff arrange the code"
 	@echo "make proto    regenerate timerd/v1 and timerd/peer from proto/"
 	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
-	@echo "make mutants  make the code wrong in a line, once for each of some forty mistakes: do the tests notice?"
+	@echo "make mutants  make the code wrong in a line, once for each of some fifty mistakes: do the tests notice?"
 	@echo "make bench    measure, and write docs/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make wheel    build the wheel into dist/ and look into it"
@@ -64,8 +64,10 @@ NODES ?= 1
 chaos: .venv/.dev
 	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --faults $(FAULTS) --nodes $(NODES)
 
+# Side by side, since much of it is waiting for processes. JOBS=0 for one after the other in one process.
+JOBS ?= 3
 test: .venv/.dev
-	@$(BIN)/python -m pytest $(TESTS)
+	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
 
 departures: .venv/.dev
 	@$(BIN)/python -m examples.departures replay

@@ -12,7 +12,6 @@ failed; a floor that is missed is shown, and fails nothing.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
 import tempfile
@@ -23,17 +22,18 @@ from typing import Any
 from rich.console import Console
 from rich.progress import Progress
 
-from benchmarks import plots, report
+from benchmarks import given as files
+from benchmarks import plots, report, stopping
 from benchmarks.bench import Bench
 from benchmarks.document import put
 from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, record_of, rows_of, shown
+from benchmarks.given import Records
 from benchmarks.machine import facts, load_average
 from benchmarks.measures import MEASURES, Measure
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 SLACKS = (1, 4, 16)
-Records = list[dict[str, Any]]
 
 
 def parsed(arguments: list[str] | None) -> argparse.Namespace:
@@ -43,8 +43,8 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(MEASURES)}")
     parser.add_argument("--only", action="append", default=[], choices=tuple(MEASURES), help="the same as a name")
     parser.add_argument("--all", action="store_true", help="the long ones too")
-    parser.add_argument("--repeat", type=_positive(int), default=3, help="runs of each measure (default: 3)")
-    parser.add_argument("--scale", type=_positive(float), default=1.0, help="0.01: a hundredth of the tasks")
+    parser.add_argument("--repeat", type=files.positive(int), default=3, help="runs of each measure (default: 3)")
+    parser.add_argument("--scale", type=files.positive(float), default=1.0, help="0.01: a hundredth of the tasks")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.jsonl"), help="where the figures go")
     parser.add_argument("--directory", type=Path, default=Path("build"), help="where servers keep their data")
@@ -55,23 +55,13 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     for name in given.names:
         if name not in MEASURES:
             parser.error(f"{name!r} is no measure. There are {', '.join(MEASURES)}.")
-    given.only += given.names
+    given.only = list(dict.fromkeys([*given.only, *given.names]))
     return given
 
 
 def chosen(given: argparse.Namespace) -> list[Measure]:
     short = [one.name for one in MEASURES.values() if given.all or not one.long]
     return [MEASURES[name] for name in given.only or short]
-
-
-def _positive(kind: type[int] | type[float]) -> Any:  # noqa: ANN401 - argparse wants a callable, and names it
-    def number(text: str) -> float:
-        value = kind(text)
-        if value <= 0:
-            raise argparse.ArgumentTypeError(f"{text} is not above 0")
-        return value
-
-    return number
 
 
 async def run_all(arguments: argparse.Namespace, console: Console, about: dict[str, Any]) -> Records:
@@ -100,7 +90,7 @@ async def _records(measure: Measure, arguments: argparse.Namespace, run: int, co
     """A measure that fails does not take the others with it."""
     try:
         figures = await run_one(measure, arguments, run)
-    except BenchmarkFailed as failed:
+    except (BenchmarkFailed, OSError) as failed:
         console.print(f"    [red]failed:[/] {failed}", highlight=False)
         return [{"measure": measure.name, "run": run, "failed": str(failed)}]
     for figure in figures:
@@ -123,13 +113,7 @@ async def run_one(measure: Measure, arguments: argparse.Namespace, run: int) -> 
 
 def read(source: Path) -> tuple[dict[str, Any], Records]:
     """What an earlier run wrote."""
-    try:
-        lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
-    except (OSError, ValueError) as error:
-        raise BenchmarkFailed(f"{source} cannot be read: {error}") from None
-    if not lines or "facts" not in lines[0]:
-        raise BenchmarkFailed(f"{source} was not written by `python -m benchmarks`.")
-    return lines[0]["facts"], lines[1:]
+    return files.read(source, "python -m benchmarks", "measure")
 
 
 def _measured(arguments: argparse.Namespace, console: Console) -> tuple[dict[str, Any], Records]:
@@ -143,7 +127,7 @@ def _measured(arguments: argparse.Namespace, console: Console) -> tuple[dict[str
     }
     for name, value in about.items():
         console.print(f"{name}: {value}", highlight=False)
-    return about, asyncio.run(run_all(arguments, console, about))
+    return about, stopping.run(run_all(arguments, console, about))
 
 
 def main(given: list[str] | None = None) -> int:
@@ -153,6 +137,9 @@ def main(given: list[str] | None = None) -> int:
     except BenchmarkFailed as failed:
         print(failed, file=sys.stderr)
         return 1
+    except stopping.Interrupted:
+        print(f"Interrupted. What was measured is in {arguments.json}.", file=sys.stderr)
+        return stopping.INTERRUPTED
     failures = [record for record in records if "failed" in record]
     rows = rows_of(record for record in records if "failed" not in record)
     report.print_rows(console, rows, judged=about["scale"] == 1)

@@ -107,6 +107,9 @@ class Server:
         except BenchmarkFailed as failed:
             await child.stop()
             raise BenchmarkFailed(f"{failed}{_last_words(folder)}") from None
+        except asyncio.CancelledError:
+            await child.stop()
+            raise
         return cls(child, ready["ready"], folder)
 
     async def stop(self) -> None:

@@ -1,4 +1,5 @@
-"""What all tests share: examples are searched without a time limit each, because a busy machine is no finding."""
+"""What all tests share: examples are searched without a time limit each, because a busy machine is no finding; and
+where several processes run the tests, those that need the one Cassandra and the one Redis are for the same process."""
 
 from __future__ import annotations
 
@@ -7,11 +8,25 @@ from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 settings.register_profile("timerd", deadline=None, print_blob=True)
 # The same examples on every run, so that a red build is about the change.
 settings.register_profile("ci", parent=settings.get_profile("timerd"), derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "timerd")
+
+
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
+    """Whoever is free takes a file. Those of the engines are one, and since they are most they are the first."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "engines" if file.startswith("tests/engines/") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
+    return ByFile(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -33,7 +33,6 @@ from timerd.core.membership import Timing
 from timerd.core.memory import Memory
 from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.errors import StartupError, StoreUnknown, Unavailable
-from timerd.model.registers import Control
 from timerd.ports import Clock, Hints, Store
 from timerd.services.api import TimerApi
 from timerd.services.calls.patience import LIMIT_S, Patience
@@ -56,8 +55,9 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Peering, peering
 from timerd.services.server import ApiServer
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.delivery import Alarm, Delivery
-from timerd.services.work.moving_away import patience_ms
+from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
 
@@ -93,6 +93,7 @@ class Node:
     engine: Engine
     delivery: Delivery
     server: ApiServer
+    hanging_up: HangingUp
     # To the other instances; None: there are none.
     peering: Peering | None = None
     relaying: Relaying | None = None
@@ -109,7 +110,7 @@ class Node:
             self.membership.run(),
             self.scheduler.run(),
             self._every(DROP_EVERY_S, self._drop_expired),
-            self._every(FLUSH_EVERY_S, self._flush),
+            self._every(FLUSH_EVERY_S, self.engine.flush_estimates),
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
@@ -148,7 +149,7 @@ class Node:
 
     async def keep_house(self) -> None:
         await self._drop_expired()
-        await self._flush()
+        await self.engine.flush_estimates()
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
@@ -162,10 +163,13 @@ class Node:
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))
-        await self.delivery.drain(patience_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
+        await self.delivery.drain(stop_wait_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
         self.engine.drain()
         if self.relaying is not None:
-            await self.relaying.close()
+            await self.relaying.sync()
+        await self.hanging_up.hang_up()
+        if self.relaying is not None:
+            await self.relaying.links.close()
         await self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
@@ -180,9 +184,6 @@ class Node:
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
-
-    async def _flush(self) -> None:
-        await self.engine.flush_estimates()
 
     async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
         """Housekeeping: what fails now is tried again a period later."""
@@ -205,8 +206,7 @@ async def assemble(
     serve: Serving = ApiServer,
     hints: Hints | None = None,
 ) -> Node:
-    """A node on the given engine and clock; with `timing` it is one of several on the same store, and `hints` is a way
-    to those that it cannot call."""
+    """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call."""
     patience = Patience() if config.store == "sqlite" else Patience(LIMIT_S)
     store = patience.watch(store)
     secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
@@ -229,9 +229,9 @@ async def assemble(
     now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
     shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
     engine = Engine(store, scheduler, time, secret, config, shards)
-    firing = Firing(scheduler, time, store, secret)
+    firing = Firing(scheduler, time, store, secret, config.resume_grace_ms)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
-    scheduler.held.lease_of = delivery.lease_of
+    scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
 
@@ -240,21 +240,22 @@ async def assemble(
 
     reporting = Reporting(store, scheduler, time, delivered)
     colleagues = Colleagues(peers.peers) if peers is not None else None
-    operating = Operating(store, scheduler, time, clock, reporting, colleagues, config.max_mark_lag_ms)
+    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating, patience)
     scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
+    hanging_up = HangingUp()
     if peers is None or member is None:
-        server = serve(config, api, WorkService(delivery), [scaler])
+        server = serve(config, api, WorkService(delivery, hanging_up), [scaler])
         checkup = checkup_of(config, server, engine, scheduler, delivery, time)
-        return Node(config, store, time, scheduler, engine, delivery, server, checkup=checkup)
-    relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret))
+        return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, checkup=checkup)
+    relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret), hanging_up)
     scheduler.effector.gone = relays.gone
     inspected = InspectService(peer_token(secret), scheduler, reporting)
     inside = [scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
-    server = serve(config, api, WorkService(relays.home), inside)
+    server = serve(config, api, WorkService(relays.home, hanging_up), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     checkup = checkup_of(config, server, engine, scheduler, delivery, time)
-    return Node(config, store, time, scheduler, engine, delivery, server, peers, relays, clocks, checkup)
+    return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, peers, relays, clocks, checkup)
 
 
 def _place_of(config: ServerConfig) -> tuple[str, Timing | None]:
@@ -387,7 +388,7 @@ def restore_sqlite(backup: Path, directory: Path) -> Kept:
 
 def _kept(checked: Checked) -> Kept:
     ledger = Ledger()
-    ledger.add_finished([each for each in map(Control.from_bytes, checked.controls) if each.finished])
+    ledger.add_finished([each for each in checked.controls if each.finished])
     return Kept(checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from timerd.commands import (
+    announce,
     backup,
     change,
     cluster,
@@ -40,7 +41,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(serve, schedule, change, look, purge, dead, work, doctor, health, cluster, partition),
+    *(serve, schedule, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
     *(config, token, backup, schema, version, demo),
 ):
     group.register(app)

@@ -8,10 +8,11 @@ reason, and a secret is a `SecretStr`, which is never shown. How the layers come
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 from pydantic.dataclasses import dataclass
 
 DEFAULT_LISTEN = "127.0.0.1:7400"
@@ -21,6 +22,16 @@ HOUR_MS = 3_600_000
 
 # An error must not repeat what was given: it may be a secret.
 STRICT = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+def _form(pattern: str, says: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(says)
+        return text
+
+    return AfterValidator(check)
+
 
 Ms = Annotated[int, Field(ge=0)]
 # Beyond it a machine has no such memory, and a typed error in the unit is more likely.
@@ -71,12 +82,14 @@ class CassandraConfig:
     """Where the tasks of a cluster are (docs/cassandra.md)."""
 
     # HOST or HOST:PORT of some of its nodes; the others are found by them.
-    nodes: tuple[str, ...] = ("127.0.0.1",)
-    keyspace: str = "timerd"
+    nodes: Annotated[tuple[str, ...], Field(min_length=1)] = ("127.0.0.1",)
+    keyspace: Annotated[str, _form(r"[a-z][a-z0-9_]{0,47}", "write 1 to 48 of a-z, 0-9 and _, a letter first")] = (
+        "timerd"
+    )
     # Only its nodes are spoken to.
     datacenter: str = "datacenter1"
     # 3, or east:3,west:3. Used when `timerd schema apply` makes the keyspace.
-    replication: str = "3"
+    replication: Annotated[str, _form(r"([^,:]+:)?[1-9]\d*(,[^,:]+:[1-9]\d*)*", "write 3, or east:3,west:3")] = "3"
     user: str = ""
     password: SecretStr = SecretStr("")
     # Repeats of a message within a day get the first reply, at a read and a write for each message.
@@ -126,7 +139,7 @@ class ServerConfig:
     memory_budget_bytes: Bytes = 1024 * MIB
     # Requests that are being taken in, all streams together; beyond it RESOURCE_EXHAUSTED before any write (G13).
     ingest_budget_bytes: Bytes = 256 * MIB
-    payload_limit_bytes: Bytes = 64 * KIB
+    payload_limit_bytes: Annotated[Bytes, Field(le=MIB)] = 64 * KIB
     # How long ended tasks keep their outcome.
     history_retention_ms: Ms = 24 * HOUR_MS
     # How far `verified` may fall behind before what is still open is carried.

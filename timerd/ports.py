@@ -22,10 +22,12 @@ from timerd.model.storage import (
     CasStatus,
     DeadLetter,
     Found,
+    KeysAt,
     Mark,
     MarkKind,
     Page,
     StoreFacts,
+    is_bare,
 )
 
 __all__ = [
@@ -40,6 +42,7 @@ __all__ = [
     "Found",
     "Heard",
     "Hints",
+    "KeysAt",
     "Mark",
     "MarkKind",
     "Page",
@@ -47,6 +50,7 @@ __all__ = [
     "Rows",
     "Store",
     "StoreFacts",
+    "is_bare",
 ]
 
 
@@ -67,8 +71,12 @@ class Rows(Protocol):
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         """For each (position_ms, digest): its rows and marks, possibly none."""
 
-    async def mark(self, marks: Sequence[Mark]) -> None:
-        """Durable marks on rows that may not exist."""
+    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
+        """For each (position_ms, digest) of each group whether one row is there, of version 0, without a mark."""
+
+    async def mark(self, marks: Sequence[Mark]) -> int | None:
+        """Durable marks on rows that may not exist. How many are the first of their kind on their row, so that they
+        count; None where the engine does not know."""
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as
@@ -122,6 +130,9 @@ class Registers(Protocol):
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         """Serial reads: see every change that was applied before."""
+
+    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
+        """Serial as well: those of the tasks that have a register of moves."""
 
 
 class Store(Rows, Registers, Protocol):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from benchmarks.bench import SECOND_MS, Span, now_ms
+from benchmarks.bench import SECOND_MS
 from benchmarks.figures import Figure, at_most
+from benchmarks.measures.fire import burst
 
 if TYPE_CHECKING:
     from benchmarks.bench import Bench
@@ -18,22 +19,14 @@ TITLE = "Fires of one instance on Cassandra"
 TASKS = 50_000
 # Slower than this, storing is a finding of its own.
 STORED_PER_S = 5_000
-QUEUE = "fire"
 
 
 async def run(bench: Bench, stage: Stage) -> list[Figure]:
     async with stage.keyspace() as settings:
         server = await stage.instance(bench, settings, "one")
-        loader = await bench.loader(server)
-        receiver = await bench.receiver(server, loader, QUEUE, batches=True)
         count = bench.count(TASKS)
         lead_ms = bench.slack * (2 * SECOND_MS + count * SECOND_MS // STORED_PER_S)
-        await loader.schedule(QUEUE, count, Span(now_ms() + lead_ms, 1))
-        cpu_s = server.cpu_s()
-        got = await receiver.collect(count)
-        cpu_s = server.cpu_s() - cpu_s
-        await receiver.stop()
-        await bench.stack.aclose()
+        got, cpu_s = await burst(bench, server, count, lead_ms, batches=True)
     return [
         Figure("fires of one instance", count / got["max_ms"] * 1e3, "tasks/s", headline=True),
         Figure("first delivery", got["first_ms"], "ms"),

@@ -6,8 +6,11 @@ measured for a handler that takes batches and for one that is called for each ta
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.bench import Bench, Span, now_ms
 from benchmarks.figures import Figure, at_least, at_most
+from benchmarks.processes import Server
 
 TITLE = "100,000 due at one instant, one worker"
 TASKS = 100_000
@@ -22,16 +25,8 @@ async def run(bench: Bench) -> list[Figure]:
 
 
 async def _one(bench: Bench, name: str, *, batches: bool) -> list[Figure]:
-    server = await bench.server()
-    loader = await bench.loader(server)
-    receiver = await bench.receiver(server, loader, "fire", batches=batches)
     count = bench.count(TASKS)
-    await loader.schedule("fire", count, Span(now_ms() + bench.lead_ms(count), 1))
-    cpu_s = server.cpu_s()
-    got = await receiver.collect(count)
-    cpu_s = server.cpu_s() - cpu_s
-    await receiver.stop()
-    await bench.stack.aclose()
+    got, cpu_s = await burst(bench, await bench.server(), count, bench.lead_ms(count), batches=batches)
     return [
         Figure(name, count / got["max_ms"] * 1e3, "tasks/s", FLOOR if batches else None, headline=True),
         Figure(f"{name}, first delivery", got["first_ms"], "ms", at_most(5)),
@@ -39,3 +34,18 @@ async def _one(bench: Bench, name: str, *, batches: bool) -> list[Figure]:
         Figure(f"{name}, twice", got["received"] - count, "tasks", at_most(0)),
         Figure(f"{name}, server CPU", cpu_s / count * 1e6, "us/task"),
     ]
+
+
+async def burst(
+    bench: Bench, server: Server, count: int, lead_ms: int, *, batches: bool
+) -> tuple[dict[str, Any], float]:
+    """(what the receiver has seen, the server's CPU seconds meanwhile). The processes of `bench` are ended."""
+    loader = await bench.loader(server)
+    receiver = await bench.receiver(server, loader, "fire", batches=batches)
+    await loader.schedule("fire", count, Span(now_ms() + lead_ms, 1))
+    before_s = server.cpu_s()
+    got = await receiver.collect(count)
+    cpu_s = server.cpu_s() - before_s
+    await receiver.stop()
+    await bench.stack.aclose()
+    return got, cpu_s

@@ -43,7 +43,11 @@ class Installed:
 
     def fetch(self) -> None:
         """Whatever is not here yet. Each that fails is noted, and the others go on."""
-        self.cache.mkdir(parents=True, exist_ok=True)
+        try:
+            self.cache.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            self.missing["cache"] = f"{self.cache} cannot be made: {error.strerror}"
+            return
         if not self.python("redis", "hiredis", "psycopg", "celery", "apscheduler", "sqlalchemy"):
             self._environment()
         if not self.modules():
@@ -57,9 +61,11 @@ class Installed:
         return _python_with((str(self.cache / "venv/bin/python"), sys.executable), modules)
 
     def modules(self) -> Path | None:
-        """Where node finds BullMQ."""
+        """Where node finds BullMQ and its way to Redis."""
         place = self.cache / "node" / "node_modules"
-        return place if shutil.which("node") and (place / "bullmq").is_dir() else None
+        return (
+            place if shutil.which("node") and all((place / each).is_dir() for each in ("bullmq", "ioredis")) else None
+        )
 
     def program(self, name: str) -> str | None:
         unpacked = sorted((self.cache / name).glob(f"usr/**/bin/{name}"))

@@ -18,18 +18,31 @@ TOOLS = Installed(default_cache())
 
 @pytest.mark.process
 @pytest.mark.parametrize("name", CONTENDERS)
-def test_a_contender_loses_nothing(name: str, tmp_path: Path) -> None:
+def test_a_contender_loses_nothing(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if lacking := CONTENDERS[name].lacks(TOOLS):
         pytest.skip(f"not installed: {lacking}; `python -m benchmarks.peers --fetch` gets it")
     figures = tmp_path / "figures.jsonl"
     small = ["--scale", "0.0005", "--repeat", "1", "--no-sweep", "--row", "fire"]
-    where = ["--json", str(figures), "--directory", str(tmp_path)]
+    # As with the default: named from here, while servers are started from anywhere.
+    monkeypatch.chdir(tmp_path)
+    where = ["--json", str(figures), "--directory", "build"]
     command.main(["--only", name, *small, *where])
     about, records = command.read(figures)
     assert [(one["contender"], one["row"], one.get("failed")) for one in records] == [(name, "fire", None)]
     assert records[0]["early"] <= (3 if name == "bullmq" else 0), "BullMQ's delays are whole milliseconds"
     assert about["options"][name] == records[0]["options"]
-    assert [path.name for path in tmp_path.iterdir()] == [figures.name]
+    assert not any((tmp_path / "build").iterdir())
+
+
+@pytest.mark.process
+def test_every_row_has_a_figure(tmp_path: Path) -> None:
+    """Of timerd, which is installed everywhere; one row of each contender is above."""
+    figures = tmp_path / "figures.jsonl"
+    small = ["--only", "timerd", "--scale", "0.0005", "--repeat", "1", "--no-sweep"]
+    assert command.main([*small, "--json", str(figures), "--directory", str(tmp_path / "build")]) == 0
+    _, found = command.read(figures)
+    assert [one["row"] for one in found] == list(ROWS)
+    assert all(one["value"] > 0 and one["commit"] and one["versions"] and one["machine"] for one in found)
 
 
 def records(row: str, **rates: tuple[float, ...]) -> list[dict[str, Any]]:

@@ -39,3 +39,9 @@ def test_peers_get_bars_and_curves(tmp_path: Path) -> None:
     ]
     assert len(plots.peers(records, tmp_path)) == 2
     assert plots.peers([], tmp_path) == []
+
+
+def test_a_picture_shows_the_run_that_the_table_tells() -> None:
+    runs: list[dict[str, Any]] = [{"label": "p", "value": value, "curve": [value]} for value in (9.0, 1.0, 4.0)]
+    assert plots._middle(runs, "curve") == {"p": [4.0]}
+    assert plots._middle([{"label": "p", "value": 1.0, "curve": []}], "curve") == {}

@@ -106,19 +106,22 @@ class TestSharedReads:
         assert [len(keys) for keys in asked[1:]] == [MOST_KEYS, 1]
 
     async def test_who_asks_while_a_read_is_under_way_waits_for_the_next(self) -> None:
-        value = 1
+        value, has_read, may_answer = 1, asyncio.Event(), asyncio.Event()
 
         async def read(keys: Sequence[str]) -> Mapping[str, int]:
             found = dict.fromkeys(keys, value)
-            await asyncio.sleep(0.01)
+            has_read.set()
+            await may_answer.wait()
             return found
 
         shared = SharedReads(read)
         early = asyncio.ensure_future(shared.get("k"))
-        await asyncio.sleep(0.001)
+        await has_read.wait()
         value = 2
-        assert await shared.get("k") == 2
-        assert await early == 1
+        later = asyncio.ensure_future(shared.get("k"))
+        await asyncio.sleep(0)
+        may_answer.set()
+        assert (await early, await later) == (1, 2)
 
     async def test_a_failure_reaches_all(self) -> None:
         async def read(_: Sequence[int]) -> Mapping[int, str]:

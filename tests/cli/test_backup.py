@@ -125,6 +125,16 @@ def test_a_spoilt_copy_is_refused(
     assert not (tmp_path / "data").exists()
 
 
+def test_what_is_in_cassandra_is_in_no_folder(terminal: Terminal, tmp_path: Path) -> None:
+    terminal.monkeypatch.setenv("TIMERD_STORE", "cassandra")
+    terminal.monkeypatch.setenv("TIMERD_DATA", str(tmp_path / "data"))
+    for command in ("backup", "restore"):
+        ran = terminal(command, str(tmp_path / "copy.db"))
+        assert (ran.code, ran.out) == (2, "")
+        assert "are in Cassandra: take and bring back snapshots" in ran.err
+    assert "There are no data in" in terminal("backup", str(tmp_path / "b"), "--data", str(tmp_path)).err
+
+
 def test_wrong_places_are_sentences(terminal: Terminal, tmp_path: Path) -> None:
     other = tmp_path / "other.db"
     connection = sqlite3.connect(other)

@@ -1,4 +1,4 @@
-"""`timerd cluster`, `partition`, `drain`, and what `doctor` finds among the instances."""
+"""`timerd cluster`, `partition`, `announce`, `drain`, and what `doctor` finds among the instances."""
 
 from __future__ import annotations
 
@@ -118,6 +118,33 @@ def test_a_drain_needs_a_name(terminal: Terminal, server: FakeServer) -> None:
     ran = terminal("drain", "")
     assert (ran.code, server.timers.unary) == (2, [])
     assert "The INSTANCE is empty" in ran.err
+
+
+# -- announce -------------------------------------------------------------------------------------------------------
+
+
+def test_an_announced_bucket_has_shards_enough(terminal: Terminal, server: FakeServer) -> None:
+    reply = pb.AnnounceLoadResponse(bucket_start_ms=BUCKET_MS, shard_count=15)
+    server.timers.unary_answers["AnnounceLoad"].extend([reply] * 2)
+    ran = terminal("announce", BUCKET, "--tasks", "700000", "--payload-bytes", "200")
+    assert (ran.code, ran.err) == (0, "")
+    assert "has 15 shards" in ran.out
+    request = pb.AnnounceLoadRequest.FromString(server.timers.unary[0][1])
+    assert (request.time.seconds * 1000, request.tasks, request.payload_bytes) == (BUCKET_MS, 700_000, 200)
+    told = terminal("announce", BUCKET, "--tasks", "700000", "--json").json
+    assert told == {"bucket": "2030-01-01T00:00:00.000Z", "bucket_start_ms": BUCKET_MS, "shard_count": 15}
+
+
+def test_of_one_shard_it_says_who_fires_it(terminal: Terminal, server: FakeServer) -> None:
+    reply = pb.AnnounceLoadResponse(bucket_start_ms=BUCKET_MS, shard_count=1)
+    server.timers.unary_answers["AnnounceLoad"].append(reply)
+    assert "has 1 shard: one instance fires all of it." in terminal("announce", BUCKET, "--tasks", "70").out
+
+
+def test_nothing_cannot_be_announced(terminal: Terminal, server: FakeServer) -> None:
+    ran = terminal("announce", BUCKET, "--tasks", "0")
+    assert (ran.code, server.timers.unary) == (2, [])
+    assert "whole number from 1" in ran.err
 
 
 # -- partition ------------------------------------------------------------------------------------------------------

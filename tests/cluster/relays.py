@@ -12,6 +12,7 @@ import grpc.aio
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.services.test_delivery import RawWorker
 from timerd.services.peers.peer_wire import TOKEN_HEADER
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.asking import Asking
 from timerd.services.work.delivery import Delivery
 from timerd.services.work.home import Home
@@ -63,9 +64,13 @@ class Instance:
         self.town = Town(name, addresses)
         self.channels: dict[str, grpc.aio.Channel] = {}
         self.links = Links(self.home, self.town, self._channel, ((TOKEN_HEADER, TOKEN),))
+        self.hanging_up = HangingUp()
+        # Instances that have said in the store that they leave.
+        self.going: set[str] = set()
         self.server = grpc.aio.server()
-        self.server.add_generic_rpc_handlers((work_handler(WorkService(self.home)),))
-        self.server.add_generic_rpc_handlers((RelayService(self.delivery, self.asking, TOKEN).handler(),))
+        work = WorkService(self.home, self.hanging_up)
+        self.service = RelayService(self.delivery, self.asking, TOKEN, self.going.__contains__, self.hanging_up)
+        self.server.add_generic_rpc_handlers((work_handler(work), self.service.handler()))
         self.port = self.server.add_insecure_port("127.0.0.1:0")
 
     async def kill(self) -> None:

@@ -127,6 +127,25 @@ async def test_who_leaves_hands_over_with_its_deliveries_in_hand() -> None:
         assert max(crowd.lateness_s()) <= 1
 
 
+async def test_a_cancel_that_is_repeated_after_a_hand_over_still_says_in_flight() -> None:
+    """The holder that gave the delivery away has written that its retries have ended."""
+    async with Crowd(("a", "b")) as crowd:
+
+        async def works(_: Delivery) -> None:
+            await crowd.cluster.sleep(seconds=50)
+
+        crowd.after = works
+        bucket = crowd.bucket_of("b")
+        await until(crowd, datetime_of_ms(bucket.bucket_ms) + timedelta(seconds=10))
+        client = crowd.cluster.client("a")
+        task = await client.schedule(QUEUE, b"x", delay=3)
+        await crowd.cluster.advance(seconds=5)
+        assert await client.cancel(task.id, request_id="mine") is CancelOutcome.IN_FLIGHT
+        await crowd.cluster.stop("b", drain_ms=0)
+        await crowd.cluster.advance(seconds=2)
+        assert await client.cancel(task.id, request_id="mine") is CancelOutcome.IN_FLIGHT
+
+
 async def test_who_leaves_answers_callers_until_it_hangs_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """They stay connected while it waits for workers, and are not to wait with it."""
     monkeypatch.setattr(moving_away, "MOVE_ON_MS", 3_000)

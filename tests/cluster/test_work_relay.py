@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from tests.cluster.relays import GRACE_MS, TOKEN, Cluster, Town
+from tests.cluster.relays import GRACE_MS, Cluster, Town
 from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.grants import LOAN_MS
@@ -19,7 +19,7 @@ from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.work.link import METHOD, Links
-from timerd.services.work.relay_service import RelayService
+from timerd.services.work.relay_service import HomeStream
 from timerd.services.work.relaying import Relaying
 from timerd.v1 import work_service_pb2 as pb
 
@@ -419,18 +419,61 @@ async def test_what_is_on_its_way_to_a_home_that_leaves_still_reaches_its_worker
     async with Cluster("A", "B") as cluster:
         worker = await cluster.worker("A", ("mail", MANY))
         home, other = cluster["A"], cluster["B"].delivery
-        service = RelayService(home.delivery, home.asking, TOKEN)
         cluster["B"].firing.put(taken_of(range(MANY)))
         async with asyncio.timeout(10):
             while not other.in_flight:  # noqa: ASYNC110 - at the first instant at which something is on its way
                 await asyncio.sleep(0)
         await home.delivery.drain(0)
-        await Relaying(home.home, service, home.links, lambda _: None).close()
+        await Relaying(home.home, home.service, home.links, lambda _: None).sync()
+        await home.hanging_up.hang_up()
         arrived = 0
         while arrived < other.in_flight:
             said = await worker.next()
             arrived += len(said.deliver.fire_at_ms)
         assert arrived == other.in_flight
+
+
+async def test_what_workers_have_when_their_home_breaks_off_while_it_leaves_is_theirs_until_their_leases_end() -> None:
+    """That it leaves stands in the store: what it said itself may have gone with the stream."""
+    async with Cluster("A", "B") as cluster:
+        worker = await cluster.worker("A", ("mail", 2), lease_ms=30_000)
+        cluster["B"].firing.put(taken_of(range(2)))
+        await worker.deliver()
+        cluster["B"].going.add("A")
+        await cluster.kill("A")
+        await cluster.advance(GRACE_MS + 1)
+        assert (cluster.in_flight("B"), cluster["B"].firing.failed) == ([2], [])
+        await cluster.advance(30_000)
+        assert len(cluster["B"].firing.failed) == 2
+
+
+async def test_what_never_left_for_a_home_that_is_gone_is_sent_to_others_at_once() -> None:
+    async with Cluster("B") as cluster:
+        b = cluster["B"]
+        stream = HomeStream(b.delivery, b.asking, lambda _: True)
+        asked = (
+            peer_pb.RelayRequest(served=peer_pb.QueueServed(namespace="default", queue="mail", served=True)),
+            peer_pb.RelayRequest(opened=peer_pb.WorkerOpened(worker=7, namespace="default", lease_ms=30_000)),
+            peer_pb.RelayRequest(granted=peer_pb.CreditGranted(worker=7, queue="mail", tasks=2)),
+        )
+        for each in asked:
+            stream.take(each)
+        b.firing.put(taken_of(range(2)))
+        await cluster.settle_down()
+        assert cluster.in_flight("B") == [2]
+        stream.over()
+        await cluster.settle_down()
+        assert (cluster.in_flight("B"), len(b.firing.back), b.firing.failed) == ([0], 2, [])
+
+
+async def test_a_server_that_hangs_up_ends_the_streams_of_its_workers_without_an_error() -> None:
+    """What comes with an error is thrown away by gRPC, unread messages with it."""
+    async with Cluster("A") as cluster:
+        worker = await cluster.worker("A", ("mail", 2))
+        cluster["A"].firing.put(taken_of(range(2)))
+        await cluster["A"].hanging_up.hang_up()
+        assert len((await worker.next()).deliver.fire_at_ms) == 2
+        assert await worker.call.code() is grpc.StatusCode.OK
 
 
 class ClosedChannel:

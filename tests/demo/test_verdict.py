@@ -37,9 +37,12 @@ class Made:
     def cancel(self, number: int, outcome: str, asked: float = 100, answered: float = 105) -> None:
         self.calls.append(Call("cancel", number, at(asked), at(answered), outcome, f"T{number}"))
 
-    def deliver(self, number: int, fire: int, late: float = 1.5, acked: bool = True, delivery: str = "") -> None:
+    def deliver(
+        self, number: int, fire: int, late: float = 1.5, acked: bool = True, delivery: str = "", sent: float = -START_MS
+    ) -> None:
         name, received = delivery or f"D{number}", at(fire + late)
-        self.deliveries.append(Delivery(number, f"T{number}", name, 1, START_MS + fire, received))
+        task = Delivery(number, f"T{number}", name, 1, START_MS + fire, received, sent_after_ms=at(sent))
+        self.deliveries.append(task)
         if acked:
             self.confirmed.append(Confirmed(name, 1, received + 3))
 
@@ -116,6 +119,12 @@ def again_after_a_confirmed_ack(made: Made) -> None:
     made.deliver(9, 2000, late=4500)
 
 
+def sent_again_after_a_confirmed_ack(made: Made) -> None:
+    made.schedule(9, 2000)
+    made.deliver(9, 2000)
+    made.deliver(9, 2000, late=4500, sent=2005)
+
+
 def fired_twice(made: Made) -> None:
     made.schedule(9, 2000)
     made.deliver(9, 2000)
@@ -160,6 +169,7 @@ def refused_move(made: Made) -> None:
         (after_cancelled, {"delivered after CANCELLED": 1}),
         (before_cancelled_without_a_crash, {"delivered after CANCELLED": 1}),
         (again_after_a_confirmed_ack, {"unexplained duplicates": 1}),
+        (sent_again_after_a_confirmed_ack, {"unexplained duplicates": 1}),
         (fired_twice, {"fired twice": 1}),
         (other_task_id, {"wrong facts": 1}),
         (nobody_asked, {"wrong facts": 1}),
@@ -180,6 +190,13 @@ def again_without_a_confirmed_ack(made: Made) -> None:
     made.schedule(9, 4900)
     made.deliver(9, 4900, acked=False)
     made.deliver(9, 4900, late=1300)
+
+
+def read_late_by_another_worker(made: Made) -> None:
+    """The ack of the one is confirmed at 2004.5; what the other reads at 6500 was sent after 2004, perhaps at once."""
+    made.schedule(9, 2000)
+    made.deliver(9, 2000)
+    made.deliver(9, 2000, late=4500, acked=False, sent=2004)
 
 
 def unanswered_and_delivered(made: Made) -> None:
@@ -219,6 +236,7 @@ def crash_between_delivery_and_cancelled(made: Made) -> None:
     "allow",
     [
         again_without_a_confirmed_ack,
+        read_late_by_another_worker,
         unanswered_and_delivered,
         unanswered_and_not_delivered,
         moved_without_an_answer,

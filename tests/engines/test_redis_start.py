@@ -111,7 +111,9 @@ async def test_one_that_is_away_is_a_warning(caplog: pytest.LogCaptureFixture) -
     assert CANARY not in caplog.text
 
 
-@pytest.mark.parametrize("url", ["redis://", "http://host", f"redis://:{CANARY}@host:port", "host:6379"])
+@pytest.mark.parametrize(
+    "url", ["redis://", "http://host", f"redis://:{CANARY}@host:port", "host:6379", "redis://127.0.0.1:1?no=option"]
+)
 async def test_a_url_that_is_none_is_told_without_it(url: str) -> None:
     assert (await refused(url)).startswith("The URL of Redis cannot be used: write redis://HOST:PORT")
 

@@ -31,10 +31,12 @@ def test_nobody_there_is_a_sentence_and_an_exit_code(capsys: pytest.CaptureFixtu
     assert "Traceback" not in said
 
 
-@pytest.mark.parametrize("options", [("--replication", "many"), ("--keyspace", "A"), ("--cassandra", "a:1,b:2")])
-def test_wrong_input_is_named(options: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "apply", *options]) == 1
-    assert options[1] in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("option", "value", "code"), [("--replication", "many", 2), ("--keyspace", "A", 2), ("--cassandra", "a:1,b:2", 1)]
+)
+def test_wrong_input_is_named(option: str, value: str, code: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "apply", option, value]) == code
+    assert value in capsys.readouterr().err
 
 
 def test_nodes_and_replicas_are_read_from_text() -> None:

@@ -200,3 +200,27 @@ async def test_an_id_that_was_never_given_is_not_found(server: Server, client: C
         assert await stranger.cancel(task.id) is CancelOutcome.NOT_FOUND
         with pytest.raises(NotFound):
             await stranger.get(task.id)
+
+
+async def test_a_move_to_now_that_took_too_long_to_be_written_is_a_move_to_what_is_now_by_then(
+    server: Server, client: Client, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All before the holder's last mark is over: a row that is written there is refused, however often it is tried."""
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=200)
+    await client.schedule_many("mails", [(b"%d" % n, server.now + timedelta(seconds=n)) for n in range(100)])
+    await server.advance(seconds=50)
+    time = server.node.time
+    seen_ms: list[int] = []
+
+    def slow() -> int:
+        late_ms = 5_000 if len(seen_ms) < 3 else 0
+        seen_ms.append(accepting_ms() - late_ms)
+        return seen_ms[-1]
+
+    accepting_ms = time.accepting_ms
+    monkeypatch.setattr(time, "accepting_ms", slow)
+    await client.reschedule(task.id, at=server.now - timedelta(seconds=7))
+    assert len(seen_ms) > 3, "the first tries are refused"
+    await server.advance(milliseconds=1)
+    assert inbox.payloads.count(b"x") == 1

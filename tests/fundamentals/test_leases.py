@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
-from timerd.client import Client, RetryPolicy, TaskState
+from timerd.client import CancelOutcome, Client, RetryPolicy, TaskState
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject
 
@@ -121,6 +121,28 @@ async def test_a_late_ack_ends_the_retries(server: Server, client: Client, inbox
     await server.advance(hours=5)
     assert inbox.attempts == [1]
     assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
+
+
+async def test_what_is_cancelled_after_its_lease_has_ended_may_still_be_done_by_who_had_it(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """IN_FLIGHT while a worker has it. CANCELLED when its lease has ended: no delivery starts any more, but the worker
+    that says nothing may be at it, and nobody can know. That it has done it comes too late then."""
+
+    async def slow(_: Delivery) -> None:
+        await server.sleep(minutes=5)
+
+    inbox.after = slow
+    await inbox.works("mails", silent=True)
+    policy = RetryPolicy(initial_backoff=3600)
+    in_hand = await client.schedule("mails", b"x", delay=60, retry=policy)
+    lapsed = await client.schedule("mails", b"y", delay=20, retry=policy)
+    await server.advance(seconds=65)
+    assert await client.cancel(in_hand.id) is CancelOutcome.IN_FLIGHT
+    assert await client.cancel(lapsed.id) is CancelOutcome.CANCELLED
+    await server.advance(hours=5)
+    assert sorted(inbox.payloads) == [b"x", b"y"]
+    assert {(await client.get(task.id)).state for task in (in_hand, lapsed)} == {TaskState.CANCELLED}
 
 
 async def test_what_a_long_handler_leaves_behind_is_the_second_attempt(

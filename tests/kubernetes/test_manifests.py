@@ -13,10 +13,13 @@ import pytest
 
 import manifests
 from timerd import __version__
+from timerd.bootstrap import STOP_GRACE_MS
 from timerd.commands.settings import load
 from timerd.config import MIB, ServerConfig
 from timerd.services.holding.hand_over import LEAVE_S, SUCCEEDED_S
 from timerd.services.operating.foreseeing import wish_of
+from timerd.services.transport.hanging_up import WRITTEN_S
+from timerd.services.work.relaying import SYNC_S
 
 pytestmark = pytest.mark.skipif(
     not manifests.renderer() and os.environ.get("CI") != "true",
@@ -138,8 +141,10 @@ def test_memory_has_room_for_the_budgets_and_the_processor_has_no_limit(way: str
 @pytest.mark.parametrize("way", WAYS)
 def test_there_is_time_to_hand_over_before_the_kill(way: str) -> None:
     pause_s = rendered(way).container["lifecycle"]["preStop"]["sleep"]["seconds"]
-    # It hands over and sees successors begin, waits for workers, settles, hands over what came meanwhile.
-    needed_s = pause_s + 2 * (LEAVE_S + SUCCEEDED_S) + rendered(way).config.drain_ms / 1000
+    # It hands over and sees successors begin, waits for workers and peers, ends its streams, settles, hands over
+    # what came meanwhile.
+    streams_s = SYNC_S + WRITTEN_S + STOP_GRACE_MS / 1000
+    needed_s = pause_s + 2 * (LEAVE_S + SUCCEEDED_S) + rendered(way).config.drain_ms / 1000 + streams_s
     assert rendered(way).pod["terminationGracePeriodSeconds"] >= 1.5 * needed_s
 
 
@@ -156,6 +161,13 @@ def test_probes_ask_for_health_by_its_names(way: str) -> None:
         return str(found["grpc"].get("service", ""))
 
     assert [asked(f"{kind}Probe") for kind in ("startup", "readiness", "liveness")] == ["live", "", "live"]
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if "TLS" in way])
+def test_probes_show_a_certificate_where_callers_may_have_to(way: str) -> None:
+    given, tls = rendered(way).environment, rendered(way).config.tls
+    assert (given["TIMERD_TLS_CERT"], given["TIMERD_TLS_KEY"]) == (str(tls.certificate_file), str(tls.key_file))
+    assert given["TIMERD_TLS_CA"] == str(tls.peer_ca_file)
 
 
 @pytest.mark.parametrize("way", WAYS)

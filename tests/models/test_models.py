@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.checking import HERE, MISSING, Beside
+from tests.models.checking import HERE, MISSING, verdict
 
 HOLDS = [
     "closing",
@@ -73,16 +73,16 @@ def checker() -> None:
 @pytest.mark.models
 @pytest.mark.usefixtures("checker")
 @pytest.mark.parametrize("case", HOLDS)
-def test_model_holds(case: str, beside: Beside) -> None:
-    said, words = beside.verdict(case, holds=True)
+def test_model_holds(case: str) -> None:
+    said, words = verdict(case, holds=True)
     assert said == "holds", words
 
 
 @pytest.mark.models
 @pytest.mark.usefixtures("checker")
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_variant_is_found(case: str, beside: Beside) -> None:
-    said, words = beside.verdict(case, holds=False)
+def test_broken_variant_is_found(case: str) -> None:
+    said, words = verdict(case, holds=False)
     assert said == "broken", words
 
 

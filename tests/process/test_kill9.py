@@ -35,9 +35,11 @@ def test_ten_kills_under_load_break_no_promise(tmp_path: Path) -> None:
 
 
 def test_stops_of_server_worker_and_client_under_load_break_no_promise(tmp_path: Path) -> None:
-    """The worker stands still until its lease is over and what it had has gone to the other."""
-    faults = ("stop-server", "stop-worker", "stop-client")
-    report = played(Settings(strikes=3, tasks=900, seed=2, folder=tmp_path, faults=faults, far_ms=FAR_MS))
+    """The worker stands still until its lease is over and what it had has gone to the other. At last the server, and
+    one worker a little longer: it reads what was sent to it when the other's acks of the same have been confirmed.
+    """
+    faults = ("stop-server", "stop-worker", "stop-client", "stop-server-worker")
+    report = played(Settings(strikes=4, tasks=900, seed=2, folder=tmp_path, faults=faults, far_ms=FAR_MS))
     assert report.judgement.verdict.duplicates > 0
 
 
@@ -70,8 +72,14 @@ def test_a_delivery_after_cancelled_has_no_other_excuse(stops: list[Kill]) -> No
     assert not is_excused(STORY, stops)
 
 
-def test_a_stop_excuses_neither_an_early_delivery_nor_a_confirmed_one() -> None:
-    assert not is_excused(replace(STORY, confirmed=(Confirmed("d", 1, 2650.0),)), [STOP])
+def test_what_it_read_late_it_may_acknowledge_late() -> None:
+    """The lease had ended, so CANCELLED was right; that it was done nevertheless is true as well."""
+    assert is_excused(replace(STORY, confirmed=(Confirmed("d", 1, 2650.0),)), [STOP])
+
+
+def test_a_stop_excuses_neither_an_early_delivery_nor_one_that_was_sent_after_cancelled() -> None:
+    assert is_excused(replace(STORY, deliveries=(replace(READ, sent_after_ms=1999.0),)), [STOP])
+    assert not is_excused(replace(STORY, deliveries=(replace(READ, sent_after_ms=2001.0),)), [STOP])
     early = Call("schedule", 7, 0, 1, "OK", "t", 2601)
     assert not is_excused(
         replace(STORY, calls=(early, CANCELLED), deliveries=(replace(READ, fire_at_ms=2601),)), [STOP]

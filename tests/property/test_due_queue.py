@@ -106,7 +106,8 @@ def test_before_orders_by_position_then_tie() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows are as many to it as a million."""
-    for name, value in (("MANY_RUNS", 1), ("FRONT_ROWS", 3), ("LARGEST_MERGE_ROWS", 1), ("SAMPLE_ROWS", 4)):
+    few = {"FRONT_ROWS": 3, "FRONT_RUNS": 3, "FRONT_MS": 5, "FEW_DUE": 2, "LARGEST_MERGE_ROWS": 1, "SAMPLE_ROWS": 4}
+    for name, value in few.items():
         monkeypatch.setattr(due_queue, name, value)
 
 
@@ -136,6 +137,37 @@ def test_many_runs_cost_what_few_do() -> None:
     assert {id(run) for run in runs_of(queue)} == runs, "nothing was gathered anew"
 
 
+def test_what_comes_by_ones_from_many_runs_is_gathered_ahead() -> None:
+    """Each millisecond two rows, each of another run: the first take gathers them for the second that follows."""
+    queue, name = DueQueue(), QueueKey("n", "a")
+    count = due_queue.LARGEST_MERGE_ROWS
+    for number in range(20):
+        queue.add(series(number, count, step_ms=10, from_ms=number // 2))
+    assert queue.take(name, 1_000, 0) is not None
+    runs = {id(run) for run in runs_of(queue)}
+    assert len(runs) == 21
+    for now_ms in range(1, due_queue.FRONT_MS + 1):
+        taken = queue.take(name, 1_000, now_ms)
+        assert taken is not None
+        assert taken.columns["position_ms"].tolist() == [now_ms] * 2
+    assert {id(run) for run in runs_of(queue)} <= runs, "nothing was gathered anew"
+    queue.check()
+
+
+def test_of_large_payloads_no_more_are_gathered_than_fit() -> None:
+    """Two runs of overdue rows of 64 KiB: one take copies what it gives and not all that is due."""
+    queue, name = DueQueue(), QueueKey("n", "a")
+    for number in range(2):
+        queue.add(series(number, 1_000, payload_bytes=65_536))
+    taken = queue.take(name, 10, 1_000)
+    assert taken is not None
+    assert len(taken) == 10
+    front = min(runs_of(queue), key=lambda run: len(run.payloads))
+    assert len(front.payloads) <= due_queue.FRONT_BYTES
+    assert len(front) >= 10
+    queue.check()
+
+
 def test_a_cut_copies_nothing_until_it_is_tidied() -> None:
     queue, name = DueQueue(), QueueKey("n", "a")
     count = due_queue.LARGEST_MERGE_ROWS
@@ -152,13 +184,13 @@ def test_a_cut_copies_nothing_until_it_is_tidied() -> None:
     queue.check()
 
 
-def series(number: int, count: int) -> RowGroup:
-    """One row each millisecond."""
+def series(number: int, count: int, step_ms: int = 1, from_ms: int = 0, payload_bytes: int = 1) -> RowGroup:
+    """One row each step."""
     columns = np.zeros(count, ROW)
-    columns["position_ms"] = np.arange(count)
-    columns["length"], columns["offset"] = 1, np.arange(count)
+    columns["position_ms"] = from_ms + np.arange(count) * step_ms
+    columns["length"], columns["offset"] = payload_bytes, np.arange(count) * payload_bytes
     prefix = np.frombuffer(b"%012d" % number, PREFIX)
-    return RowGroup(columns, prefix, [Template("n", "a")], b"%d" % (number % 10) * count, [])
+    return RowGroup(columns, prefix, [Template("n", "a")], b"%d" % (number % 10) * (count * payload_bytes), [])
 
 
 TestDueQueue = QueueModel.TestCase

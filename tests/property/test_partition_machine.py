@@ -42,6 +42,12 @@ class ServiceModel(RuleBasedStateMachine):
         self.world.cancel(tasks[pick % len(tasks)])
 
     @precondition(lambda self: bool(self.stored()))
+    @rule(chosen=st.lists(picks, min_size=1, max_size=6))
+    def cancel_many(self, chosen: list[int]) -> None:
+        tasks = self.stored()
+        self.world.cancel_many([tasks[pick % len(tasks)] for pick in chosen])
+
+    @precondition(lambda self: bool(self.stored()))
     @rule(chosen=st.lists(picks, min_size=1, max_size=4), delay_ms=delays)
     def move(self, chosen: list[int], delay_ms: int) -> None:
         tasks = self.stored()

@@ -15,6 +15,7 @@ import numpy as np
 
 from timerd.adapters.memory import MemoryStore
 from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel_many import end_many
 from timerd.core.effects import (
     AskMoves,
     ChangeControl,
@@ -36,7 +37,7 @@ from timerd.core.ledger import Ledger
 from timerd.core.memory import Memory
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToEnd, Procedure, Request
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Procedure, Request, Together
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -94,6 +95,13 @@ class OneCommitStore(MemoryStore):
         self.shared = 0
 
 
+class OneByOne(Performer):
+    """What may be asked for at the same time is asked for one after the other."""
+
+    async def _together(self, request: Together) -> list[object]:
+        return [await self.perform(each) for each in request.requests]
+
+
 class TightMemory(Memory):
     """A queue may keep a few rows of each partition."""
 
@@ -146,7 +154,7 @@ class World:
         self.memory = TightMemory(self.budget_bytes)
         self.instance = InstanceMachine(60_000)
         self.settings = Settings("me", max_mark_lag_ms=self.lag_ms)
-        self.performer = Performer(self.store, cast(Any, self), cast(Any, self.hint))
+        self.performer = OneByOne(self.store, cast(Any, self), cast(Any, self.hint))
         self.scopes = {TEMPLATES[0].scope, TEMPLATES[1].scope}
 
     # -- what a scheduler is asked for ----------------------------------------------------------------------------
@@ -162,8 +170,16 @@ class World:
     def settle_soon(self, machine: PartitionMachine) -> None:
         self.perform(machine, machine.flush())
 
+    def has_lease(self, key: RowKey) -> bool:
+        """What a worker has is open here."""
+        return False
+
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         return lease_until_ms > self.now_ms
+
+    def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
+        """What a worker has is open here, and asked for as that."""
+        return False
 
     def wake(self) -> None:
         """Nobody sleeps."""
@@ -307,6 +323,20 @@ class World:
 
         self.drive(end_task(task.id, Outcome.CANCELLED, b"cancel"), said)
 
+    def cancel_many(self, tasks: Sequence[Task]) -> None:
+        """Together as far as it goes, else each by itself."""
+        for task in tasks:
+            task.asked = True
+
+        def said(answers: Sequence[Cancelled | None]) -> None:
+            for task, answer in zip(tasks, answers, strict=True):
+                if answer is None:
+                    self.cancel(task)
+                elif answer in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT):
+                    task.over = True
+
+        self.drive(end_many([task.id for task in tasks], Outcome.CANCELLED, b"cancel"), said)
+
     def move(self, task: Task, delay_ms: int) -> None:
         wish = Wish(f"{self.now_ms} {self.messages}", self.now_ms + delay_ms, self.now_ms, 86_400_000)
         self.messages += 1
@@ -346,7 +376,7 @@ class World:
             self.pending.append((request, lambda: perform(request)))
 
         def perform(request: Request) -> None:
-            if isinstance(request, AskToEnd) and not self._has_left(request):
+            if isinstance(request, AskToEnd | AskToEndMany) and not self._has_left(request):
                 self.pending.append((request, lambda: perform(request)))
                 return
             answer = done(self.performer.perform(request))
@@ -354,10 +384,11 @@ class World:
 
         go(lambda: next(procedure))
 
-    def _has_left(self, request: AskToEnd) -> bool:
+    def _has_left(self, request: AskToEnd | AskToEndMany) -> bool:
         """Else the call waits until it is durable that the row went elsewhere."""
         machine = self.machines.get(request.partition)
-        return machine is None or machine.log.has_left(request.key)
+        keys = [request.key] if isinstance(request, AskToEnd) else request.keys
+        return machine is None or all(map(machine.log.has_left, keys))
 
     # -- workers --------------------------------------------------------------------------------------------------
 

@@ -290,7 +290,7 @@ class FakeServer:
             )
         }
         names = ("Get", "List", "Count", "Purge", "Cancel", "FireNow", "ListDeadLetters", "Redrive", "GetServerInfo")
-        for name in (*names, "GetCluster", "GetPartition", "DrainInstance"):
+        for name in (*names, "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad"):
             handlers[name] = grpc.unary_unary_rpc_method_handler(self._unary(name), None, None)
         return grpc.method_handlers_generic_handler("timerd.v1.TimerService", handlers)
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.certificates import Authority
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import StartupError
 from timerd.services.transport.listen import Address, check_listen, parse_listen
 from timerd.services.transport.tls import read_tls
+
+# What a copy that broke off leaves.
+HALF = "-----BEGIN CERTIFICATE-----\nMIIB"
 
 
 @pytest.mark.parametrize(
@@ -72,10 +78,25 @@ def test_tls_files_are_checked(tmp_path: Path) -> None:
         read_tls(TlsConfig())
 
 
+@pytest.mark.parametrize("setting", ["client_ca_file", "peer_ca_file"])
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "Cannot read"), ("nonsense", "not in PEM form"), (HALF, "cannot be used")]
+)
+def test_authorities_are_checked(tmp_path: Path, setting: str, content: str | None, says: str) -> None:
+    pair = Authority(tmp_path).sign("server")
+    file = tmp_path / "ca.pem"
+    if content is not None:
+        file.write_text(content)
+    authority: dict[str, Any] = {setting: file}
+    with pytest.raises(StartupError, match=f"certificate authority of .*{says}|{says}.* certificate authority of"):
+        read_tls(replace(TlsConfig(certificate_file=pair.certificate, key_file=pair.key), **authority))
+
+
 def test_tokens_and_client_certificates_need_tls() -> None:
     for config in (
         ServerConfig(auth=AuthConfig(principals_file=Path("p"))),
         ServerConfig(tls=TlsConfig(client_ca_file=Path("ca.pem"))),
+        ServerConfig(tls=TlsConfig(peer_ca_file=Path("ca.pem"))),
     ):
         with pytest.raises(StartupError, match="need TLS"):
             check_listen(config)

@@ -15,7 +15,7 @@ from tests.unit.deliveries import NOW_MS, ids_of, taken_of, tokens_of
 from timerd.model.errors import StoreUnavailable
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.work.delivery import FIRST_SLICE_TASKS, SLICE_BYTES, STREAM_BYTES, Delivery
+from timerd.services.work.delivery import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, STREAM_BYTES, Delivery
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
@@ -394,13 +394,34 @@ async def test_tokens_from_before_a_restart_are_held(rig: Rig) -> None:
 
 
 async def test_a_full_queue_does_not_delay_another(rig: Rig) -> None:
+    """A turn of the loop is as long as what is sent in it, so where others are served each gets a part of a round."""
     rig.firing.put(taken_of(range(100_000), payload=b"x"))
     rig.firing.put(taken_of(range(5), Template("default", "small"), prefix=b"another-one."))
     worker = await rig.worker(("mail", 100_000), ("small", 10))
     seen = 0
     while (deliver := await worker.deliver()).queue != "small":
         seen += len(deliver.fire_at_ms)
-    assert seen <= 3_000
+    assert seen <= 3 * SHARED_SLICE_TASKS
+    # The first message is small: nobody knows yet how large the tasks are.
+    assert [len((await worker.deliver()).fire_at_ms) for _ in range(3)] == [SHARED_SLICE_TASKS] * 3
+
+
+async def test_a_queue_that_is_alone_gets_whole_rounds(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(5_000), payload=b"x"))
+    worker = await rig.worker(("mail", 5_000))
+    sizes = [len((await worker.deliver()).fire_at_ms) for _ in range(4)]
+    assert max(sizes) > SHARED_SLICE_TASKS
+
+
+async def test_what_falls_due_leaves_in_the_step_in_which_the_alarm_rings(rig: Rig) -> None:
+    """A turn of a busy loop later would be milliseconds later."""
+    worker = await rig.worker(("mail", 10))
+    rig.firing.put(taken_of([1], position_ms=NOW_MS + 50))
+    await rig.settle_down()
+    rig.firing.now_ms = NOW_MS + 50
+    rig.alarm.ring()
+    assert rig.delivery.in_flight == 1
+    assert len((await worker.deliver()).fire_at_ms) == 1
 
 
 async def test_a_slow_reader_delays_nobody_and_costs_bounded_memory(rig: Rig) -> None:

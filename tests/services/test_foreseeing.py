@@ -85,7 +85,11 @@ async def test_a_stream_tells_at_once_where_things_stand(server: Server, scaler:
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"tasksPerSecond": "0"}, "tasksPerSecond is '0': write a number of 0.001 or more."),
+        ({"tasksPerSecond": "0"}, "tasksPerSecond is '0': write a number from 0.001 to 1,000,000,000."),
+        ({"tasksPerSecond": "1e300"}, "tasksPerSecond is '1e300'"),
+        ({"tasksPerSecond": ""}, "tasksPerSecond is ''"),
+        ({"leadSeconds": "1e18"}, "leadSeconds is '1e18': write a number from 0 to 604,800."),
+        ({"holdSeconds": "-1"}, "holdSeconds is '-1'"),
         ({"tasksPerSecond": "many"}, "tasksPerSecond is 'many'"),
         ({"leadSeconds": "nan"}, "leadSeconds is 'nan'"),
         ({"taskPerSecond": "5"}, "'taskPerSecond' is no setting of timerd's scaler: allowed are queue, namespace"),
@@ -99,6 +103,14 @@ async def test_what_is_wrong_in_a_trigger_is_a_sentence(
             await call(trigger(**wrong))
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert sentence in str(refused.value.details())
+
+
+async def test_a_trigger_without_its_target_is_told_so(scaler: ExternalScalerStub) -> None:
+    for call in (scaler.GetMetricSpec(ScaledObjectRef()), scaler.GetMetrics(GetMetricsRequest())):
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call
+        assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert "tasksPerSecond is missing" in str(refused.value.details())
 
 
 async def test_what_keda_itself_writes_into_a_trigger_is_left_alone(scaler: ExternalScalerStub) -> None:

@@ -95,16 +95,32 @@ async def test_an_error_is_told_to_all_and_the_next_read_is_a_new_one(store: Slo
     assert (await reads.endings(HERE)).of(ACKED).outcome is Outcome.ACKED
 
 
-async def test_a_record_is_read_once_and_the_first_one_counts(store: SlowStore) -> None:
+async def test_a_record_is_read_once(store: SlowStore) -> None:
     reads = SettledReads(store)
     store.gate.set()
     await reads.endings(HERE)
-    # A holder that was taken over may say it as well, and another end.
-    again = settle_entries([(ACKED, Outcome.DEAD), (OPEN, Outcome.CANCELLED)])
-    await store.settle([SettleRecord(HERE, 2, 1, again)])
+    await store.settle([SettleRecord(HERE, 2, 1, settle_entries([(OPEN, Outcome.CANCELLED)]))])
     endings = await reads.endings(HERE)
     assert (store.reads, store.records) == (2, 2)
     assert [endings.of(key).outcome for key in (ACKED, OPEN)] == [Outcome.ACKED, Outcome.CANCELLED]
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["in turn", "the older one late"])
+async def test_of_two_holders_that_ended_one_row_the_later_one_counts(store: SlowStore, order: tuple[int, int]) -> None:
+    """Whichever record is there first: that of a holder which had been taken over may come when the next one has ended
+    what it had begun to carry."""
+    records = {
+        1: SettleRecord(HERE, 3, 7, settle_entries([(OPEN, Outcome.CARRIED)]), (CARRY._replace(source=OPEN),)),
+        2: SettleRecord(HERE, 4, 1, settle_entries([(OPEN, Outcome.ACKED)])),
+    }
+    reads = SettledReads(store)
+    store.gate.set()
+    for token in order:
+        await store.settle([records[token]])
+        endings = await reads.endings(HERE)
+    assert (endings.of(OPEN).outcome, endings.of(OPEN).carry) == (Outcome.ACKED, None)
+    anew = await SettledReads(store).endings(HERE)
+    assert (anew.of(OPEN).outcome, anew.of(OPEN).carry) == (Outcome.ACKED, None)
 
 
 async def test_many_endings_are_known_as_few_are(store: SlowStore) -> None:

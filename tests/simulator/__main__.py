@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import multiprocessing
 import sys
 import time
@@ -67,20 +68,23 @@ def replay(console: Console, form: Form, seed: int, variant: str) -> int:
     return 1 if verdict.wrong else 0
 
 
-def survey(console: Console, form: Form, seeds: range, jobs: int, variant: str) -> int:
+def survey(console: Console, form: Form, seeds: range, jobs: int, variant: str, most_minutes: float) -> int:
     begun = time.monotonic()
+    seen = 0
     hits: Counter[str] = Counter()
     wrong: list[Verdict] = []
     for verdict in track(verdicts(form, seeds, jobs, variant), "histories", len(seeds), console=console):
-        hits += verdict.hits
+        seen, hits = seen + 1, hits + verdict.hits
         if verdict.wrong:
             wrong.append(verdict)
+        if time.monotonic() - begun > 60 * most_minutes:
+            break
     console.print(branch_table(form, hits))
     for verdict in sorted(wrong, key=lambda each: each.seed)[:SHOWN]:
         console.print(f"{verdict.replay}\n  {verdict.wrong[0]}", markup=False, soft_wrap=True)
     missed = [name for name in form.branches if not hits[name]]
     minutes = (time.monotonic() - begun) / 60
-    console.print(f"{len(seeds)} seeds in {minutes:.1f} minutes: {len(wrong)} with violations; never passed: {missed}")
+    console.print(f"{seen} seeds in {minutes:.1f} minutes: {len(wrong)} with violations; never passed: {missed}")
     return 1 if wrong or missed else 0
 
 
@@ -111,6 +115,7 @@ def main() -> int:
     parser.add_argument("--variant", default="correct", help="the rule that is broken")
     parser.add_argument("--variants", action="store_true", help="when is each broken variant caught")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="as many of them as pass in this time")
     asked = parser.parse_args()
     console = Console()
     form = CLUSTER if asked.cluster else ONE
@@ -121,7 +126,7 @@ def main() -> int:
         return replay(console, form, asked.seed, asked.variant)
     if asked.variants:
         return variant_table(console, form, seeds)
-    return survey(console, form, seeds, asked.jobs, asked.variant)
+    return survey(console, form, seeds, asked.jobs, asked.variant, asked.minutes)
 
 
 if __name__ == "__main__":

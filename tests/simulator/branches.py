@@ -20,8 +20,10 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AppendRows, OfferRows, SetMarks
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
+from timerd.model.errors import Aborted
 from timerd.model.storage import CasStatus, MarkKind
 from timerd.services.engine.firing import Firing
+from timerd.services.engine.moving import Moving
 from timerd.services.holding.effector import Effector
 from timerd.services.holding.performing import Performer
 
@@ -90,8 +92,9 @@ def hits(name: str) -> Callable[..., None]:
     return lambda *_: hit(name)
 
 
-def _carried(_: Any, carry: Any, __: Any) -> None:
-    hit("carry: " + carry.reason.name.lower().replace("_", " "))
+def _carried(_: Any, carries: Any, __: Any) -> None:
+    for carry in carries:
+        hit("carry: " + carry.reason.name.lower().replace("_", " "))
 
 
 def _parked(_: Any, keys: Any, __: Any) -> None:
@@ -126,7 +129,16 @@ async def _perform(performer: Performer, request: Any) -> Any:
     return answer
 
 
-_PERFORM = Performer.perform
+async def _try_move(moving: Moving, *given: Any) -> Any:
+    """What is lost is tried again, so that callers hardly ever hear of it."""
+    try:
+        return await _TRY_MOVE(moving, *given)
+    except Aborted:
+        hit("move: lost")
+        raise
+
+
+_PERFORM, _TRY_MOVE = Performer.perform, Moving._try
 _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (PartitionMachine, "page_read", _page_read),
     (PartitionMachine, "control_changed", _changed),
@@ -153,6 +165,7 @@ def watched() -> Iterator[Counter[str]]:
     HITS.clear()
     with ExitStack() as stack:
         stack.enter_context(patch.object(Performer, "perform", _perform))
+        stack.enter_context(patch.object(Moving, "_try", _try_move))
         for owner, name, look in _LOOKS:
             stack.enter_context(patch.object(owner, name, before(getattr(owner, name), look)))
         yield HITS
@@ -177,7 +190,7 @@ def _reply(verb: Verb, replied: Replied) -> None:
             hit("cancel: " + answer.lower().replace("_", " "))
         elif verb is Verb.MOVE:
             hit("move: moved" if replied.said is Said.OK else "")
-            hit({"MOVE_LOST": "move: lost", "HAS_FIRED": "move: it has fired"}.get(answer, ""))
+            hit("move: it has fired", answer == "HAS_FIRED")
         elif verb is Verb.REDRIVE:
             hit("redrive: lives again", answer == "True")
         elif verb is Verb.SCHEDULE and replied.said is not Said.NOT_DONE:

@@ -22,6 +22,7 @@ from timerd.services.engine.firing import Firing
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.delivery import Delivery
 from timerd.services.work.work_service import WorkService
 
@@ -75,10 +76,10 @@ class Run:
         instance, memory = InstanceMachine(config.look_ahead_ms), Memory(config.memory_budget_bytes)
         scheduler = Scheduler(store, time, settings, instance, memory, config.history_retention_ms)
         engine = Engine(store, scheduler, time, SECRET, config)
-        firing = Firing(scheduler, time, store, SECRET)
+        firing = Firing(scheduler, time, store, SECRET, config.resume_grace_ms)
         delivery = Delivery(firing, LoopAlarm(time.exact_ms), resume_grace_ms=config.resume_grace_ms)
-        scheduler.held.lease_of = delivery.lease_of
-        return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires))
+        scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
+        return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires), HangingUp())
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:
         """As a client's call over the wire. Raises Gone."""

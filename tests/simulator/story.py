@@ -37,7 +37,7 @@ from tests.simulator.events import Called, Event, Replied, Said, Server, Settled
 from tests.simulator.faults import FaultyStore, Weather
 from tests.simulator.forms import Form, begin, form_of, shape
 from tests.simulator.server import Gone, Run
-from tests.simulator.virtual_loop import START_MS, Owner, VirtualLoop
+from tests.simulator.virtual_loop import START_MS, Livelock, Owner, VirtualLoop
 from tests.simulator.worker import CREDIT, Worker
 from timerd.config import ServerConfig
 from timerd.core.holding import Settings
@@ -479,6 +479,10 @@ def told(story: Told) -> Told:
         loop.run_until_complete(story.spawn(story.tell()))
         story.end()
         story.errors += [AssertionError(f"goes on after it was cancelled: {task}") for task in _cancel_rest(loop)]
+    except Livelock as livelock:
+        story.errors.append(livelock)
+        story.end()
+        _cancel_rest(loop)
     finally:
         loop.close()
         logger.removeHandler(handler)

@@ -25,6 +25,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.timeout(900)
 def test_every_promise_is_kept_and_every_branch_is_passed() -> None:
     hits: Counter[str] = Counter()
     ordered = 0

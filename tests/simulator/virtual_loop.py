@@ -13,6 +13,8 @@ from typing import Any, cast
 from timerd.model.errors import TimerdError
 
 START_MS = 1_800_000_000_000
+# Rounds at one instant; a history of a correct server has some hundreds.
+ROUNDS_AT_ONCE = 20_000
 # Who works: the tasks of one run of the server end with it.
 OWNER: ContextVar[Owner | None] = ContextVar("owner", default=None)
 
@@ -48,15 +50,24 @@ class Owner:
             task.cancel()
 
 
+class Livelock(Exception):
+    """Somebody asks again and again, and no time passes: no limit of wall-clock time would say so each time alike."""
+
+
 class _Leap:
     """In the place of a selector."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
+        self._rounds = 0
 
     def select(self, timeout: float | None) -> list[Any]:
         if timeout is None:
             raise RuntimeError("everybody waits for nothing")
+        self._rounds = 0 if timeout else self._rounds + 1
+        if self._rounds > ROUNDS_AT_ONCE:
+            self._rounds = 0
+            raise Livelock(f"goes round {ROUNDS_AT_ONCE} times, and no time passes")
         self.now_s += timeout
         return []
 

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
 from timerd.core.before_restart import HELD_MS
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.delivery_machine import MOST_FAILED, DeliveryMachine
 from timerd.core.settlement import Action
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
@@ -13,6 +13,7 @@ from timerd.model.task import RetryPolicy, Template
 
 LEASE_MS = 5_000
 GRACE_MS = 1_000
+RETRIED = Template("default", "mail", retry=RetryPolicy(initial_backoff_ms=2_000, jitter=0.0))
 FEW = Template("default", "mail", retry=RetryPolicy(max_attempts=2, jitter=0.0, attempt_timeout_ms=8_000))
 
 
@@ -177,6 +178,45 @@ def test_resume_takes_over_from_a_stream_that_seems_alive(machine: DeliveryMachi
     assert not machine.tick(NOW_MS + 20 + GRACE_MS)[0]
     assert machine.in_flight == 2
     machine.check()
+
+
+def test_what_a_dead_worker_held_fails_by_the_thousand_and_who_comes_back_saves_the_rest(
+    machine: DeliveryMachine,
+) -> None:
+    first, last = taken_of(range(MOST_FAILED)), taken_of(range(MOST_FAILED, MOST_FAILED + 3))
+    send(machine, first)
+    tokens = send(machine, last)
+    machine.broken(1, NOW_MS)
+    over_ms = NOW_MS + GRACE_MS
+    failed, gone = machine.tick(over_ms)
+    assert ([item.key for item in failed.again], gone) == (keys_of(first), [])
+    assert machine.next_wake_ms() == over_ms
+    assert machine.resume(2, tokens, over_ms).lost == []
+    failed, gone = machine.tick(over_ms)
+    assert (failed.again, gone, machine.in_flight) == ([], [QUEUE], 3)
+    machine.check()
+
+
+def test_leases_that_end_together_fail_by_the_thousand(machine: DeliveryMachine) -> None:
+    send(machine, taken_of(range(MOST_FAILED)))
+    send(machine, taken_of(range(MOST_FAILED, MOST_FAILED + 3)))
+    failed = [len(machine.tick(NOW_MS + LEASE_MS)[0].again) for _ in range(3)]
+    assert failed == [MOST_FAILED, 3, 0]
+    machine.check()
+
+
+def test_the_death_of_a_worker_is_each_of_its_tasks_own_affair(machine: DeliveryMachine) -> None:
+    """After the first attempt it goes on at once, after a later one by its policy, after its last one not at all."""
+    send(machine, taken_of(range(2), FEW))
+    send(machine, taken_of(range(2, 4), FEW, version=1))
+    send(machine, taken_of([4], RETRIED, version=1))
+    machine.broken(1, NOW_MS)
+    over_ms = NOW_MS + GRACE_MS
+    failed, _ = machine.tick(over_ms)
+    assert [(item.key.version, item.position_ms - over_ms) for item in failed.again] == [(0, 0), (0, 0), (1, 2_000)]
+    assert [letter.key.version for letter in failed.letters] == [1, 1]
+    [(_, tally)] = machine.tallies.queues.items()
+    assert (tally.outcomes["lost"], tally.dead) == (5, 2)
 
 
 def test_an_extension_on_another_stream_saves_what_a_broken_one_held(machine: DeliveryMachine) -> None:

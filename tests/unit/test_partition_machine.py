@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from timerd.core.carry import carried_row, retry_carry
 from timerd.core.effects import (
     AskMoves,
     ChangeControl,
@@ -162,6 +163,21 @@ def test_what_an_earlier_holder_settled_does_not_fire_and_its_carries_are_writte
     machine.carried_written(first.sequence)
     machine.carried_written(second.sequence)
     assert not machine.log.recovers
+
+
+def test_what_a_later_holder_has_ended_is_not_written_again_because_an_earlier_one_had_carried_it() -> None:
+    """The record of a holder that had been taken over may come late: of several of one row the latest counts (K4)."""
+    carry = Carry(key(1), CarryReason.RETRY, HERE, START_MS + 9_000, 1)
+    records = [
+        SettleRecord(HERE, 5, 3, settle_entries([(key(1), Outcome.CARRIED)]), (carry,)),
+        SettleRecord(HERE, 6, 0, settle_entries([(key(1), Outcome.ACKED)])),
+    ]
+    for given in (records, records[::-1]):
+        machine, _ = acquired(control(), given)
+        assert not only(machine.page_read(page(rows(key(1), key(2))), NOW_MS), WriteCarried)
+        assert taken(machine) == [key(2)]
+        assert machine.log.settled.get(key(1)) is Outcome.ACKED
+        assert not machine.log.recovers
 
 
 # -- hints, pages, offers -----------------------------------------------------------------------------------------
@@ -356,6 +372,31 @@ def test_a_carry_is_recorded_first_then_written_then_passed() -> None:
     assert machine.verifiable_ms() <= key(0).position_ms
     machine.carried_written(write.sequence)
     assert machine.log.done_through == ticket
+
+
+def test_what_failed_together_is_carried_together() -> None:
+    """Ten thousand rows that a dead worker had in hand are a few groups, and each row says what it would say alone."""
+    keys = [key(item, after_ms=item) for item in range(6)]
+    sent = rows(*keys)
+    machine = hot(sent)
+    assert taken(machine) == keys
+    machine.cancel(keys[1], Outcome.CANCELLED, b"r")
+    near, far = NOW_MS, START_MS + 400_000
+    failed = [Again(HERE, each, far if n == 4 else near, NOW_MS, "no") for n, each in enumerate(keys)]
+    machine.again([*failed, failed[0]])
+    [record] = machine.flush()
+    assert isinstance(record, WriteSettled)
+    assert dict(record.record.outcomes()) == {
+        each: Outcome.CANCELLED if each == keys[1] else Outcome.CARRIED for each in keys
+    }
+    [write] = machine.settled_written(record.record)
+    assert isinstance(write, WriteCarried)
+    assert [(target.bucket_ms, len(group)) for target, group in write.groups] == [
+        (bucket_of(near), 4),
+        (bucket_of(far), 1),
+    ]
+    alone = [carried_row(sent, n, HERE, retry_carry(HERE, failed[n])).pack_keys() for n in (0, 2, 3, 5, 4)]
+    assert [group.one(n).pack_keys() for _, group in write.groups for n in range(len(group))] == alone
 
 
 @pytest.mark.parametrize("guarded", [True, False])

@@ -60,7 +60,8 @@ class TimerfdAlarm:
         self._now_ms = now_ms
         self._ring: Callable[[], None] = _silent
         self._at_ms = 0.0
-        self._libc = ctypes.CDLL(None, use_errno=True)
+        # Keeps the interpreter: the call takes less than to get it back from the threads that wait for it.
+        self._libc = ctypes.PyDLL(None, use_errno=True)
         if not hasattr(self._libc, "timerfd_create"):
             raise OSError("The C library has no timerfd.")
         self._file: int = self._libc.timerfd_create(_CLOCK_BOOTTIME, _FLAGS)

@@ -15,7 +15,7 @@ import numpy as np
 
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.registers import RegisterKey, control_key
+from timerd.model.registers import RegisterKey, control_key, move_key
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import SettleRecord
 from timerd.ports import (
@@ -27,10 +27,12 @@ from timerd.ports import (
     CasStatus,
     DeadLetter,
     Found,
+    KeysAt,
     Mark,
     MarkKind,
     Page,
     StoreFacts,
+    is_bare,
 )
 
 
@@ -144,9 +146,16 @@ class MemoryStore:
             marks[mark.key.position_ms, mark.key.digest].append(mark)
         return [Found(_rows_at(stored.places.get(key, {}).values()), marks.get(key, [])) for key in keys]
 
-    async def mark(self, marks: Sequence[Mark]) -> None:
+    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
+        return [list(map(is_bare, await self.find(partition, keys))) for partition, keys in groups]
+
+    async def mark(self, marks: Sequence[Mark]) -> int | None:
+        fresh = 0
         for mark in marks:
-            self._partitions[mark.partition].marks.setdefault((mark.key, mark.kind), (self._next(), mark))
+            known = self._partitions[mark.partition].marks
+            fresh += (mark.key, mark.kind) not in known
+            known.setdefault((mark.key, mark.kind), (self._next(), mark))
+        return fresh
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         await self.bury(letters)
@@ -219,6 +228,9 @@ class MemoryStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return [self._registers.get(key) for key in keys]
+
+    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
+        return {digest for digest in digests if move_key(digest) in self._registers}
 
     async def facts(self) -> StoreFacts:
         used_bytes = sum(g.size_bytes for stored in self._partitions.values() for g in stored.groups)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure
+from timerd.commands.failures import Failure, WrongInput
 from timerd.commands.output import Output
 from timerd.commands.progress import Bar
 
@@ -75,9 +75,16 @@ async def _copy(folder: Path, file: Path) -> Kept:
 
 
 def _folder(config: Path | None, data: Path | None) -> Path:
+    """Where tasks are in Cassandra, no folder is meant unless it is named."""
     from timerd.commands.settings import load
 
-    return load(config, os.environ, {"data": ("--data", data)}).config.data
+    loaded = load(config, os.environ, {"data": ("--data", data)}).config
+    if data is None and loaded.store == "cassandra":
+        raise WrongInput(
+            "The tasks of this configuration are in Cassandra: take and bring back snapshots there (docs/backup.md), "
+            "or name the folder of another server with --data."
+        )
+    return loaded.data
 
 
 def _record(place: Path, kept: Kept) -> dict[str, object]:

@@ -21,6 +21,8 @@ from timerd.commands.failures import WrongInput
 from timerd.commands.setting import PREFIX, Setting, settings_of
 from timerd.config import ServerConfig
 
+# In the unit of the setting, not in that of the model.
+_LIMITS = {"ge": "at least", "le": "at most"}
 FILE_VARIABLE = f"{PREFIX}CONFIG"
 DEFAULT, ENVIRONMENT, FLAG = "default", "environment", "flag"
 # Of clients, of commands run by `timerd work --exec`, and of the command line itself.
@@ -32,7 +34,10 @@ _OF_OTHERS = frozenset(
     )
 )
 # Kubernetes tells each pod of a service named `timerd...` in this way; tests have names of their own.
-_NOT_OURS = re.compile(r"TIMERD_(?:.*_)?(?:SERVICE_(?:HOST|PORT)(?:_.*)?|PORT(?:_\d+_.*)?)|TIMERD_(?:TEST|WITNESS)_.*")
+# Its ports are written with their protocol: a bare number there is meant as a setting.
+_NOT_OURS = re.compile(
+    r"TIMERD_(?:.*_)?(?:SERVICE_(?:HOST|PORT)(?:_.*)?=.*|PORT_\d+_.*|PORT=[a-z]+://.*)|TIMERD_(?:TEST|WITNESS)_.*"
+)
 _SETTINGS = {setting.name: setting for setting in settings_of(ServerConfig)}
 _VARIABLES = {setting.variable: setting for setting in _SETTINGS.values()}
 
@@ -120,7 +125,7 @@ def _of_environment(environment: Mapping[str, str], problems: list[str]) -> Laye
         setting = _VARIABLES.get(variable)
         if setting is not None:
             found[setting.name] = Given(environment[variable], ENVIRONMENT, variable)
-        elif variable not in _OF_OTHERS and not _NOT_OURS.fullmatch(variable):
+        elif variable not in _OF_OTHERS and not _NOT_OURS.match(f"{variable}={environment[variable]}"):
             problems.append(_unknown(f"{variable} in the environment", variable, _VARIABLES))
     return found
 
@@ -180,4 +185,8 @@ def _told(detail: Any, given: Mapping[str, Given]) -> str:  # noqa: ANN401 - pyd
     shown = "is given" if setting.is_secret else f"is {one.value!r}"
     if detail["type"] == "literal_error":
         return f"{one.label} {shown}: allowed are {detail['ctx']['expected']}."
-    return f"{one.label} {shown}: {detail['msg'][:1].lower()}{detail['msg'][1:]}."
+    for limit, words in _LIMITS.items():
+        if limit in detail.get("ctx", {}):
+            return f"{one.label} {shown}: {words} {setting.show(detail['ctx'][limit])} is allowed."
+    said = str(detail["msg"]).removeprefix("Value error, ")
+    return f"{one.label} {shown}: {said[:1].lower()}{said[1:]}."

@@ -12,7 +12,7 @@ from enum import Enum
 
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located, locate
-from timerd.core.procedures import AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
+from timerd.core.procedures import AskInHand, AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
 from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.registers import Place
 from timerd.model.settle import Outcome
@@ -49,7 +49,7 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
             here = yield from locate(task)
             yield from _mark_here(here)
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
-            return _ended(here, here.ending.outcome, request, mine)
+            return (yield from _or_in_flight(here, outcome, _ended(here, here.ending.outcome, request, mine)))
         verdict, value = _verdict(here, outcome, request)
         yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[verdict], value)])
         again = yield from locate(task)
@@ -61,7 +61,7 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
         answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, verdict, value, lease_ms)
         said = yield from _conclude(again, answer, outcome, request, mine)
         if said is not None:
-            return said
+            return (yield from _or_in_flight(again, outcome, said))
         here = yield from locate(task)
 
 
@@ -121,6 +121,15 @@ def _conclude(
     if settled is None:
         return Cancelled.CANCELLED if here.first(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
     return None if settled in ONWARD else _ended(here, settled, request, mine)
+
+
+def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure[Cancelled]:
+    """Where a holder gave a delivery away whose retries were stopped, its record says that the task was cancelled; the
+    worker goes on with it all the same."""
+    if said is not Cancelled.CANCELLED or outcome is Outcome.ACKED:
+        return said
+    is_in_hand: bool = yield AskInHand(here.place.key)
+    return Cancelled.IN_FLIGHT if is_in_hand else said
 
 
 def _ended(here: Located, settled: Outcome | None, request: bytes, mine: bool) -> Cancelled:

@@ -7,7 +7,9 @@ which is core/cancel.py, each by itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence, Set
+from itertools import compress
+from typing import NamedTuple
 
 from timerd.core.cancel import KINDS, Cancelled
 from timerd.core.holding import Asked
@@ -15,82 +17,143 @@ from timerd.core.procedures import (
     AskToEndMany,
     Ending,
     Find,
+    FindBare,
+    FindMoved,
     FindSettledMany,
     HolderAnswer,
     Procedure,
-    ReadRegisters,
     SetMarks,
+    Together,
 )
-from timerd.model.identity import RowKey, TaskId
-from timerd.model.partition import Partition
-from timerd.model.registers import move_key
+from timerd.model.identity import RowKey, TaskId, digest_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
-from timerd.model.storage import Found, Mark
+from timerd.model.storage import Found, Mark, MarkKind
 
 Tasks = Sequence[TaskId]
+# The holder does not know how the row stands: it is nobody, or still reads, or has forgotten what is over.
+NOT_KNOWN = (None, Asked.UNKNOWN)
+
+
+class Group(NamedTuple):
+    """Rows of one home, each once."""
+
+    partition: Partition
+    keys: Sequence[RowKey]
+
+    def only(self, chosen: Collection[bool]) -> Group:
+        return self if all(chosen) else Group(self.partition, list(compress(self.keys, chosen)))
+
+    @property
+    def places(self) -> list[tuple[int, bytes]]:
+        return [(position_ms, digest) for position_ms, digest, _ in self.keys]
 
 
 def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled | None]]:
     """One answer a task, in order; None: it goes the long way."""
-    answers: dict[TaskId, Cancelled] = {}
-    unmoved = yield from _unmoved(tasks)
-    plain: list[tuple[Partition, Tasks]] = []
-    for partition, at_home in _by_home(unmoved).items():
-        free = yield from _plain(partition, at_home)
-        plain.append((partition, free))
-    marks = [Mark(p, home_key(t), KINDS[outcome], request) for p, group in plain for t in group]
-    if marks:
-        yield SetMarks(marks)
-    still = set((yield from _unmoved([t for _, group in plain for t in group])))
-    for partition, group in plain:
-        here = [t for t in group if t in still]
-        if here:
-            answers.update((yield from _ask(partition, here, outcome, request)))
-    return [answers.get(task) for task in tasks]
+    homes = [home_key(task) for task in tasks]
+    groups = yield from _plain(_by_home(tasks, homes))
+    if not groups:
+        return [None] * len(tasks)
+    kind = KINDS[outcome]
+    marks = [Mark(partition, key, kind, request) for partition, keys in groups for key in keys]
+    fresh: int | None = yield SetMarks(marks)
+    moved: Set[bytes] = yield FindMoved(_digests(groups))
+    groups = _without(groups, moved)
+    firsts = None if fresh == len(marks) else (yield from _firsts(groups, kind))
+    answers: dict[RowKey, Cancelled] = {}
+    unsure: list[tuple[Group, list[HolderAnswer]]] = []
+    for group in groups:
+        replies: list[HolderAnswer] = yield AskToEndMany(group.partition, group.keys, outcome, request)
+        answers.update(_known(group, replies, request))
+        unsure += _unsure(group, replies)
+    answers.update((yield from _conclude(unsure, request, firsts)))
+    return list(map(answers.get, homes))
 
 
 def home_key(task: TaskId) -> RowKey:
-    return RowKey(task.position_ms, task.digest, 0)
+    return RowKey(task.position_ms, digest_of(task.prefix, task.item), 0)
 
 
-def _by_home(tasks: Tasks) -> dict[Partition, list[TaskId]]:
-    groups: dict[Partition, list[TaskId]] = defaultdict(list)
-    for task in dict.fromkeys(tasks):
-        groups[task.home].append(task)
-    return groups
+def _by_home(tasks: Tasks, keys: Sequence[RowKey]) -> list[Group]:
+    homes: defaultdict[tuple[int, int], dict[RowKey, None]] = defaultdict(dict)
+    for task, key in zip(tasks, keys, strict=True):
+        homes[key.position_ms // BUCKET_MS, task.shard][key] = None
+    return [
+        Group(Partition(TIME_SCOPE, number * BUCKET_MS, shard), list(rows)) for (number, shard), rows in homes.items()
+    ]
 
 
-def _unmoved(tasks: Tasks) -> Procedure[list[TaskId]]:
-    if not tasks:
+def _digests(groups: Sequence[Group]) -> list[bytes]:
+    return [key.digest for _, keys in groups for key in keys]
+
+
+def _without(groups: Sequence[Group], moved: Set[bytes]) -> list[Group]:
+    if not moved:
+        return list(groups)
+    left = (group.only([key.digest not in moved for key in group.keys]) for group in groups)
+    return [group for group in left if group.keys]
+
+
+def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
+    """Whose row is at home, unmarked, not over, and whose task was not moved. This chooses the way and decides nothing,
+    so all of it is asked for at once."""
+    if not groups:
         return []
-    stored: list[bytes | None] = yield ReadRegisters([move_key(t.digest) for t in tasks])
-    return [t for t, move in zip(tasks, stored, strict=True) if move is None]
+    settled = [FindSettledMany(group.partition, group.keys) for group in groups]
+    bare_rows = FindBare([(group.partition, group.places) for group in groups])
+    moved, bare, *endings = yield Together([FindMoved(_digests(groups)), bare_rows, *settled])
+    alive = [
+        group.only([is_bare and ending.outcome is None for is_bare, ending in zip(rows, ended, strict=True)])
+        for group, rows, ended in zip(groups, bare, endings, strict=True)
+    ]
+    return _without([group for group in alive if group.keys], moved)
 
 
-def _plain(partition: Partition, group: Tasks) -> Procedure[list[TaskId]]:
-    """Whose row is at home, unmarked and not over."""
-    found: Sequence[Found] = yield Find(partition, [(t.position_ms, t.digest) for t in group])
-    there = [t for t, f in zip(group, found, strict=True) if len(f.rows) == 1 and not f.marks]
-    endings: list[Ending] = yield FindSettledMany(partition, [home_key(t) for t in there])
-    return [t for t, ending in zip(there, endings, strict=True) if ending.outcome is None]
+def _firsts(groups: Sequence[Group], kind: MarkKind) -> Procedure[dict[RowKey, bytes]]:
+    """Whose mark came first: another call may have been faster."""
+    found: list[list[Found]] = yield Together([Find(group.partition, group.places) for group in groups])
+    return {
+        key: next(m.value for m in place.marks if m.kind == kind)
+        for group, places in zip(groups, found, strict=True)
+        for key, place in zip(group.keys, places, strict=True)
+        if any(m.kind == kind for m in place.marks)
+    }
 
 
-def _ask(partition: Partition, group: Tasks, outcome: Outcome, request: bytes) -> Procedure[dict[TaskId, Cancelled]]:
-    """The marks are durable: now the holder. What it does not know for sure goes the long way."""
-    keys = [home_key(t) for t in group]
-    found: Sequence[Found] = yield Find(partition, [(t.position_ms, t.digest) for t in group])
-    replies: list[HolderAnswer] = yield AskToEndMany(partition, keys, outcome, request)
-    nobody = [k for k, r in zip(keys, replies, strict=True) if r.asked is None]
-    endings: list[Ending] = (yield FindSettledMany(partition, nobody)) if nobody else []
-    settled = {k: e.outcome for k, e in zip(nobody, endings, strict=True)}
-    out: dict[TaskId, Cancelled] = {}
-    for task, key, place, reply in zip(group, keys, found, replies, strict=True):
-        first = next((m.value for m in place.marks if m.kind == KINDS[outcome]), request)
-        if reply.asked is Asked.SILENT:
-            out[task] = Cancelled.PENDING
-        elif reply.asked is Asked.OPEN or (reply.in_hand and settled.get(key) is None):
-            out[task] = Cancelled.IN_FLIGHT
-        elif reply.asked is Asked.WAITING or (reply.asked is None and settled[key] is None):
-            mine = (reply.request if reply.asked else first) == request
-            out[task] = Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
+def _known(group: Group, replies: Sequence[HolderAnswer], request: bytes) -> dict[RowKey, Cancelled]:
+    """What the holder decides. What has ended meanwhile goes the long way."""
+    out: dict[RowKey, Cancelled] = {}
+    for key, reply in zip(group.keys, replies, strict=True):
+        if reply.asked is Asked.WAITING:
+            out[key] = Cancelled.CANCELLED if reply.request == request else Cancelled.ALREADY_CANCELLED
+        elif reply.asked is Asked.SILENT:
+            out[key] = Cancelled.PENDING
+        elif reply.asked is Asked.OPEN:
+            out[key] = Cancelled.IN_FLIGHT
+    return out
+
+
+def _unsure(group: Group, replies: Sequence[HolderAnswer]) -> list[tuple[Group, list[HolderAnswer]]]:
+    unknown = [reply.asked in NOT_KNOWN for reply in replies]
+    return [(group.only(unknown), list(compress(replies, unknown)))] if any(unknown) else []
+
+
+def _conclude(
+    unsure: Sequence[tuple[Group, list[HolderAnswer]]], request: bytes, firsts: dict[RowKey, bytes] | None
+) -> Procedure[dict[RowKey, Cancelled]]:
+    """The marks are durable and nobody knows of an end: then whoever takes the rows in reads the marks. What is settled
+    or gone goes the long way. `firsts` None: all marks are ours."""
+    out: dict[RowKey, Cancelled] = {}
+    if not unsure:
+        return out
+    asked = [FindSettledMany(group.partition, group.keys) for group, _ in unsure]
+    found: list[list[Ending]] = yield Together(asked)
+    for (group, replies), endings in zip(unsure, found, strict=True):
+        for key, reply, ending in zip(group.keys, replies, endings, strict=True):
+            if ending.outcome is not None or (firsts is not None and key not in firsts):
+                continue
+            mine = firsts is None or firsts[key] == request
+            said = Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
+            out[key] = Cancelled.IN_FLIGHT if reply.in_hand else said
     return out

@@ -2,37 +2,64 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from functools import partial
 
-from timerd.core.carry import backlog_of, carried_row
+import numpy as np
+
+from timerd.core.carry import backlog_of, carried_rows
+from timerd.core.open_batch import OpenBatch
 from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.settle import Carry, CarryReason
 
+# Rows of one batch.
+Part = list[tuple[OpenBatch, int, Carry]]
 
-def carry_on(rows: RowsInHand, log: SettleLog, carry: Carry) -> None:
-    """An open row goes on elsewhere, unless its task was ended meanwhile."""
-    found = rows.close(carry.source)
-    keys = rows.all_of(found) if found is not None else [carry.source]
-    verdict = rows.verdict(carry.source)
-    if verdict is not None:
-        log.end((key, verdict) for key in keys)
-    elif found is not None:
-        log.carry(carry, (carry.target, carried_row(found.rows, found.row, log.partition, carry)))
-        for copy in keys[1:]:
-            log.follow(replace(carry, source=copy))
+
+def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None:
+    """The open rows of tasks go on elsewhere, unless those were ended meanwhile. What was sent together, and goes to
+    the same partition, is written together. The records are of these rows: who asks may know the same attempt by
+    another position."""
+    parts: dict[tuple[int, Partition], Part] = {}
+    copies: list[Carry] = []
+    for carry in carries:
+        key = carry.source
+        # An earlier one of them may have been of the same row.
+        if not rows.is_open(key):
+            continue
+        batch, row = rows.open.pop(key.digest)
+        batch.left -= 1
+        others = rows.copies.pop(key.digest)
+        own = key._replace(position_ms=batch.positions[row])
+        verdict = rows.verdict(key)
+        if verdict is not None:
+            log.end((each, verdict) for each in (own, *others))
+            continue
+        parts.setdefault((id(batch), carry.target), []).append((batch, row, carry._replace(source=own)))
+        copies += [carry._replace(source=other) for other in others]
+    for (_, target), part in parts.items():
+        _carry_part(log, target, part)
+    log.follow(copies)
+
+
+def _carry_part(log: SettleLog, target: Partition, part: Part) -> None:
+    carries = [carry for _, _, carry in part]
+    which = np.array([row for _, row, _ in part], dtype=np.intp)
+    log.carry(carries, (target, carried_rows(part[0][0].rows.select(which), log.partition, carries)))
 
 
 def join(rows: RowsInHand, log: SettleLog, key: RowKey, place: Place) -> None:
     """An open row says what the one at `place` says: it ends as carried there."""
     found = rows.close(key)
-    for each in rows.all_of(found) if found is not None else ():
-        log.follow(Carry(each, CarryReason.GUARD, place.partition, place.key.position_ms, place.key.version))
+    keys: Sequence[RowKey] = rows.all_of(found) if found is not None else ()
+    to = place.partition, place.key.position_ms, place.key.version
+    log.follow([Carry(each, CarryReason.GUARD, *to) for each in keys])
 
 
 def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> None:

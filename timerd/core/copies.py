@@ -49,6 +49,9 @@ class Copies:
     def __contains__(self, key: RowKey) -> bool:
         return key in self._of.get(key.digest, ())
 
+    def __len__(self) -> int:
+        return len(self._of)
+
     def pop(self, digest: bytes) -> dict[RowKey, RowGroup]:
         """What waits for the end of that row, which is over."""
         return self._of.pop(digest, {}) if self._of else {}

@@ -25,6 +25,8 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Place
 
 MAX_DELIVER_TASKS = 1_000
+# So many of what nobody speaks for any more fail in one go, or a batch more: then the loop serves others.
+MOST_FAILED = 1_000
 RELEASED = "the worker stopped before it had begun"
 FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
 
@@ -178,7 +180,7 @@ class DeliveryMachine:
             elif version >= found[0].versions[found[1]]:
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
-                self._fail(out, *found, failure)
+                self._fail(out, found[0], [found[1]], failure)
         return out
 
     def retire(self, worker: int) -> None:
@@ -225,9 +227,9 @@ class DeliveryMachine:
         ]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
-        """What failed because nobody spoke for it, and the queues that have lost their last worker."""
+        """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
         out = Settlement()
-        for batch, rows in self._flights.expired(now_ms):
+        for batch, rows in self._flights.expired(now_ms, MOST_FAILED):
             over = [r for r in rows if batch.deadline_ms <= now_ms]
             self._fail_all(
                 out, batch, over, Failure(now_ms, "attempt timed out: it was not settled in its attempt_timeout")
@@ -352,13 +354,15 @@ class DeliveryMachine:
             out.until[delivery_id] = lease_ms
 
     def _remove(self, worker: int, now_ms: int, out: Settlement) -> list[QueueKey]:
-        """The grace is over."""
-        state = self._workers.pop(worker)
-        del self._leaving[worker]
+        """The grace is over. The worker is gone when all that it had has failed."""
         if not self._draining:
             failure = Failure(now_ms, "lease ended: the worker's stream broke and did not come back in time", lost=True)
             for batch in self._flights.of(worker):
+                if out.size >= MOST_FAILED:
+                    return []
                 self._fail_all(out, batch, self._flights.open_rows(batch), failure)
+        state = self._workers.pop(worker)
+        del self._leaving[worker]
         return [queue for queue in state.queues if self._absent(queue)]
 
     def _absent(self, queue: QueueKey) -> bool:
@@ -369,15 +373,15 @@ class DeliveryMachine:
         del self._present[queue]
         return True
 
-    def _fail_all(self, out: Settlement, batch: Batch, rows: Iterable[int], failure: Failure) -> None:
-        for row in rows:
-            self._flights.pop(batch.ids[row])
-            batch.settled("lost" if failure.lost else "timed_out", failure.at_ms)
-            self._fail(out, batch, row, failure)
+    def _fail_all(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
+        if rows:
+            self._flights.remove([batch.ids[row] for row in rows])
+            batch.settled("lost" if failure.lost else "timed_out", failure.at_ms, len(rows))
+            self._fail(out, batch, rows, failure)
 
-    def _fail(self, out: Settlement, batch: Batch, row: int, failure: Failure) -> None:
+    def _fail(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         letters = len(out.letters)
-        fail(out, batch, row, failure, self._secret)
+        fail(out, batch, rows, failure, self._secret)
         batch.tally.dead += len(out.letters) - letters
 
 

@@ -6,7 +6,7 @@ those that are due (protocol section 6). Live inserts come as small runs that ar
 partition that is filled one task at a time ends with a few large runs. No Python object per task.
 
 The loop that fires does all of this, so no step may take many milliseconds, however much waits: merges are bounded,
-what many runs have next is gathered as it comes near, and a cut shortens runs at once but copies them one by one.
+what several runs have next is gathered as it comes near, and a cut shortens runs at once but copies them one by one.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.taken import LAST, QueueKey
-from timerd.model.rows import ROW, RowGroup, concat, empty_group
+from timerd.core.waiting_bytes import waiting_bytes
+from timerd.model.rows import RowGroup, concat, empty_group
 from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
 MERGE_RUNS = 8
 LARGEST_MERGE_ROWS = 4_096
 LARGEST_MERGE_BYTES = 2 << 20
-# Where more runs than these have rows due, the next so many rows of all become one run.
-MANY_RUNS = 16
+# Each run costs a take some 30 us, however few of its rows are due. So where several have some, what they and the next
+# ones have until so much later becomes one run: a few us a row. Of as many runs, rows and bytes as take about 2 ms.
+FRONT_MS = 1_000
+FRONT_RUNS = 32
 FRONT_ROWS = 8_192
+FRONT_BYTES = 4 << 20
+FEW_DUE = 16
 # About so many rows say where a share of them ends.
 SAMPLE_ROWS = 8_192
-# Templates and extras that are no longer shared, as Python objects; what is in their texts comes on top.
-TEMPLATE_BYTES = 640
-LABEL_BYTES = 170
-EXTRA_BYTES = 250
-SAMPLE_OBJECTS = 8
 Positions = npt.NDArray[np.int64]
 
 
@@ -60,6 +60,18 @@ class Segment:
         """The next positions, contiguous."""
         stop = min(self.end, self.cursor + limit)
         return np.ascontiguousarray(self.run.columns["position_ms"][self.cursor : stop])
+
+    def due(self, until_ms: int, limit: int) -> Positions:
+        """Of the next positions those until then. Mostly few are, and each lies on memory of its own."""
+        few = self.cursor + FEW_DUE
+        has_few = few < self.end and self.run.columns["position_ms"][few] > until_ms
+        heads = self.positions(min(limit, FEW_DUE) if has_few else limit)
+        return heads[: int(np.searchsorted(heads, until_ms, side="right"))]
+
+    def upcoming(self, until_ms: int, limit: int) -> Positions:
+        """Of the next positions those until then, and a few in any case: to begin with a run is what costs."""
+        heads = self.due(until_ms, limit)
+        return heads if len(heads) >= FEW_DUE else self.positions(min(limit, FEW_DUE))
 
     def rest(self) -> RowGroup:
         return self.run.select(slice(self.cursor, self.end))
@@ -111,8 +123,8 @@ class DueQueue:
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
             return None
-        if len(due) > MANY_RUNS:
-            self._gather_front(lane, due, max(limit, FRONT_ROWS))
+        if len(due) > 1:
+            self._gather_front(lane, due, now_ms + FRONT_MS, max(limit, _front_rows(due)))
             due = self._pop_due(lane, limit, now_ms)
         picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms, upto), strict=True)]
         parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in picked if n]
@@ -212,7 +224,7 @@ class DueQueue:
             self._tier(lane, segment)
 
     def _push(self, lane: Lane, priority: int, part: RowGroup) -> Segment:
-        segment = Segment(part, priority, 0, len(part), _size_bytes(part))
+        segment = Segment(part, priority, 0, len(part), waiting_bytes(part))
         heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
         self._count(lane, len(part), segment.size_bytes)
         return segment
@@ -232,13 +244,15 @@ class DueQueue:
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
         self._add_segment(lane, segment.priority, _sorted(concat(parts)))
 
-    def _gather_front(self, lane: Lane, due: list[Segment], most: int) -> None:
-        """`due`, which were taken off their heaps, go back; what they have next is one run for each priority."""
+    def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, most: int) -> None:
+        """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
+        priority."""
         for priority in {s.priority for s in due}:
             runs = [s for s in due if s.priority == priority]
-            heads = [s.positions(-(-2 * most // len(runs))) for s in runs]
+            runs += _pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
+            heads = [s.upcoming(until_ms, -(-2 * most // len(runs))) for s in runs]
             positions = np.concatenate(heads)
-            last_ms = int(np.partition(positions, most)[most]) if len(positions) > most else int(positions.max())
+            last_ms = int(np.partition(positions, most)[most]) if len(positions) > most else LAST
             counts = [int(np.searchsorted(head, last_ms, side="right")) for head in heads]
             parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
@@ -254,7 +268,7 @@ class DueQueue:
             kept = rest.select(np.concatenate([np.arange(first), first + early]))
         if len(kept) == len(rest):
             return
-        size_bytes = _size_bytes(kept)
+        size_bytes = waiting_bytes(kept)
         self._count(lane, len(kept) - len(rest), size_bytes - segment.size_bytes)
         # Without rows the entry stays in the heap until its head would have been due.
         segment.run, segment.cursor, segment.end = kept if len(kept) else empty_group(), 0, len(kept)
@@ -316,26 +330,6 @@ def _lean(rows: RowGroup) -> RowGroup:
     return rows if tables <= len(rows) else rows.compact()
 
 
-def _size_bytes(rows: RowGroup) -> int:
-    size_bytes = len(rows) * ROW.itemsize + int(rows.columns["length"].sum(dtype=np.int64))
-    if len(rows.templates) == 1 and not rows.extras:
-        return size_bytes
-    return size_bytes + _tables_bytes(rows)
-
-
-def _tables_bytes(rows: RowGroup) -> int:
-    """What rows have of their own outnumbers their columns where each has its trace, its labels or its key. A few of
-    them say how large they are."""
-    kinds = rows.templates[:: 1 + len(rows.templates) // SAMPLE_OBJECTS]
-    labels = sum(len(name) + len(value) + LABEL_BYTES for kind in kinds for name, value in kind.labels)
-    extras = rows.extras[:: 1 + len(rows.extras) // SAMPLE_OBJECTS]
-    words = sum(len(extra.key) + len(extra.last_error) for extra in extras)
-    in_use = int(np.count_nonzero(rows.columns["extra"]))
-    return min(len(rows.templates), len(rows)) * (TEMPLATE_BYTES + labels // max(1, len(kinds))) + min(
-        len(rows.extras), in_use
-    ) * (EXTRA_BYTES + words // max(1, len(extras)))
-
-
 def _sorted(rows: RowGroup) -> RowGroup:
     positions = np.ascontiguousarray(rows.columns["position_ms"])
     if bool(np.all(positions[1:] >= positions[:-1])):
@@ -361,6 +355,20 @@ def before(rows: RowGroup, position_ms: int, tie: int) -> npt.NDArray[np.bool_]:
     return early
 
 
+def _front_rows(due: list[Segment]) -> int:
+    rows = sum(s.end - s.cursor for s in due)
+    return min(FRONT_ROWS, FRONT_BYTES * rows // max(1, sum(s.size_bytes for s in due)))
+
+
+def _pop_next(heap: Heap, until_ms: int, most: int) -> list[Segment]:
+    found: list[Segment] = []
+    while heap and len(found) < most and heap[0][0] <= until_ms:
+        segment = heapq.heappop(heap)[2]
+        if segment.cursor < segment.end:
+            found.append(segment)
+    return found
+
+
 def _live(lane: Lane) -> list[Segment]:
     return [entry[2] for heap in lane.heaps.values() for entry in heap if entry[2].cursor < entry[2].end]
 
@@ -373,8 +381,7 @@ def _live_head(heap: Heap) -> int | None:
 
 def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:
     """How many rows of each segment are among the first `limit` due ones."""
-    heads = [(s.positions(limit), min(now_ms, upto + PRIORITY_MS * s.priority)) for s in due]
-    ready = [h[: int(np.searchsorted(h, until_ms, side="right"))] for h, until_ms in heads]
+    ready = [s.due(min(now_ms, upto + PRIORITY_MS * s.priority), limit) for s in due]
     if len(due) == 1:
         return [len(ready[0])]
     keys = np.concatenate([r - PRIORITY_MS * s.priority for r, s in zip(ready, due, strict=True)])

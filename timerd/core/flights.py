@@ -8,6 +8,7 @@ on a coarse grid: a lease is a sign of life, not an appointment.
 from __future__ import annotations
 
 import heapq
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -89,7 +90,7 @@ class Flights:
         self._held: dict[int, dict[int, None]] = {}
         self._next = 1
         # When to look at which batches again; a batch that is done is skipped.
-        self._wheel: dict[int, list[int]] = {}
+        self._wheel: dict[int, deque[int]] = {}
         self._times: list[int] = []
 
     def __len__(self) -> int:
@@ -180,9 +181,11 @@ class Flights:
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""
         for batch in self.all():
-            rows = self.open_rows(batch)
-            if batch.taken.partition != partition:
-                rows = [row for row in rows if batch.ids[row] in ids] if ids else []
+            is_there = batch.taken.partition == partition
+            # Mostly nothing waits in another partition than it was sent from, and there may be many batches.
+            if not is_there and not ids:
+                continue
+            rows = [row for row in self.open_rows(batch) if is_there or batch.ids[row] in ids]
             if rows:
                 yield batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))
                 self.remove([batch.ids[row] for row in rows])
@@ -207,15 +210,27 @@ class Flights:
     def next_look_ms(self) -> int | None:
         return self._times[0] if self._times else None
 
-    def expired(self, now_ms: int) -> list[tuple[Batch, list[int]]]:
-        """Batches with open rows whose lease is over by `now_ms`, as of the last step of the grid."""
-        found = []
-        while self._times and self._times[0] <= now_ms:
-            for number in self._wheel.pop(heapq.heappop(self._times)):
-                batch = self._batches.get(number)
-                if batch is not None and (rows := self._silent(batch, now_ms)):
-                    found.append((batch, rows))
+    def expired(self, now_ms: int, most: int) -> list[tuple[Batch, list[int]]]:
+        """Batches with open rows whose lease is over by `now_ms`, as of the last step of the grid. With `most` rows it
+        is left at that: the others come with the next call."""
+        found: list[tuple[Batch, list[int]]] = []
+        count = 0
+        while count < most and (number := self._next_number(now_ms)) is not None:
+            batch = self._batches.get(number)
+            if batch is not None and (rows := self._silent(batch, now_ms)):
+                found.append((batch, rows))
+                count += len(rows)
         return found
+
+    def _next_number(self, now_ms: int) -> int | None:
+        """Of a batch that is to be looked at by now; it is taken from the wheel."""
+        if not self._times or self._times[0] > now_ms:
+            return None
+        numbers = self._wheel[self._times[0]]
+        number = numbers.popleft()
+        if not numbers:
+            del self._wheel[heapq.heappop(self._times)]
+        return number
 
     def check(self) -> None:
         """Invariants, for tests."""
@@ -243,7 +258,7 @@ class Flights:
         step_ms = -(-at_ms // LEASE_GRID_MS) * LEASE_GRID_MS
         numbers = self._wheel.get(step_ms)
         if numbers is None:
-            self._wheel[step_ms] = numbers = []
+            self._wheel[step_ms] = numbers = deque()
             heapq.heappush(self._times, step_ms)
         numbers.append(number)
 

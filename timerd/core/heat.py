@@ -1,4 +1,4 @@
-"""Which buckets should have more shards, by what one instance has taken in for each of them.
+"""Which buckets should have more shards, by what was announced for them or what one instance has taken in.
 
 The others take in about as much: a bucket's writers are spread over all instances.
 """
@@ -16,6 +16,13 @@ MOST_COUNTED = 20_000
 KEPT = 10_000
 
 
+def shards_for(rows: int, size_bytes: int, count: int, instances: int) -> int:
+    """`count` as long as those are enough. Each step at least doubles, so that a bucket grows a few times only; a hot
+    one has work for every instance."""
+    least = max(rows / SHARD_ROWS, size_bytes / SHARD_BYTES)
+    return count if least <= count else max(2 * count, 2 * instances, int(least) + 1)
+
+
 @dataclass(slots=True)
 class Heat:
     """Bucket -> rows and bytes."""
@@ -30,13 +37,9 @@ class Heat:
             self._forget(sorted(self.rows, key=self.rows.__getitem__)[:-KEPT])
 
     def wanted(self, bucket_ms: int, count: int, instances: int) -> int:
-        """How many shards the bucket should have; `count` as long as those are enough. Each step at least doubles, so
-        that a bucket grows a few times only; a hot one has work for every instance."""
-        by_rows = self.rows.get(bucket_ms, 0) * instances / SHARD_ROWS
-        by_size = self.size_bytes.get(bucket_ms, 0) * instances / SHARD_BYTES
-        if max(by_rows, by_size) <= count:
-            return count
-        return max(2 * count, 2 * instances, int(max(by_rows, by_size)) + 1)
+        """How many shards the bucket should have."""
+        rows, size_bytes = self.rows.get(bucket_ms, 0), self.size_bytes.get(bucket_ms, 0)
+        return shards_for(rows * instances, size_bytes * instances, count, instances)
 
     def _forget(self, buckets: Iterable[int]) -> None:
         for bucket_ms in buckets:

@@ -19,7 +19,8 @@ class MoveWatch:
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
         self._on_its_way: set[bytes] = set()
-        self._looks: dict[bytes, int] = {}
+        # Generation of the move, and how often it was met undecided: the next mover of a task has its own time.
+        self._looks: dict[bytes, tuple[int, int]] = {}
 
     def ask(self, digests: Iterable[bytes]) -> Effects:
         """A read for those that none is on its way for."""
@@ -53,8 +54,10 @@ class MoveWatch:
 
     def undecided(self, digest: bytes, move: Move) -> Effects:
         """Its mover needs milliseconds; one that left is not waited for."""
-        self._looks[digest] = self._looks.get(digest, 0) + 1
-        if self._looks[digest] <= MOVER_PATIENCE:
+        generation, looks = self._looks.get(digest, (move.generation, 0))
+        looks = looks + 1 if generation == move.generation else 1
+        self._looks[digest] = (move.generation, looks)
+        if looks <= MOVER_PATIENCE:
             return []
         return [FailMove(self._partition, digest, move)]
 

@@ -19,6 +19,7 @@ from functools import partial
 
 from timerd.core.carry import guard_carry, retry_carry
 from timerd.core.carrying import carry_on, park
+from timerd.core.closing_open import end_open
 from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing, ReadControl, ReadSettled
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
@@ -43,6 +44,8 @@ class PartitionMachine:
     def __init__(self, partition: Partition, settings: Settings, memory: Memory, may_take: MayTake = anybodys) -> None:
         self.partition = partition
         self.phase = Phase.ACQUIRE
+        # When it was taken over.
+        self.since_ms = 0
         self.control: Control | None = None
         self.floor_ms = partition.bucket_ms
         self.log = SettleLog(partition, 0, settings.remembered)
@@ -98,7 +101,7 @@ class PartitionMachine:
         if self.phase is not Phase.RECOVER or self.control is None:
             return []
         self.log.recover(records, self.control.verified_ms, self.control.counts)
-        self.phase = Phase.LOAD
+        self.phase, self.since_ms = Phase.LOAD, now_ms
         return self._read_page(now_ms)
 
     def page_read(self, page: Page, now_ms: int) -> Effects:
@@ -210,29 +213,22 @@ class PartitionMachine:
 
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
         """(ticket that is done when this is durable, what was not open here: it was carried on meanwhile)."""
-        endings, missing = [], []
-        for item in ended:
-            found = self.rows.close(item.key)
-            if found is not None:
-                endings += [(key, item.outcome) for key in self.rows.all_of(found)]
-            else:
-                missing.append(item)
+        endings, missing = end_open(self.rows, ended)
         self.log.end(endings)
         return self.log.ticket if endings else self.log.done_through, missing
 
     def again(self, failed: Iterable[Again]) -> int:
         """Carries each as its next attempt, unless it was cancelled meanwhile. Returns the ticket."""
-        for item in failed:
-            if self.rows.is_open(item.key):
-                carry_on(self.rows, self.log, retry_carry(self.partition, item))
+        carry_on(self.rows, self.log, (retry_carry(self.partition, item) for item in failed))
         return self.log.newest_ticket
 
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool = True) -> int:
         """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
-        for key, until_ms in leases.items():
-            if self.rows.is_open(key):
-                carry = guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent)
-                carry_on(self.rows, self.log, carry)
+        carries = (
+            guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent)
+            for key, until_ms in leases.items()
+        )
+        carry_on(self.rows, self.log, carries)
         return self.log.newest_ticket
 
     def flush(self) -> Effects:
@@ -350,7 +346,7 @@ class PartitionMachine:
 
     def _park(self, now_ms: int) -> None:
         """What nobody took by the lag limit goes to its queue's backlog."""
-        if self.partition.scope != TIME_SCOPE or self.log.oldest_ms() is not None:
+        if self.partition.scope != TIME_SCOPE or self.log.has_open:
             return
         limit_ms = now_ms - self._settings.max_mark_lag_ms
         if (self.rows.waiting.oldest_ms() or now_ms) <= limit_ms:

@@ -16,7 +16,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome
-from timerd.model.storage import Append, Cas, Mark
+from timerd.model.storage import Append, Cas, KeysAt, Mark
 
 Result = TypeVar("Result")
 
@@ -27,6 +27,13 @@ class Find:
 
     partition: Partition
     keys: Sequence[tuple[int, bytes]]
+
+
+@dataclass(frozen=True, slots=True)
+class FindBare:
+    """-> list[list[bool]], one per key of each group: the row is there as it was written, once and without a mark"""
+
+    groups: Sequence[KeysAt]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +56,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class SetMarks:
-    """-> None"""
+    """-> int | None: how many of them are the first of their kind on their row; None: not known"""
 
     marks: Sequence[Mark]
 
@@ -69,6 +76,13 @@ class ReadRegisters:
 
 
 @dataclass(frozen=True, slots=True)
+class FindMoved:
+    """-> Set[bytes], serial: those of the tasks that have a register of moves"""
+
+    digests: Sequence[bytes]
+
+
+@dataclass(frozen=True, slots=True)
 class FindSettledMany:
     """-> list[Ending], one per key"""
 
@@ -84,6 +98,13 @@ class AskToEndMany:
     keys: Sequence[RowKey]
     outcome: Outcome
     request: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """-> list of the answers. The requests write nothing and do not wait for each other."""
+
+    requests: Sequence[Find | FindBare | FindMoved | FindSettledMany]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +164,13 @@ class AskToMove:
 
 
 @dataclass(frozen=True, slots=True)
+class AskInHand:
+    """-> bool: a worker has a delivery of this row's generation, as far as is known in this process"""
+
+    key: RowKey
+
+
+@dataclass(frozen=True, slots=True)
 class Recheck:
     """-> None: a move was decided; the holder of the partition reads it again"""
 
@@ -164,11 +192,14 @@ class HolderAnswer:
 
 Request = (
     Find
+    | FindBare
     | FindSettled
     | SetMarks
     | ReadRegister
     | ReadRegisters
+    | FindMoved
     | FindSettledMany
+    | Together
     | AskToEndMany
     | TryCas
     | AppendRows
@@ -176,6 +207,7 @@ Request = (
     | OfferRows
     | AskToEnd
     | AskToMove
+    | AskInHand
     | Recheck
 )
 Procedure = Generator[Request, Any, Result]

@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+import numpy.typing as npt
+
 from timerd.core.keys import keep
 from timerd.core.lookup import settled_move
 from timerd.core.move import expiry
 from timerd.core.procedures import Procedure, ReadRegisters, TryCas
-from timerd.model.identity import RowKey, generation_of
+from timerd.model.identity import ATTEMPT_BITS, RowKey, generation_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey, move_key, name_key
 from timerd.model.rows import FLAG_CARRIED, RowGroup
@@ -37,18 +40,25 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
     in between, which are not named."""
     if not bool((rows.columns["flags"] & FLAG_CARRIED).any()):
         return []
+    away = np.flatnonzero(_outlive(partition, rows, history_ms))
     found = []
-    for n, key in enumerate(rows.keys()):
+    for n, key in zip(away.tolist(), rows.select(away).keys(), strict=True):
         extra = rows.extra_of(n)
-        is_away = extra.home_position_ms >= 0
-        is_far = partition.scope != TIME_SCOPE or key.position_ms - extra.home_position_ms > history_ms // 2
-        # What was moved is looked for from where it was moved to, which may be long before its home.
-        if is_away and (is_far or generation_of(key.version)):
-            home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
-            at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
-            name = name_key(rows.template_of(n).namespace, extra.key) if extra.key else None
-            found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n]), name))
+        home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
+        at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
+        name = name_key(rows.template_of(n).namespace, extra.key) if extra.key else None
+        found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n]), name))
     return found
+
+
+def _outlive(partition: Partition, rows: RowGroup, history_ms: int) -> npt.NDArray[np.bool_]:
+    columns = rows.columns
+    homes = np.array([-1, *(extra.home_position_ms for extra in rows.extras)], np.int64).take(columns["extra"])
+    # What was moved is looked for from where it was moved to, which may be long before its home.
+    was_moved = columns["version"] >> ATTEMPT_BITS != 0
+    is_far = (columns["position_ms"] - homes > history_ms // 2) | (partition.scope != TIME_SCOPE)
+    outlive: npt.NDArray[np.bool_] = (homes >= 0) & (is_far | was_moved)
+    return outlive
 
 
 def rehome(found: Sequence[Wanderer], now_ms: int, history_ms: int) -> Procedure[None]:

@@ -10,7 +10,6 @@ Memory is bounded, so this makes duplicates rare and not impossible (guarantee G
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from timerd.core.copies import Over
 from timerd.core.rows_in_hand import RowsInHand
@@ -36,7 +35,7 @@ def pass_ended(log: SettleLog, rows: RowGroup, digests: Sequence[bytes], over: O
 def _ends(key: RowKey, log: SettleLog) -> bool:
     known = log.lately.otherwise(key)
     if isinstance(known, Carry):
-        log.follow(replace(known, source=key))
+        log.follow([known._replace(source=key)])
     elif known is not None:
         log.end([(key, known)])
     return known is not None

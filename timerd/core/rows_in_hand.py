@@ -39,7 +39,7 @@ class RowsInHand:
         self.verdicts = Verdicts()
         self.row_verdicts: dict[RowKey, Outcome] = {}
         # Rows that ended while they waited, until they are met. Not verdicts: those refuse what is offered.
-        self._left: dict[RowKey, Outcome] = {}
+        self.left: dict[RowKey, Outcome] = {}
         # Rows that fire only after `moves` says that the task lives here, by digest; and digests that were asked for,
         # with the number of the last ask. No number comes twice: an answer is never taken for that of a later ask.
         self.aside: dict[bytes, dict[RowKey, RowGroup]] = {}
@@ -168,8 +168,8 @@ class RowsInHand:
         """From here on they are open."""
         for digest in self.open.keys() & digests:
             self.open[digest][0].left -= 1
-        positions = rows.columns["position_ms"]
-        batch = OpenBatch(rows, len(digests), int(positions.min()), int(positions.max()), now_ms)
+        positions, versions = rows.columns["position_ms"].tolist(), rows.columns["version"].tolist()
+        batch = OpenBatch(rows, positions, versions, len(digests), min(positions), max(positions), now_ms)
         self._batches.append(batch)
         for n, digest in enumerate(digests):
             self.open[digest] = (batch, n)
@@ -177,7 +177,7 @@ class RowsInHand:
 
     def leave(self, key: RowKey, outcome: Outcome) -> None:
         """The row waits and is over; the settle log knows."""
-        self._left[key] = outcome
+        self.left[key] = outcome
 
     def close(self, key: RowKey) -> Closed | None:
         """The open row of the same generation, which is no longer open; None: there is none."""
@@ -185,10 +185,10 @@ class RowsInHand:
         if found is None:
             return None
         batch, row = found
-        version = int(batch.rows.columns["version"][row])
+        version = batch.versions[row]
         if version != key.version and generation_of(version) != generation_of(key.version):
             return None
-        key = RowKey(int(batch.rows.columns["position_ms"][row]), key.digest, version)
+        key = RowKey(batch.positions[row], key.digest, version)
         del self.open[key.digest]
         batch.left -= 1
         return Closed(batch.rows, row, key)
@@ -208,15 +208,13 @@ class RowsInHand:
         """Open rows older than `position_ms`."""
         for batch in self._batches:
             if batch.left and batch.oldest_ms < position_ms:
-                for key in batch.rows.keys():
-                    if key.position_ms < position_ms and self.is_open(key):
-                        yield key
+                yield from (key for key in batch.open_of(self.open) if key.position_ms < position_ms)
 
     def open_since(self, sent_ms: int) -> Iterator[RowKey]:
         """Rows sent before `sent_ms` that are still open: what was due long ago is not late because of its worker."""
         for batch in self._batches:
             if batch.left and batch.sent_ms < sent_ms:
-                yield from (key for key in batch.rows.keys() if self.is_open(key))
+                yield from batch.open_of(self.open)
 
     def open_first(self, sent_ms: int) -> Iterator[RowKey]:
         """Of those the ones that are older than all that waits: without them the mark could move."""
@@ -229,11 +227,11 @@ class RowsInHand:
 
     def open_key(self, digest: bytes) -> RowKey | None:
         found = self.open.get(digest)
-        return found[0].rows.one(found[1]).keys()[0] if found is not None else None
+        return RowKey(found[0].positions[found[1]], digest, found[0].versions[found[1]]) if found is not None else None
 
     def is_open(self, key: RowKey) -> bool:
         found = self.open.get(key.digest)
-        return found is not None and int(found[0].rows.columns["version"][found[1]]) == key.version
+        return found is not None and found[0].versions[found[1]] == key.version
 
     def settle_aside(self, digest: bytes, alive: tuple[int, int] | None) -> list[Ending]:
         """`alive`: (generation that lives, number of the move that said so). Its rows may fire, those of other
@@ -368,12 +366,12 @@ class RowsInHand:
     def _sieve(self, rows: RowGroup, digests: list[bytes], now_ms: int) -> Over:
         """Row -> how it ended; None: it is aside and has not."""
         over: Over = {}
-        if self.verdicts or self.row_verdicts or self.suspended or self.alive or self._left:
+        if self.verdicts or self.row_verdicts or self.suspended or self.alive or self.left:
             for n, digest in enumerate(digests):
                 key = RowKey(int(rows.columns["position_ms"][n]), digest, int(rows.columns["version"][n]))
                 if (verdict := self.verdict(key)) is not None:
                     over[n] = (key, verdict)
-                    self._left.pop(key, None)
+                    self.left.pop(key, None)
                 elif digest in self.suspended:
                     self._put_aside(key, rows.one(n))
                     over[n] = None
@@ -392,7 +390,7 @@ class RowsInHand:
         alive = self.alive.get(key.digest)
         if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
             return Outcome.MOVED
-        return self.row_verdicts.get(key) or self._left.get(key)
+        return self.row_verdicts.get(key) or self.left.get(key)
 
     def _count(self) -> None:
         now_bytes = self.waiting.size_bytes + len(self.aside) * (ROW.itemsize + 400)

@@ -96,18 +96,19 @@ class SettleLog:
         """Of rows that were met with a verdict on them: those may have been ended when it was given."""
         self.end([ending for ending in ended if self.settled.get(ending[0]) is None])
 
-    def carry(self, carry: Carry, group: Group) -> None:
-        """The record first, then the row."""
-        self.follow(carry)
+    def carry(self, carries: Sequence[Carry], group: Group) -> None:
+        """The record first, then the rows."""
+        self.follow(carries)
         self._next.groups.append(group)
 
-    def follow(self, carry: Carry) -> None:
-        """Of a row that says what another one says, which is carried there."""
-        self.end([(carry.source, Outcome.CARRIED)])
-        self.carries[carry.source] = carry
-        self.lately.went_on([carry])
-        self._leave([carry.source])
-        self._next.carries.append(carry)
+    def follow(self, carries: Sequence[Carry]) -> None:
+        """Of rows that say what others say, which are carried there."""
+        sources = [carry.source for carry in carries]
+        self.end([(source, Outcome.CARRIED) for source in sources])
+        self.carries.update(zip(sources, carries, strict=True))
+        self.lately.went_on(carries)
+        self._leave(sources)
+        self._next.carries += carries
 
     def park(self, keys: Sequence[RowKey], group: Group) -> None:
         """As `carry`, for rows that go to their queue's backlog."""
@@ -137,15 +138,18 @@ class SettleLog:
         return backlog_of(row, self.partition), row
 
     def recover(self, records: Sequence[SettleRecord], verified_ms: int, counts: Iterable[tuple[int, int]]) -> None:
-        """What earlier holders settled at or above `verified`."""
+        """What earlier holders settled at or above `verified`. Of several records of one row the latest counts,
+        whatever it says (rule K4): that of a holder which had been taken over may have come late."""
         self.counts.update(dict(counts))
-        self.lately.load(records)
-        for number, record in enumerate(records):
+        ordered = sorted(records, key=SettleRecord.order)
+        self.lately.load(ordered)
+        for number, record in reversed(list(enumerate(ordered))):
             entries = self.settled.without_known(record.entries[record.entries["position_ms"] >= verified_ms])
             self.settled.load(entries)
             parked = entries[entries["outcome"] == Outcome.PARKED]
-            carries = {c.source: c for c in record.carries if c.source.position_ms >= verified_ms}
-            self.carries = carries | self.carries
+            went_on = set(keys_of(entries[entries["outcome"] == Outcome.CARRIED])) if record.carries else set()
+            carries = {carry.source: carry for carry in record.carries if carry.source in went_on}
+            self.carries |= carries
             self.unfinished.update(dict.fromkeys([*carries, *keys_of(parked)], number))
 
     def flush(self) -> Effects:
@@ -182,6 +186,11 @@ class SettleLog:
         """Position of the oldest ending that is not wholly durable."""
         batches = [b for b in (self._next, *self._carrying.values()) if b.ended]
         return min((b.oldest_ms for b in batches), default=None)
+
+    @property
+    def has_open(self) -> bool:
+        """Whether there is one; asked ten times a second."""
+        return any(b.ended for b in (self._next, *self._carrying.values()))
 
     @property
     def recovers(self) -> bool:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from timerd.core.due_queue import tie_of
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
-from timerd.model.settle import ENTRY, Outcome
+from timerd.model.settle import ENTRY, Outcome, settle_entries
 
 # So many endings are kept in a dict before they are sorted into a chunk.
 FRESH = 4_096
@@ -103,7 +103,7 @@ class SettledIndex:
             self._merge()
 
     def without_known(self, entries: Entries) -> Entries:
-        """Of a record: what no record before it has said (a holder that was taken over may have said it as well)."""
+        """Of a record: what is not known yet (a holder that was taken over may have said it as well)."""
         fresh = np.ones(len(entries), dtype=bool)
         hashes = _hash(entries)
         for chunk in self._chunks:
@@ -121,6 +121,19 @@ class SettledIndex:
                 if found is not None:
                     return found
         return None
+
+    def knows_any(self, keys: Sequence[RowKey]) -> bool:
+        """Whether one of them is over."""
+        if not self._fresh.keys().isdisjoint(keys):
+            return True
+        positions_ms = [key.position_ms for key in keys]
+        first_ms, last_ms = min(positions_ms), max(positions_ms)
+        near = [c for c in self._chunks if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
+        if not near:
+            return False
+        wanted = settle_entries([(key, Outcome.ACKED) for key in keys])
+        hashes = _hash(wanted)
+        return any(bool((_find(chunk, hashes, wanted) >= 0).any()) for chunk in near)
 
     def known(self, rows: RowGroup) -> npt.NDArray[np.bool_]:
         """(n,): which rows are over."""

@@ -86,8 +86,19 @@ class Settlement:
         self.released += other.released
 
 
-def fail(settlement: Settlement, batch: Batch, row: int, failure: Failure, secret: bytes) -> None:
-    fail_row(settlement, batch.taken, row, batch.key(row), failure, secret)
+def fail(settlement: Settlement, batch: Batch, rows: Sequence[int], failure: Failure, secret: bytes) -> None:
+    """What a worker that dies had in hand is tens of thousands of rows, and the loop waits: those that go on at once,
+    which are most, are told by few numbers."""
+    taken, at_ms = batch.taken, failure.at_ms
+    kinds = taken.rows.columns["template"].tolist()
+    at_once = [failure.lost and t.retry.max_attempts > 1 for t in taken.rows.templates]
+    for row in rows:
+        key = batch.key(row)
+        if at_once[kinds[row]] and attempt_of(key.version) == 1:
+            position_ms = next_position_ms(key.position_ms, at_ms, 0)
+            settlement.again.append(Again(taken.partition, key, position_ms, at_ms, failure.error))
+        else:
+            fail_row(settlement, taken, row, key, failure, secret)
 
 
 def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failure: Failure, secret: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.settle import Outcome
 
@@ -19,6 +21,10 @@ class Verdicts(dict[bytes, Verdict]):
         of_all = outcome is not Outcome.ACKED
         self[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
         return request
+
+    def give_all(self, digests: Sequence[bytes], outcome: Outcome, request: bytes) -> None:
+        """Of whole tasks that have none: not an ack."""
+        self.update(dict.fromkeys(digests, (outcome, request)))
 
     def of(self, key: RowKey) -> Verdict | None:
         if not self:

@@ -47,6 +47,8 @@ class Delivery:
     # Of several instances, whose it was: a higher token for one scope is a later holder.
     fencing_scope: str = ""
     fencing_token: int = 0
+    # For certain it was sent after this instant; 0 where the worker cannot tell.
+    sent_after_ms: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
+from timerd.model.errors import CorruptRow
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.task import dump_json
@@ -77,9 +78,16 @@ class Control:
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Control:
-        values: dict[str, Any] = json.loads(stored)
-        values["counts"] = tuple((k, n) for k, n in values["counts"])
-        return cls(**values)
+        """Raises CorruptRow."""
+        try:
+            values: dict[str, Any] = json.loads(stored)
+            values["counts"] = tuple((k, n) for k, n in values["counts"])
+            return cls(**values)
+        except (ValueError, TypeError, KeyError) as error:
+            raise CorruptRow(
+                f"The control row of a partition cannot be read ({error}): its tasks do not fire until the data are "
+                "restored from a backup."
+            ) from error
 
     def with_mark(self, closing_ms: int, verified_ms: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, closing_ms=closing_ms, verified_ms=verified_ms, counts=counts)

@@ -135,7 +135,10 @@ class RowGroup:
 
     def pack_keys(self) -> bytes:
         """Everything but the payloads."""
-        extras = b",".join([dump_json(extra.to_json()) for extra in self.extras])
+        # Rows that were carried together have the same one.
+        distinct = {id(extra): extra for extra in self.extras}
+        written = {at: dump_json(extra.to_json()) for at, extra in distinct.items()}
+        extras = b",".join([written[id(extra)] for extra in self.extras])
         notes = b"[[%b],[%b]]" % (b",".join(map(_template_text, self.templates)), extras)
         head = _HEAD.pack(len(self.columns), len(self.prefixes), len(notes))
         return b"".join((head, notes, self.prefixes.tobytes(), pack_columns(self.columns)))

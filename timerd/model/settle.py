@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,8 +46,7 @@ _ENTRY = struct.Struct("<q16sIB")
 ENTRY = np.dtype([("position_ms", "<i8"), ("digest", "V16"), ("version", "<u4"), ("outcome", "u1")])
 
 
-@dataclass(frozen=True, slots=True)
-class Carry:
+class Carry(NamedTuple):
     """One row that goes on elsewhere: all that is needed to write it again."""
 
     source: RowKey
@@ -58,10 +58,19 @@ class Carry:
     failed_at_ms: int = 0
     last_error: str = ""
 
-    def to_json(self) -> dict[str, Any]:
-        out = asdict(self)
-        out["source"] = [self.source.position_ms, self.source.digest.hex(), self.source.version]
-        return out
+    def to_json(self) -> bytes:
+        """As `dump_json` would write it, put together by hand: a worker that dies leaves tens of thousands."""
+        at_ms, digest, version = self.source
+        scope, bucket_ms, shard = self.target
+        return b'{"source":[%d,"%b",%d],"reason":%d,"target":[%d,%d,%d],%b' % (
+            at_ms, digest.hex().encode(), version, self.reason, scope, bucket_ms, shard, self._rest(),
+        )  # fmt: skip
+
+    def _rest(self) -> bytes:
+        _, _, _, position_ms, version, lease_until_ms, failed_at_ms, last_error = self
+        return b'"position_ms":%d,"version":%d,"lease_until_ms":%d,"failed_at_ms":%d,"last_error":%b}' % (
+            position_ms, version, lease_until_ms, failed_at_ms, _text(last_error),
+        )  # fmt: skip
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Carry:
@@ -69,6 +78,11 @@ class Carry:
         source = RowKey(position_ms, bytes.fromhex(digest), version)
         rest = {k: v for k, v in stored.items() if k not in ("source", "reason", "target")}
         return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
+
+
+@lru_cache(maxsize=64)
+def _text(error: str) -> bytes:
+    return dump_json(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +95,12 @@ class SettleRecord:
     entries: npt.NDArray[Any]
     carries: tuple[Carry, ...] = ()
 
+    def order(self) -> tuple[int, int]:
+        """Of several records of one row the one of the highest counts (rule K4)."""
+        return self.token, self.sequence
+
     def pack(self) -> bytes:
-        carries = dump_json([c.to_json() for c in self.carries])
+        carries = b"[%b]" % b",".join([c.to_json() for c in self.carries])
         return len(carries).to_bytes(4, "little") + carries + self.entries.tobytes()
 
     @classmethod

@@ -59,6 +59,10 @@ class Mark(NamedTuple):
     value: bytes
 
 
+KeysAt = tuple[Partition, Sequence[tuple[int, bytes]]]
+"""(position_ms, digest) of rows of one partition."""
+
+
 @dataclass(frozen=True, slots=True)
 class Page:
     """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on
@@ -80,6 +84,11 @@ class Found:
 
     rows: RowGroup
     marks: Sequence[Mark] = ()
+
+
+def is_bare(found: Found) -> bool:
+    """Whether there is one row, as it was first written, and no mark on it."""
+    return len(found.rows) == 1 and not found.marks and int(found.rows.columns["version"][0]) == 0
 
 
 @dataclass(frozen=True, slots=True)

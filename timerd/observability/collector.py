@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import version
+from typing import TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from timerd.core.taken import QueueKey
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures
 from timerd.observability.own_health import health_metrics
 
 QUEUE = ("namespace", "queue")
+Labels = TypeVar("Labels", bound=str | tuple[str, ...])
 
 
 class _Once(Collector):
@@ -67,38 +68,35 @@ def _queues(f: Figures) -> Iterator[Metric]:
 
 
 def _tasks(f: Figures) -> Iterator[Metric]:
-    yield _by_queue(
-        CounterMetricFamily("timerd_tasks_scheduled", "Tasks stored by callers.", labels=QUEUE), f.scheduled
-    )
-    yield _by_queue(
+    yield _each(CounterMetricFamily("timerd_tasks_scheduled", "Tasks stored by callers.", labels=QUEUE), f.scheduled)
+    yield _each(
         GaugeMetricFamily("timerd_tasks_pending", "Tasks that are not due yet; an estimate.", labels=QUEUE), f.pending
     )
-    yield _by_queue(
+    yield _each(
         GaugeMetricFamily("timerd_tasks_due", "Tasks in memory that are due and not with a worker.", labels=QUEUE),
         f.due,
     )
-    changed = CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",))
-    for name, number in f.changed.items():
-        changed.add_metric((name,), number)
-    yield changed
+    yield _each(
+        CounterMetricFamily("timerd_tasks_changed", "Cancels, moves, purges and redrives.", labels=("change",)),
+        f.changed,
+    )
     yield gauge("timerd_tasks_in_flight", "Deliveries that are with workers.", f.in_flight)
     yield gauge("timerd_tasks_loaded", "Tasks in memory.", f.loaded)
     yield gauge("timerd_oldest_due_seconds", "How long the oldest task that has come due waits.", f.oldest_due_s)
 
 
 def _holding(f: Figures) -> Iterator[Metric]:
-    held = GaugeMetricFamily("timerd_partitions_held", "Partitions held, by phase.", labels=("phase",))
-    for phase, number in f.partitions.items():
-        held.add_metric((phase,), number)
-    yield held
-    events = CounterMetricFamily("timerd_partition_events", "What happened to partitions.", labels=("event",))
-    for event, number in f.partition_events.items():
-        events.add_metric((event,), number)
-    yield events
-    beats = CounterMetricFamily("timerd_lease_events", "What became of this instance's lease.", labels=("event",))
-    for event, number in f.lease_events.items():
-        beats.add_metric((event,), number)
-    yield beats
+    yield _each(
+        GaugeMetricFamily("timerd_partitions_held", "Partitions held, by phase.", labels=("phase",)), f.partitions
+    )
+    yield _each(
+        CounterMetricFamily("timerd_partition_events", "What happened to partitions.", labels=("event",)),
+        f.partition_events,
+    )
+    yield _each(
+        CounterMetricFamily("timerd_lease_events", "What became of this instance's lease.", labels=("event",)),
+        f.lease_events,
+    )
     yield gauge("timerd_lease_age_seconds", "Since the last sign of life that the store has; 0 alone.", f.lease_age_s)
     yield gauge("timerd_lease_sure", "1 while this instance may believe that it holds what it holds.", f.lease_sure)
     yield CounterMetricFamily(
@@ -109,10 +107,10 @@ def _holding(f: Figures) -> Iterator[Metric]:
 def _engine(f: Figures) -> Iterator[Metric]:
     yield gauge("timerd_instances", "Instances that live, as this one sees it; it counts itself.", f.instances)
     yield CounterMetricFamily("timerd_hints_dropped", "Hints to other instances that were lost.", value=f.hints_dropped)
-    messages = CounterMetricFamily("timerd_hint_messages", "Messages with hints through Redis.", labels=("outcome",))
-    for name, number in f.hint_messages.items():
-        messages.add_metric((name,), number)
-    yield messages
+    yield _each(
+        CounterMetricFamily("timerd_hint_messages", "Messages with hints through Redis.", labels=("outcome",)),
+        f.hint_messages,
+    )
     yield gauge("timerd_mark_lag_seconds", "How far the slowest partition's mark is behind.", f.mark_lag_s)
     yield gauge("timerd_memory_used_bytes", "What loaded tasks take.", f.memory_used_bytes)
     yield gauge("timerd_memory_budget_bytes", "What loaded tasks may take.", f.memory_budget_bytes)
@@ -121,23 +119,21 @@ def _engine(f: Figures) -> Iterator[Metric]:
     yield gauge("timerd_clock_trusted", "1 while the wall clock runs steadily; 0: nothing fires.", f.clock_trusted)
     yield gauge("timerd_clock_offset_seconds", "Wall clock less engine time.", f.clock_offset_s)
     if f.facts is not None:
-        ledger = GaugeMetricFamily(
-            "timerd_ledger_rows", "Rows of the buckets that are kept, by their end.", labels=("outcome",)
+        yield _each(
+            GaugeMetricFamily(
+                "timerd_ledger_rows", "Rows of the buckets that are kept, by their end.", labels=("outcome",)
+            ),
+            {name: number for name, number in f.facts.ledger.items() if name != "unexplained"},
         )
-        for name, number in f.facts.ledger.items():
-            if name != "unexplained":
-                ledger.add_metric((name,), number)
-        yield ledger
         yield gauge(
             "timerd_ledger_imbalance_rows", "Rows without a known end; must be 0.", f.facts.ledger["unexplained"]
         )
 
 
 def _calls(f: Figures) -> Iterator[Metric]:
-    calls = CounterMetricFamily("timerd_requests", "Requests by method and code.", labels=("method", "code"))
-    for labels, number in f.calls.items():
-        calls.add_metric(labels, number)
-    yield calls
+    yield _each(
+        CounterMetricFamily("timerd_requests", "Requests by method and code.", labels=("method", "code")), f.calls
+    )
     took = HistogramMetricFamily("timerd_request_duration_seconds", "Until the answer is made.", labels=("method",))
     for method, curve in f.call_times.items():
         add_curve(took, (method,), curve)
@@ -151,18 +147,18 @@ def _store(f: Figures) -> Iterator[Metric]:
     for name, curve in f.store_times.items():
         add_curve(took, (name,), curve)
     yield took
-    failed = CounterMetricFamily("timerd_store_errors", "Calls of the store that failed.", labels=("call", "error"))
-    for labels, number in f.store_failed.items():
-        failed.add_metric(labels, number)
-    yield failed
-    changes = CounterMetricFamily(
-        "timerd_store_changes",
-        "Compare-and-sets (leases, marks, keys, moves) by result.",
-        labels=("register", "result"),
+    yield _each(
+        CounterMetricFamily("timerd_store_errors", "Calls of the store that failed.", labels=("call", "error")),
+        f.store_failed,
     )
-    for labels, number in f.store_changes.items():
-        changes.add_metric(labels, number)
-    yield changes
+    yield _each(
+        CounterMetricFamily(
+            "timerd_store_changes",
+            "Compare-and-sets (leases, marks, keys, moves) by result.",
+            labels=("register", "result"),
+        ),
+        f.store_changes,
+    )
     if f.facts is not None:
         yield gauge("timerd_disk_free_bytes", "Free on the disk of the data.", f.facts.disk_free_bytes)
         yield gauge("timerd_disk_used_bytes", "Taken by the data.", f.facts.disk_used_bytes)
@@ -180,7 +176,8 @@ def _process(f: Figures) -> Iterator[Metric]:
     yield info
 
 
-def _by_queue(family: CounterMetricFamily | GaugeMetricFamily, numbers: Mapping[QueueKey, int]) -> Metric:
-    for queue, number in numbers.items():
-        family.add_metric(queue, number)
+def _each(family: CounterMetricFamily | GaugeMetricFamily, numbers: Mapping[Labels, int]) -> Metric:
+    """By the value of its label, or the values of its labels."""
+    for labels, number in numbers.items():
+        family.add_metric((labels,) if isinstance(labels, str) else labels, number)
     return family

@@ -7,6 +7,7 @@ Facts that need the store are read at most every half minute, whoever asks and h
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
 from timerd.services.work.delivery import Delivery
 
+_log = logging.getLogger(__name__)
+FACTS, ERROR = "facts", "error"
 FACTS_EVERY_S = 30.0
 FACTS_PATIENCE_S = 2.0
 # Of one queue in one partition.
@@ -125,7 +128,7 @@ class Observed:
         now_ms = self._time.exact_ms()
         machines = list(self._scheduler.machines.values())
         oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
-        marks = [m.control.verified_ms for m in machines if m.control is not None and m.partition.bucket_ms <= now_ms]
+        marks = [_mark_ms(m) for m in machines if m.partition.bucket_ms <= now_ms]
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
@@ -186,6 +189,16 @@ class Observed:
             except (StoreUnavailable, StoreUnknown, TimeoutError):
                 # The counters of the store's calls say so.
                 self._read_s = monotonic() - FACTS_EVERY_S / 2
+            except Exception:  # noqa: BLE001 - it is logged and counted
+                # A spoilt row must not take all other metrics along: it is an error of the store like others.
+                self._facts = None
+                self.store_times.failed[FACTS, ERROR] += 1
+                _log.exception("what the store holds cannot be counted: the metrics are without it")
+
+
+def _mark_ms(machine: PartitionMachine) -> int:
+    """One that cannot even be taken is as far behind as it is old."""
+    return machine.control.verified_ms if machine.control is not None else machine.partition.bucket_ms
 
 
 def _queue(tally: QueueTally) -> QueueFigures:

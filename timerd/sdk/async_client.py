@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from timerd.sdk.batches import MAX_TASKS
 from timerd.sdk.bulk import Bulk, BulkItem, Progress
 from timerd.sdk.checks import id_list, name, optional_name, payload_bytes
-from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, submit_group
+from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, outcomes_in, submit_group, write_cancel
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import one_target, set_target
 from timerd.sdk.operations import Operations
@@ -125,10 +124,9 @@ class Client(Operations):
         self._open()
         ids, outcomes = id_list(task_ids), OutcomeList()
         for start in range(0, len(ids), MAX_TASKS):
-            group = CancelGroup(self._namespace)
-            waiting = [group.add(task_id) for task_id in ids[start : start + MAX_TASKS]]
-            submit_group(self._session, group)
-            outcomes += await asyncio.gather(*waiting)
+            request, named = self._session.new_request(), ids[start : start + MAX_TASKS]
+            write_cancel(request, self._namespace, new_request_id(), named)
+            outcomes += outcomes_in(await self._session.call(request), len(named))
         return outcomes
 
     async def reschedule(

@@ -8,7 +8,7 @@ call with a key or a request_id of the caller's never joins.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from typing import Protocol, TypeVar
 
@@ -155,22 +155,35 @@ class CancelGroup:
         return outcome
 
     def write(self, request: pb.SessionRequest) -> None:
-        request.cancel.namespace = self._namespace
-        request.cancel.request_id = self._request_id
-        request.cancel.task_ids.extend(self._task_ids)
+        write_cancel(request, self._namespace, self._request_id, self._task_ids)
 
     def finish(self, answer: Answer) -> None:
         if isinstance(answer, TimerdError):
             _fail_all(self._waiting, answer)
             return
-        outcomes = answer.cancel.outcomes
-        if len(outcomes) != len(self._waiting):
-            said = f"The server answered {len(self._waiting)} cancels with {len(outcomes)} outcomes."
-            _fail_all(self._waiting, TimerdError(said, code="INTERNAL"))
+        try:
+            outcomes = outcomes_in(answer, len(self._waiting))
+        except TimerdError as error:
+            _fail_all(self._waiting, error)
             return
         for waiting, outcome in zip(self._waiting, outcomes, strict=True):
             if not waiting.done():
-                waiting.set_result(CancelOutcome(outcome))
+                waiting.set_result(outcome)
+
+
+def write_cancel(request: pb.SessionRequest, namespace: str, request_id: str, task_ids: Sequence[str]) -> None:
+    request.cancel.namespace = namespace
+    request.cancel.request_id = request_id
+    request.cancel.task_ids.extend(task_ids)
+
+
+def outcomes_in(answer: pb.SessionResponse, asked: int) -> list[CancelOutcome]:
+    """One for each that was asked for."""
+    outcomes = list(answer.cancel.outcomes)
+    if len(outcomes) != asked:
+        raise TimerdError(f"The server answered {asked} cancels with {len(outcomes)} outcomes.", code="INTERNAL")
+    known = {outcome: CancelOutcome(outcome) for outcome in set(outcomes)}
+    return [known[outcome] for outcome in outcomes]
 
 
 def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:

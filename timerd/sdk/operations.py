@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from timerd.sdk.checks import name, text
+from timerd.sdk.checks import MAX_PAYLOAD_BYTES, name, text, whole_number
 from timerd.sdk.lookups import Lookups
 from timerd.sdk.times import instant_ms, timestamp_of_ms
 from timerd.v1 import operate_pb2 as pb
+
+MOST_ANNOUNCED = 1 << 40
 
 
 class Operations(Lookups):
@@ -34,6 +36,17 @@ class Operations(Lookups):
             count_rows=count_rows,
         )
         return await self._calls("GetPartition", request, pb.GetPartitionResponse)
+
+    async def announce(self, time: datetime, tasks: int, *, payload_bytes: int = 0) -> pb.AnnounceLoadResponse:
+        """`tasks` will be due in the five minutes in which `time` lies, each with about `payload_bytes`: their bucket
+        gets as many shards as all instances need to fire it together, before the tasks are there."""
+        self._open()
+        request = pb.AnnounceLoadRequest(
+            time=timestamp_of_ms(instant_ms(time, "time")),
+            tasks=whole_number(tasks, "tasks", 1, MOST_ANNOUNCED),
+            payload_bytes=whole_number(payload_bytes, "payload_bytes", 0, MAX_PAYLOAD_BYTES),
+        )
+        return await self._calls("AnnounceLoad", request, pb.AnnounceLoadResponse)
 
     async def drain(self, instance: str) -> pb.DrainInstanceResponse:
         """The instance hands over all partitions and gets no new ones. It goes on serving callers and workers."""

@@ -105,6 +105,7 @@ class SyncClient:
     server_info = blocking(Client.server_info)
     cluster = blocking(Client.cluster)
     partition = blocking(Client.partition)
+    announce = blocking(Client.announce)
     drain = blocking(Client.drain)
     dead_letters = iterating(Client.dead_letters)
     list = iterating(Client.list)

@@ -91,6 +91,7 @@ class TimerApi:
             "GetCluster": operate.get_cluster,
             "GetPartition": operate.get_partition,
             "DrainInstance": operate.drain_instance,
+            "AnnounceLoad": operate.announce_load,
         }
 
     def handler(self) -> grpc.GenericRpcHandler:

@@ -196,3 +196,21 @@ class DrainInstanceResponse(_message.Message):
     PARTITIONS_HELD_FIELD_NUMBER: _ClassVar[int]
     partitions_held: int
     def __init__(self, partitions_held: _Optional[int] = ...) -> None: ...
+
+class AnnounceLoadRequest(_message.Message):
+    __slots__ = ("time", "tasks", "payload_bytes")
+    TIME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_FIELD_NUMBER: _ClassVar[int]
+    time: _timestamp_pb2.Timestamp
+    tasks: int
+    payload_bytes: int
+    def __init__(self, time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks: _Optional[int] = ..., payload_bytes: _Optional[int] = ...) -> None: ...
+
+class AnnounceLoadResponse(_message.Message):
+    __slots__ = ("bucket_start_ms", "shard_count")
+    BUCKET_START_MS_FIELD_NUMBER: _ClassVar[int]
+    SHARD_COUNT_FIELD_NUMBER: _ClassVar[int]
+    bucket_start_ms: int
+    shard_count: int
+    def __init__(self, bucket_start_ms: _Optional[int] = ..., shard_count: _Optional[int] = ...) -> None: ...

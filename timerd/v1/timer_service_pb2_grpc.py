@@ -122,6 +122,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.FromString,
                 _registered_method=True)
+        self.AnnounceLoad = channel.unary_unary(
+                '/timerd.v1.TimerService/AnnounceLoad',
+                request_serializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.FromString,
+                _registered_method=True)
 
 
 class TimerServiceServicer(object):
@@ -244,6 +249,13 @@ class TimerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def AnnounceLoad(self, request, context):
+        """More shards for a bucket before its tasks are there, so that all instances fire it together.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TimerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -331,6 +343,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.DrainInstance,
                     request_deserializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.SerializeToString,
+            ),
+            'AnnounceLoad': grpc.unary_unary_rpc_method_handler(
+                    servicer.AnnounceLoad,
+                    request_deserializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -794,6 +811,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/DrainInstance',
             timerd_dot_v1_dot_operate__pb2.DrainInstanceRequest.SerializeToString,
             timerd_dot_v1_dot_operate__pb2.DrainInstanceResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AnnounceLoad(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/AnnounceLoad',
+            timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.SerializeToString,
+            timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.FromString,
             options,
             channel_credentials,
             insecure,

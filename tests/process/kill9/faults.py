@@ -64,6 +64,21 @@ def stop_worker(stage: Stage, rng: Random, beyond: bool) -> Kill:
     return Kill(stopped_ms, now_ms())
 
 
+def stop_server_and_worker(stage: Stage, rng: Random, _: bool) -> Kill:
+    """What both workers hold goes to the other one when the server goes on, and their acks come right behind. One of
+    them is confirmed all of its acks before the other one reads what was sent to it before."""
+    stopped_ms, other = now_ms(), max(stage.holders, key=lambda holder: len(stage.holders[holder]))
+    (heard,) = (hand for holder, hand in stage.holders.items() if holder is not other)
+    stage.server.signal(signal.SIGSTOP)
+    stage.watch.go_on(rng.uniform(*_BEYOND_LEASE_S))
+    other.signal(signal.SIGSTOP)
+    in_hand = len(heard)
+    stage.server.signal(signal.SIGCONT)
+    stage.watch.until(lambda: len(heard) < in_hand / 2, "the worker that runs has heard that its acks count")
+    stage.let_workers_catch_up()
+    return Kill(stopped_ms, now_ms())
+
+
 def stop_client(stage: Stage, rng: Random, beyond: bool) -> Kill:
     stopped_ms = now_ms()
     stage.caller.signal(signal.SIGSTOP)
@@ -100,6 +115,7 @@ FAULTS = {
     "kill": Fault(kill_server),
     "stop-server": Fault(stop_server, stops=True),
     "stop-worker": Fault(stop_worker, least_in_one_hand=50, stops=True),
+    "stop-server-worker": Fault(stop_server_and_worker, stops=True),
     "stop-client": Fault(stop_client, explains=False),
     "kill-worker": Fault(kill_worker, least_in_one_hand=_KILLED_WORKER_HOLDS, hold_ms=_HOLDS_MANY_MS),
     "clock": Fault(step_clock, explains=False),

@@ -2,8 +2,12 @@
 each ack was confirmed.
 
 It speaks the Work stream itself, because the verdict needs the instant of each confirmation. After a broken stream it
-names what it has in hand on the next one, and repeats the acks that were not confirmed. After a SIGCONT it says `awake`
-when it has read everything that was sent to it until then.
+names what it has in hand on the next one, and repeats the acks that were not confirmed.
+
+Of two workers one may read the confirmation of an ack before the other reads what was sent to it before that ack came:
+nothing orders two streams. So it asks again and again for a sign that comes behind everything that was sent to it, and
+writes down with each delivery the instant after which it was sent for certain. After a SIGCONT it says `awake` when it
+has read everything that was sent to it until then.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import heapq
+import math
 import signal
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -31,6 +37,7 @@ TOKEN_BYTES = 64
 _CREDIT = 2000
 _RECONNECT_S = 0.03
 _LOOK_S = 0.01
+_ASK_AGAIN_MS = 100
 # Asked to extend a delivery that it never made, the server answers behind everything that it has sent before.
 _NOBODYS_TOKEN = bytes(TOKEN_BYTES)
 
@@ -55,7 +62,13 @@ class Holder:
         # 0: never.
         self._extend_ms = extend_ms
         self._extended_ms = 0.0
-        self._must_wake = self._has_asked = False
+        # When the sign was asked for that has not come yet; when that was that has come last.
+        self._asked_ms: float | None = None
+        self._heard_ms = 0.0
+        # When it was told to go on, until it has said that it is awake.
+        self._woken_ms = math.inf
+        # Whose ack this stream has confirmed: what it brings from then on was sent after it.
+        self._over: set[str] = set()
         self._sequence = 0
         # (when to acknowledge, token): still being worked on.
         self._held: list[tuple[float, bytes]] = []
@@ -75,13 +88,16 @@ class Holder:
                 await asyncio.sleep(_RECONNECT_S)
 
     def wake(self) -> None:
-        self._must_wake, self._has_asked = True, False
+        self._woken_ms = now_ms()
 
     def _in_hand(self) -> list[bytes]:
         return [*(token for tokens in self._unconfirmed.values() for token in tokens), *(t for _, t in self._held)]
 
     async def _one_stream(self, stream: Any) -> None:  # noqa: ANN401 - the stub has no types
-        self._has_asked = False
+        self._asked_ms = None
+        self._over.clear()
+        # Nothing comes on a stream that was sent before it was there.
+        self._heard_ms = now_ms()
         credit = pb.Credit(queue=self._queue, tasks=_CREDIT)
         open_ = pb.Open(worker="holder", credits=[credit], resume=b"".join(self._in_hand()), lease_ms=self._lease_ms)
         outgoing: asyncio.Queue[pb.WorkRequest] = asyncio.Queue()
@@ -114,12 +130,21 @@ class Holder:
                 )
             case "confirmed":
                 self._confirm(response.confirmed, received_ms)
-            case "extended" if self._must_wake and _NOBODYS_TOKEN in _cut(response.extended.lost):
-                self._must_wake = False
-                print("awake", flush=True)
+            case "extended" if self._asked_ms is not None and _NOBODYS_TOKEN in _cut(response.extended.lost):
+                self._hear(self._asked_ms)
+
+    def _hear(self, asked_ms: float) -> None:
+        self._asked_ms, self._heard_ms = None, asked_ms
+        if asked_ms > self._woken_ms:
+            self._woken_ms = math.inf
+            print("awake", flush=True)
 
     def _receive(self, deliver: pb.Deliver, received_ms: float) -> None:
-        deliveries = read_deliveries(deliver, received_ms)
+        read = read_deliveries(deliver, received_ms)
+        deliveries = [
+            replace(each, sent_after_ms=received_ms if each.delivery_id in self._over else self._heard_ms)
+            for each in read
+        ]
         self._log.write(deliveries)
         for token, delivery in zip(_cut(deliver.ack_tokens), deliveries, strict=True):
             self._deliveries[token] = delivery
@@ -138,8 +163,8 @@ class Holder:
         if self._extend_ms and now_ms() - self._extended_ms >= self._extend_ms:
             self._extended_ms = now_ms()
             tokens = self._in_hand()
-        if self._must_wake and not self._has_asked:
-            self._has_asked = True
+        if self._asked_ms is None and now_ms() - self._heard_ms >= _ASK_AGAIN_MS:
+            self._asked_ms = now_ms()
             tokens.append(_NOBODYS_TOKEN)
         return tokens
 
@@ -167,6 +192,7 @@ class Holder:
             for token in refused:
                 heapq.heappush(self._held, (at_ms + again_ms, token))
         settled = [(token, self._deliveries.pop(token)) for token in tokens if not (again_ms and token in refused)]
+        self._over.update(each.delivery_id for token, each in settled if token not in refused)
         self._log.write(Confirmed(each.delivery_id, each.attempt, at_ms) for t, each in settled if t not in refused)
 
 

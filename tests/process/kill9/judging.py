@@ -2,7 +2,8 @@
 
 What was delivered before the end of a fault, without a confirmed ack, may be delivered again (G5), and cancelled or
 moved between its attempts. Where a worker or the server stood still, a worker may read only then what had been sent to
-it before the cancel was answered. Nothing explains an early or a lost task.
+it before the cancel was answered: its lease had ended, nobody had the task any more as far as the server knew, and
+CANCELLED says that no other delivery starts. Nothing explains an early or a lost task, or one that was sent after it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, replace
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.records import Delivery, Kill, Logs
 from timerd.demo.story import stories_of
-from timerd.demo.verdict import Verdict, first_confirmed_ms, judge
+from timerd.demo.verdict import Verdict, judge
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +28,11 @@ class Judgement:
 
 def read_late(logs: Logs, stops: Sequence[Kill]) -> set[Delivery]:
     """A worker says when it has read all that was sent to it until the stop ended: until then it may be behind."""
-    stories, confirmed_ms = stories_of(logs.calls), first_confirmed_ms(logs)
+    stories = stories_of(logs.calls)
     late = set()
     for each in logs.deliveries:
         story = stories.get(each.number)
-        if story is None or story.cancelled_ms is None or each.delivery_id in confirmed_ms:
+        if story is None or story.cancelled_ms is None or each.sent_after_ms > story.cancelled_ms:
             continue
         behind = any(s.killed_ms <= story.cancelled_ms <= each.received_ms <= s.ready_ms for s in stops)
         if behind and each.received_ms >= each.fire_at_ms:

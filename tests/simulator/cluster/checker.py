@@ -3,8 +3,8 @@
 A delivery starts when it is sent, and may be on its way between instances. Who sends by a token below the newest one is
 stale, which its receivers can see (G6): that is promised to be possible after a pause or a cut, and nothing else is
 asked of it than of any delivery by its time and its task. Around a fault (a kill, a pause, a cut, a lease that was not
-renewed) what was in hand may come again (G5), until the cluster has had time to find itself. And a call that is still
-open when its task is sent, or is repeated then, may write it into a second partition, where nobody knows of the first
+renewed) what was in hand may come again (G5), until the cluster has had time to find itself. And a call that is
+repeated, or still open when its task is sent, may write it into a second partition, where nobody knows of the first
 (G2: near its instant it may come twice with one delivery_id).
 """
 

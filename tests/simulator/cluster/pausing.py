@@ -27,9 +27,10 @@ class Stoppable(Owner):
         self.is_paused = True
 
     def go_on(self) -> None:
+        """What has come in is looked at before the timers that are over, as an event loop does."""
         self.is_paused = False
         waiting, self.waiting = self.waiting, []
-        self._pausing.run_soon(waiting)
+        self._pausing.run_soon(sorted(waiting, key=lambda handle: isinstance(handle, asyncio.TimerHandle)))
 
     def kill(self) -> None:
         self.go_on()

@@ -22,7 +22,7 @@ from tests.simulator.faults import READS, Weather
 from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
-from timerd.model.registers import control_key
+from timerd.model.registers import Table, control_key
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Page
 
 # A driver waits so long for an answer.
@@ -34,11 +34,14 @@ Answer = asyncio.Future[Any]
 
 
 class Trap(NamedTuple):
-    """Something happens to the instance at the so-manieth step of a kind of call ("" = any)."""
+    """Something happens to the instance at the so-manieth step of a kind of call ("" = any, "control" = a change of a
+    control row). `late_ms`: where that step is the sending, the request is held up on its way, as by a network that
+    heals."""
 
     kind: str
     steps: int
     spring: Callable[[], None]
+    late_ms: float = 0.0
 
 
 class Listener(Protocol):
@@ -60,6 +63,8 @@ class RemoteStore:
         self.is_cut = False
         self.has_cursors = True
         self.trap: Trap | None = None
+        # How much later this instance hears what it has read.
+        self.lag_ms = 0.0
         self._disk = disk
         self._weather = weather
         self._loop = loop
@@ -126,7 +131,10 @@ class RemoteStore:
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
         try:
-            results: Sequence[CasResult] = await self._perform("cas", lambda: self._cas(changes), writes=True)
+            kind = "control" if any(change.key.table is Table.CONTROL for change in changes) else ""
+            results: Sequence[CasResult] = await self._perform(
+                "cas", lambda: self._cas(changes), writes=True, kind=kind
+            )
         except (StoreUnavailable, StoreUnknown):
             return [CasResult(CasStatus.UNKNOWN) for _ in changes]
         for change, result in zip(changes, results, strict=True):
@@ -142,13 +150,16 @@ class RemoteStore:
     # -- the way there and back -----------------------------------------------------------------------------------
 
     async def _perform(
-        self, name: str, work: Callable[[], Any], *, writes: bool = False, parts: Sequence[Land] = ()
+        self, name: str, work: Callable[[], Any], *, writes: bool = False, parts: Sequence[Land] = (), kind: str = ""
     ) -> Any:
         """`parts`: of a write that may be done in pieces."""
         answer: Answer = self._loop.create_future()
-        self._sprung(name)
+        late_ms = self._sprung(name, kind)
         landing = (parts or (work,)) if writes and name not in AT_ONCE else ()
-        self._loop.later(self._way_ms(name), partial(self._arrived, name, work, answer, writes, landing))
+        self._loop.later(late_ms + self._way_ms(name), partial(self._arrived, name, work, answer, writes, landing))
+        if late_ms:
+            # Whose driver is stopped with it, and looks first at what has come.
+            self._loop.call_later(TIMEOUT_MS / 1000, self._back, answer, NOT_DONE, None, writes)
         return await answer
 
     def _way_ms(self, name: str) -> float:
@@ -171,7 +182,8 @@ class RemoteStore:
         if fate == NOT_DONE:
             self._replicas.missed(landing, TIMEOUT_MS)
         self._sprung(name)
-        way_ms = TIMEOUT_MS if fate in (NOT_DONE, NOT_TOLD) or self.is_cut else self._way_ms(name)
+        lag_ms = 0.0 if writes else self.lag_ms
+        way_ms = TIMEOUT_MS if fate in (NOT_DONE, NOT_TOLD) or self.is_cut else self._way_ms(name) + lag_ms
         self._loop.later(way_ms, partial(self._back, answer, fate, result, writes))
 
     def _back(self, answer: Answer, fate: int, result: Any, writes: bool) -> None:
@@ -188,12 +200,16 @@ class RemoteStore:
             self._weather.hits["unknown: done" if fate == NOT_TOLD else "unknown: not done"] += 1
             answer.set_exception(StoreUnknown("The store did not say."))
 
-    def _sprung(self, name: str) -> None:
+    def _sprung(self, name: str, kind: str = "") -> float:
+        """How much later a request is that is sent now."""
         trap = self.trap
-        if trap is not None and trap.kind in ("", name):
-            self.trap = trap._replace(steps=trap.steps - 1) if trap.steps > 1 else None
-            if self.trap is None:
-                trap.spring()
+        if trap is None or trap.kind not in ("", name, kind or name):
+            return 0.0
+        self.trap = trap._replace(steps=trap.steps - 1) if trap.steps > 1 else None
+        if self.trap is not None:
+            return 0.0
+        trap.spring()
+        return trap.late_ms
 
 
 def _partitions(message: Append) -> list[Partition]:

@@ -16,7 +16,9 @@ import timerd.services.holding.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
 from tests.simulator.cluster.audit import Audit
+from tests.simulator.cluster.beginnings import begin
 from tests.simulator.cluster.chances import BLOWS, CALLS, DEEDS, DOWN_MS, PAUSES_MS, STEPS_MS, TIMINGS, TRAPS
+from tests.simulator.cluster.forms import ClusterForm, form_of, shape
 from tests.simulator.cluster.instance import Instance
 from tests.simulator.cluster.net import Net
 from tests.simulator.cluster.pausing import PausingLoop
@@ -69,18 +71,21 @@ class ClusterStory(Story):
         self.audit = Audit(self.disk, self._broken)
         self.broken: list[tuple[int, str]] = []
         self.weather.slow_ms = {name: min(ms, 1_500) for name, ms in self.weather.slow_ms.items()}
-        self._record_settings(chance((1, 1, 2)))
+        self.record_settings(chance((1, 1, 2)))
         self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
         self.instants = self._instants()
+        self.shape = form_of(self.seed)
+        shape(self)
 
     def _form(self) -> Form:
-        """Forms are of one instance alone."""
+        """Those of one instance are not told here, and those of a cluster are in `shape`."""
         return Form.ANY
 
-    def _record_settings(self, shards: int) -> None:
+    def record_settings(self, shards: int) -> None:
         """As the first instance would: the secret must be the same each time."""
         settings = {"bucket_ms": BUCKET_MS, "secret": "00" * 32, "shards": shards}
-        done(self.disk.cas([Cas(CLUSTER, None, json.dumps(settings).encode())]))
+        before = done(self.disk.read([CLUSTER]))[0]
+        done(self.disk.cas([Cas(CLUSTER, before, json.dumps(settings).encode())]))
 
     # -- instances ------------------------------------------------------------------------------------------------
 
@@ -152,23 +157,23 @@ class ClusterStory(Story):
         if self.instances.get(instance.name) is instance:
             self._over(instance, "stopped")
 
-    def pause(self, instance: Instance) -> None:
+    def pause(self, instance: Instance, for_ms: float | None = None) -> None:
         if instance.owner.dead or instance.owner.is_paused:
             return
         self.log(Server(self.loop.now_ms, "paused", instance.name))
         instance.owner.pause()
-        self.loop.later(self.random.choice(PAUSES_MS), partial(self.go_on, instance))
+        self.loop.later(self.random.choice(PAUSES_MS) if for_ms is None else for_ms, partial(self.go_on, instance))
 
     def go_on(self, instance: Instance) -> None:
         if instance.owner.is_paused and not instance.owner.dead:
             instance.owner.go_on()
             self.log(Server(self.loop.now_ms, "goes on", instance.name))
 
-    def cut_off(self, instance: Instance) -> None:
+    def cut_off(self, instance: Instance, for_ms: float | None = None) -> None:
         """From the store."""
         self.log(Server(self.loop.now_ms, "cut off from the store", instance.name))
         instance.store.is_cut = True
-        self.loop.later(self.random.choice(PAUSES_MS), partial(self.reaches, instance))
+        self.loop.later(self.random.choice(PAUSES_MS) if for_ms is None else for_ms, partial(self.reaches, instance))
 
     def reaches(self, instance: Instance) -> None:
         if instance.store.is_cut:
@@ -208,11 +213,11 @@ class ClusterStory(Story):
 
     # -- who calls whom -------------------------------------------------------------------------------------------
 
-    def _serving(self) -> list[Instance]:
+    def serving(self) -> list[Instance]:
         return [each for each in self.instances.values() if each.serves and not each.going_away]
 
     def reached(self) -> Any:
-        serving = self._serving()
+        serving = self.serving()
         return self.random.choice(serving) if serving else None
 
     def _connect(self, worker: Worker) -> None:
@@ -249,7 +254,8 @@ class ClusterStory(Story):
         for _ in range(self.random.choice((1, 1, 2))):
             self.hire(self.random.choice(HABITS))
         self._schedule_some()
-        for _ in range(self.random.choice((3, 6, 9, 14, 20))):
+        await begin(self)
+        for _ in range(self.random.choice((3, 6, 9, 14, 20) if self.shape is ClusterForm.ANY else (0, 0, 3))):
             await asyncio.sleep(self._gap_ms() / 1000)
             self._do(self.random.choices(tuple(DEEDS), tuple(DEEDS.values()))[0])
         await asyncio.sleep(self.random.choice((0.0, 1.0, 4.0, 15.0)))
@@ -262,7 +268,7 @@ class ClusterStory(Story):
         weather.unavailable = weather.unknown = net.lost = 0.0
         for name in names:
             self.start_instance(name)
-        while len(self._serving()) < len(names):  # noqa: ASYNC110 - time is virtual
+        while len(self.serving()) < len(names):  # noqa: ASYNC110 - time is virtual
             await asyncio.sleep(0.1)
         await asyncio.sleep(self.random.choice((0.0, 0.5, 2.0)))
         weather.unavailable, weather.unknown, net.lost = faults
@@ -273,7 +279,7 @@ class ClusterStory(Story):
         return super()._gap_ms()
 
     def _do(self, deed: str) -> None:
-        serving = self._serving()
+        serving = self.serving()
         if deed not in ("kill", "stop", "crash soon", *_TO_ONE, "cut", "join", "at once"):
             super()._do(deed)
         elif deed == "join" and len(self.instances) < MOST_INSTANCES:
@@ -321,7 +327,7 @@ class ClusterStory(Story):
             self.go_on(instance)
             self.reaches(instance)
             self.set_clock(instance)
-        while not self._serving():
+        while not self.serving():
             await asyncio.sleep(1)
             if not self.instances:
                 self.start_instance("a")
@@ -329,7 +335,7 @@ class ClusterStory(Story):
             worker.give_up_habits()
         self.hire((), QUEUES).credit = 1_000
         await self._until_found()
-        self.audit.held(self.loop.now_ms, (each.name for each in self._serving()))
+        self.audit.held(self.loop.now_ms, (each.name for each in self.serving()))
         scheduler_module.TICK_S = 10.0
         await self._let_time_fly()
         for _ in range(MAX_MOVES):
@@ -354,9 +360,9 @@ class ClusterStory(Story):
         """Nothing can happen to anybody any more, and nobody comes: signs of life are few, and who is known to be dead
         stays dead."""
         self.flies = True
-        while len(self._serving()) < len(self.instances):  # noqa: ASYNC110 - time is virtual
+        while len(self.serving()) < len(self.instances):  # noqa: ASYNC110 - time is virtual
             await asyncio.sleep(0.1)
-        for instance in self._serving():
+        for instance in self.serving():
             member = instance.member
             member.timing = Timing(20_000, QUIET_TTL_MS)
             member.trust.ttl_ms = member.members._ttl_ms = QUIET_TTL_MS

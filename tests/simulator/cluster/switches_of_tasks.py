@@ -152,10 +152,10 @@ def endings_not_looked_at() -> AbstractContextManager[object]:
 def lease_not_carried() -> AbstractContextManager[object]:
     """LEASEDROPPED: the row that is carried under a lease does not know of it, nor does its record."""
 
-    def carry(self: SettleLog, each: Any, group: Any) -> None:
+    def carry(self: SettleLog, carries: Any, group: Any) -> None:
         partition, rows = group
         rows.extras = [replace(extra, lease_until_ms=0) for extra in rows.extras]
-        _CARRY(self, replace(each, lease_until_ms=0), (partition, rows))
+        _CARRY(self, [each._replace(lease_until_ms=0) for each in carries], (partition, rows))
 
     return patch.object(SettleLog, "carry", carry)
 

@@ -24,22 +24,69 @@ PASSED = (
     "handed over to a successor",
     "remote: silent holder",
     "sweep rescue",
+    "stale mark refused",
     "relayed delivery",
     "grant returned",
     "lease lapsed",
     "hint lost",
     "stream given up",
 )
-# Seeds that showed a rule broken are tried first.
+# Of each broken rule a seed that shows it.
 KNOWN = {
+    "mark-before-scan": 0,
     "settle-skipped": 0,
+    "closing HINTBLIND": 1,
+    "closing READONE": 1,
+    "cancel NOSENDCHECK": 2,
+    "cancelled-forgotten": 3,
+    "closing NOCHECK": 23,
+    "not-asked-elsewhere": 23,
     "records-not-read": 5,
-    "hot-before-page": 60,
-    "cancel-unasked": 91,
+    "marks-not-refused": 6,
+    "carry ACKOLDONLY": 9,
+    "finish NOANNOUNCE": 11,
+    "closing ADOPTRACE": 12,
     "credit-twice": 12,
+    "carry LEAVEOPEN": 22,
+    "closing SETTLEFIRST": 86,
+    "old-control-row": 2398,
+    "moves HELPNOINSERT": 47,
+    "target-unasked": 47,
+    "ack-early": 55,
+    "carry NOREINSERT": 55,
+    "mark-passes-carry": 55,
+    "closing FIREEARLY": 1340,
+    "hot-before-page": 1340,
+    "silence-is-nobody": 62,
+    "carry LEASEDROPPED": 63,
+    "carry NOSETTLEREAD": 22,
+    "lease-forgotten": 63,
+    "cancel-unasked": 94,
+    "finish OPENFOREVER": 142,
+    "carry NACKANY": 191,
+    "closing ASYNCCOMMIT": 231,
+    "row-before-record": 247,
+    "read-first": 295,
+    "moves NOCELLCHECK": 1583,
+    "moves OLDFIRESBLIND": 24,
+    "refused-goes-on": 614,
+    "finish FINISHEMPTY": 192,
+    "move-unasked": 879,
+    "moves FINISHBLIND": 15,
+    "moves ASKEARLY": 1022,
+    "moves CANCELREADFIRST": 1199,
+    "floor-late": 1639,
 }
+# Of the same kind of history, where a change of the code under test has given that seed another one.
+OTHERS, EVERY = 512, 64
+# Seeds that have shown a defect which is mended.
+MENDED = (63, 182, 575, 671)
+# No seed that was tried has shown these (docs/architecture.md says why).
+NOT_SHOWN = ("finish COUNTFIRST", "finish OPENBLIND", "moves RESOLVERACE", "moves UNKNOWNFREE", "carry PLACEBLIND")
+PROMISES = ("G", "I", "ledger")
 
 
+@pytest.mark.timeout(900)
 def test_every_promise_is_kept_between_instances() -> None:
     hits: Counter[str] = Counter()
     for seed in SEEDS:
@@ -53,10 +100,15 @@ def test_every_promise_is_kept_between_instances() -> None:
 @pytest.mark.parametrize("variant", KNOWN)
 def test_a_broken_rule_is_caught_between_instances(variant: str) -> None:
     """By a promise, not by an error of the code that breaks it."""
-    seeds = (KNOWN[variant], *SEEDS)
-    assert any(sentence[0] in "GI" for seed in seeds for sentence in judged(seed, variant).wrong), (
-        f"no seed of {SEEDS} shows that {variant} is broken"
+    seeds = (KNOWN[variant], *range(KNOWN[variant] % EVERY, OTHERS, EVERY))
+    assert any(sentence.startswith(PROMISES) for seed in seeds for sentence in judged(seed, variant).wrong), (
+        f"none of the seeds {seeds} shows that {variant} is broken"
     )
+
+
+@pytest.mark.parametrize("seed", MENDED)
+def test_what_was_mended_stays_so(seed: int) -> None:
+    assert not (verdict := judged(seed)).wrong, f"{verdict.replay}: {verdict.wrong}"
 
 
 @pytest.mark.parametrize("model", sorted(MODELS.glob("*.pml")), ids=lambda path: path.stem)
@@ -66,6 +118,7 @@ def test_each_switch_of_a_model_is_broken_here_too(model: Path) -> None:
     switches = {f"{model.stem} {name}" for name in switches_named_in(model) if not name.startswith("VACUITY")}
     assert switches - set(known) == set()
     assert set(NAMED.values()) <= set(VARIANTS)
+    assert set(VARIANTS) == {"correct", *KNOWN, *NOT_SHOWN}
 
 
 def test_a_seed_gives_the_same_history_of_a_cluster_each_time() -> None:

@@ -27,7 +27,7 @@ from timerd.adapters.cassandra.waiting import every
 from timerd.adapters.cassandra.written import Written
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 from timerd.model.partition import Partition
-from timerd.model.registers import RegisterKey
+from timerd.model.registers import RegisterKey, move_key
 from timerd.model.settle import SettleRecord
 from timerd.ports import (
     Append,
@@ -37,9 +37,11 @@ from timerd.ports import (
     CasResult,
     DeadLetter,
     Found,
+    KeysAt,
     Mark,
     Page,
     StoreFacts,
+    is_bare,
 )
 
 TIDY_MS = 600_000
@@ -95,7 +97,11 @@ class CassandraStore:
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         return await self._tasks.find(partition, keys)
 
-    async def mark(self, marks: Sequence[Mark]) -> None:
+    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
+        """One partition after the other: a call has its groups side by side."""
+        return [list(map(is_bare, await self.find(partition, keys))) for partition, keys in groups]
+
+    async def mark(self, marks: Sequence[Mark]) -> int | None:
         places: dict[Partition, list[tuple[Mark, int]]] = {}
         for mark in marks:
             places.setdefault(mark.partition, []).append((mark, self._written.next()))
@@ -104,6 +110,7 @@ class CassandraStore:
             for part in places.values()
             for at in range(0, len(part), BATCH_ROWS)
         )
+        return None
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         """The letters first: a record without its letters would end tasks that nobody can redrive."""
@@ -152,6 +159,10 @@ class CassandraStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._registers.read(keys)
+
+    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
+        stored = await self.read([move_key(digest) for digest in digests])
+        return {digest for digest, move in zip(digests, stored, strict=True) if move is not None}
 
     async def tidy(self) -> None:
         """Forgets registers whose time has passed and days without buckets. Nothing of the time of an open bucket."""

@@ -59,6 +59,9 @@ class Client:
                 await subscriber.get_message(timeout=ANSWER_S)
         except (AuthenticationError, NoPermissionError, ResponseError) as error:
             raise StartupError(self._refused(str(error))) from None
+        except TypeError:
+            # An option of the URL that the client does not know; it says so when it connects.
+            raise StartupError(f"The URL of Redis cannot be used: {WRITTEN}.") from None
 
     async def publish(self, batch: Sequence[tuple[str, bytes]]) -> list[int]:
         """How many listened to each."""

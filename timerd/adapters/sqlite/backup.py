@@ -18,7 +18,7 @@ from timerd.adapters.sqlite.files import DATABASE, DataDirectory
 from timerd.adapters.sqlite.groups import open_group
 from timerd.adapters.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_BYTES
 from timerd.model.errors import CorruptRow, StartupError
-from timerd.model.registers import Table
+from timerd.model.registers import Control, Table
 
 # So much in one go; then the disk is the server's for a moment.
 STEP_PAGES = (4 << 20) // PAGE_BYTES
@@ -36,7 +36,7 @@ class Checked:
     size_bytes: int
     rows: int
     dead_letters: int
-    controls: tuple[bytes, ...]
+    controls: tuple[Control, ...]
 
 
 def back_up(directory: Path, target: Path, progress: Progress) -> Checked:
@@ -47,25 +47,35 @@ def back_up(directory: Path, target: Path, progress: Progress) -> Checked:
     if target.exists():
         raise StartupError(f"{target} exists already: name a file that does not.")
     with _partial(target) as partial:
-        with closing(_open(source)) as connection, closing(sqlite3.connect(partial, isolation_level=None)) as copy:
-            # Everything from here on is one view, whatever the server commits meanwhile.
-            connection.execute("BEGIN")
-            _version(connection, source)
-            connection.backup(
-                copy,
-                pages=STEP_PAGES,
-                progress=lambda _status, left, whole: progress((whole - left) * PAGE_BYTES, whole * PAGE_BYTES),
-                sleep=PAUSE_S,
-            )
-            # One file: what stands in a log beside it would be left behind.
-            copy.execute("PRAGMA journal_mode = DELETE")
-        return check(partial)
+        try:
+            _copy(source, partial, progress)
+        except sqlite3.Error as error:
+            raise StartupError(
+                f"{source} could not be copied to {target} ({error}), and nothing was left there: is there room?"
+            ) from error
+        return check(partial, f"What was copied from {source}")
+
+
+def _copy(source: Path, partial: Path, progress: Progress) -> None:
+    with closing(_open(source)) as connection, closing(sqlite3.connect(partial, isolation_level=None)) as copy:
+        # Everything from here on is one view, whatever the server commits meanwhile.
+        connection.execute("BEGIN")
+        _version(connection, source)
+        connection.backup(
+            copy,
+            pages=STEP_PAGES,
+            progress=lambda _status, left, whole: progress((whole - left) * PAGE_BYTES, whole * PAGE_BYTES),
+            sleep=PAUSE_S,
+        )
+        # One file: what stands in a log beside it would be left behind.
+        copy.execute("PRAGMA journal_mode = DELETE")
 
 
 def restore(backup: Path, directory: Path) -> Checked:
     """Into a directory without data. Raises StartupError with a sentence."""
     if not backup.is_file():
         raise StartupError(f"There is no file {backup}: name one that `timerd backup` has made.")
+    _refuse_half(backup)
     checked = check(backup)
     database = directory / DATABASE
     if database.exists() and database.stat().st_size:
@@ -83,20 +93,20 @@ def restore(backup: Path, directory: Path) -> Checked:
     return checked
 
 
-def check(path: Path) -> Checked:
-    """Every page, and every row group against its checksums. Raises StartupError with a sentence."""
+def check(path: Path, name: str = "") -> Checked:
+    """Every page, and every row group against its checksums. Raises StartupError with a sentence, about `name` if there
+    is one."""
     try:
         with closing(_open(path)) as connection:
             version = _version(connection, path)
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found not in (b"ok", "ok"):
-                raise StartupError(f"{path} is damaged ({_text(found)}): use another copy.")
+                raise StartupError(f"{name or path} is damaged ({_text(found)}): use another copy.")
             rows = sum(_rows(connection))
             letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
-            controls = connection.execute("SELECT value FROM registers WHERE kind = ?", (str(Table.CONTROL),))
-            return Checked(version, path.stat().st_size, rows, letters, tuple(value for (value,) in controls))
+            return Checked(version, path.stat().st_size, rows, letters, tuple(_controls(connection)))
     except (sqlite3.Error, CorruptRow) as error:
-        raise StartupError(f"{path} is damaged ({error}): use another copy.") from error
+        raise StartupError(f"{name or path} is damaged ({error}): use another copy.") from error
 
 
 def _rows(connection: sqlite3.Connection) -> Iterator[int]:
@@ -104,6 +114,24 @@ def _rows(connection: sqlite3.Connection) -> Iterator[int]:
         columns = "id, keys_crc, keys, payloads_crc, payloads"
         for name, *parts in connection.execute(f"SELECT {columns} FROM {table}"):
             yield len(open_group(f"{table} {name}", parts, 0))
+
+
+def _controls(connection: sqlite3.Connection) -> Iterator[Control]:
+    for name, value in connection.execute("SELECT name, value FROM registers WHERE kind = ?", (str(Table.CONTROL),)):
+        try:
+            yield Control.from_bytes(value)
+        except CorruptRow as error:
+            raise CorruptRow(f"the control row {_text(name)} cannot be read") from error
+
+
+def _refuse_half(backup: Path) -> None:
+    """The log of a server's own file is read with it, but a copy of the file alone would be without it."""
+    log = backup.with_name(f"{backup.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise StartupError(
+            f"{backup} is a server's own file, and a part of its data is in {log.name} beside it: make a copy with "
+            "`timerd backup`, or start a server on that folder."
+        )
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -120,7 +148,7 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.DatabaseError as error:
         raise StartupError(f"{path} is no database ({error}).") from error
-    if application != APPLICATION_ID:
+    if application != APPLICATION_ID or version < MIGRATIONS[0].version:
         raise StartupError(f"{path} was not written by timerd.")
     if version > MIGRATIONS[-1].version:
         raise StartupError(f"{path} was written by a newer timerd (schema version {version}): use that version.")

@@ -24,7 +24,9 @@ MOST_ROWS = 4_000_000
 # Groups that were opened are kept, for who cancels or moves a task reads its row several times.
 MOST_OPEN_BYTES = 32 << 20
 _DIGEST = np.dtype([("low", "<u8"), ("high", "<u4"), ("index", ">u4")])
+_RAW_DIGEST = np.dtype("V16")
 Hashes = npt.NDArray[np.uint64]
+Places = npt.NDArray[np.intp]
 _PRIMES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
 
@@ -33,6 +35,14 @@ class _Run(NamedTuple):
 
     hashes: Hashes
     groups: npt.NDArray[np.int64]
+
+
+class _Sought(NamedTuple):
+    """Rows that are asked for."""
+
+    positions_ms: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.void]
+    hashes: Hashes
 
 
 class _Opened(NamedTuple):
@@ -85,12 +95,27 @@ class KeyIndex:
     ) -> list[list[RowGroup]]:
         """The same, each row as a group of one that still names its source."""
         found: list[list[RowGroup]] = [[] for _ in keys]
-        wanted = _hash_keys(keys)
-        for name, asked in self._candidates(partition, wanted).items():
+        sought = _sought(keys)
+        for name, asked in self._candidates(partition, sought.hashes).items():
             opened = self._opened(name, payloads)
             if opened is not None:
-                _pick(opened, keys, wanted, asked, found)
+                at, rows = _matches(opened, sought, asked)
+                for n, row in zip(at.tolist(), rows.tolist(), strict=True):
+                    found[n].append(opened.group.one(row))
         return found
+
+    def single(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[bool]:
+        """Whether there is one row, and it is of version 0."""
+        sought = _sought(keys)
+        count, later = np.zeros(len(keys), np.intp), np.zeros(len(keys), np.bool_)
+        for name, asked in self._candidates(partition, sought.hashes).items():
+            opened = self._opened(name, payloads=True)
+            if opened is not None:
+                at, rows = _matches(opened, sought, asked)
+                np.add.at(count, at, 1)
+                later[at] |= opened.group.columns["version"][rows] > 0
+        one: list[bool] = ((count == 1) & ~later).tolist()
+        return one
 
     def forget(self, partition: Partition | None = None) -> None:
         """Of a partition, or all. Names may be given again after that."""
@@ -106,11 +131,9 @@ class KeyIndex:
         """Group -> which of the keys may be in it."""
         out: dict[int, list[int]] = {}
         for run in self._fresh(partition).runs:
-            first = np.searchsorted(run.hashes, wanted)
-            end = np.searchsorted(run.hashes, wanted, side="right")
-            for at in np.flatnonzero(end > first).tolist():
-                for name in set(run.groups[first[at] : end[at]].tolist()):
-                    out.setdefault(name, []).append(at)
+            at, entries = _hits(run.hashes, wanted)
+            for name, n in dict.fromkeys(zip(run.groups[entries].tolist(), at.tolist(), strict=True)):
+                out.setdefault(name, []).append(n)
         return out
 
     def _fresh(self, partition: Partition) -> _Known:
@@ -174,9 +197,18 @@ def _mix(position_ms: npt.NDArray[np.int64], digest: npt.NDArray[np.void]) -> Ha
     return mixed ^ (mixed >> np.uint64(29))
 
 
-def _hash_keys(keys: Sequence[tuple[int, bytes]]) -> Hashes:
-    digest = np.frombuffer(b"".join([digest for _, digest in keys]), _DIGEST)
-    return _mix(np.array([position_ms for position_ms, _ in keys], np.int64), digest)
+def _sought(keys: Sequence[tuple[int, bytes]]) -> _Sought:
+    digests = np.frombuffer(b"".join([digest for _, digest in keys]), _DIGEST)
+    positions_ms = np.array([position_ms for position_ms, _ in keys], np.int64)
+    return _Sought(positions_ms, digests.view(_RAW_DIGEST), _mix(positions_ms, digests))
+
+
+def _hits(ranked: Hashes, wanted: Hashes) -> tuple[Places, Places]:
+    """Pairs of a place in `wanted` and one of the same hash in `ranked`."""
+    first = np.searchsorted(ranked, wanted)
+    times = np.searchsorted(ranked, wanted, side="right") - first
+    at = np.repeat(np.arange(len(wanted)), times)
+    return at, np.repeat(first - np.cumsum(times) + times, times) + np.arange(len(at))
 
 
 def _hash_rows(group: RowGroup) -> Hashes:
@@ -190,20 +222,12 @@ def _size_bytes(opened: _Opened) -> int:
     return opened.group.size_bytes + 16 * len(opened.hashes) + 1_000
 
 
-def _pick(
-    opened: _Opened,
-    keys: Sequence[tuple[int, bytes]],
-    wanted: Hashes,
-    asked: list[int],
-    found: list[list[RowGroup]],
-) -> None:
-    """Adds the group's rows of the keys `asked` to `found`; equal hashes of other keys are told apart here."""
-    group, ranked, order = opened
-    first = np.searchsorted(ranked, wanted[asked]).tolist()
-    end = np.searchsorted(ranked, wanted[asked], side="right").tolist()
-    met = [(at, row) for at, low, high in zip(asked, first, end, strict=True) for row in order[low:high].tolist()]
-    rows = group.select(np.array([row for _, row in met], np.intp))
-    positions_ms = rows.columns["position_ms"].tolist()
-    for (at, row), position_ms, digest in zip(met, positions_ms, rows.digests(), strict=True):
-        if (position_ms, digest) == keys[at]:
-            found[at].append(group.one(row))
+def _matches(opened: _Opened, sought: _Sought, asked: list[int]) -> tuple[Places, Places]:
+    """Pairs of one of `asked` and its row in the group; equal hashes of other keys are told apart here."""
+    among = np.array(asked, np.intp)
+    at, entries = _hits(opened.hashes, sought.hashes[among])
+    at, rows = among[at], opened.order[entries]
+    met = opened.group.select(rows)
+    same = met.columns["position_ms"] == sought.positions_ms[at]
+    same &= met.packed_digests().view(_RAW_DIGEST) == sought.digests[at]
+    return at[same], rows[same]

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence, Set
+from itertools import chain
 
 from timerd.adapters.sqlite.groups import checksum, place_of
+from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.errors import CorruptRow
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import SettleRecord
 from timerd.ports import Mark, MarkKind
 
-_MARK = "INSERT OR IGNORE INTO marks VALUES (?,?,?,?,?,?,?,?,?)"
+_MARK = "INSERT OR IGNORE INTO marks"
+_MOST_ASKED = 256
 _OF_PLACE = "FROM marks WHERE scope = ? AND bucket = ? AND shard = ?"
 _FIELDS = "SELECT id, position_ms, digest, version, kind, value"
 # Without the plus, SQLite takes the index that gives this order for nothing, and reads all marks of the partition.
 OF_ROW = f"{_FIELDS} {_OF_PLACE} AND position_ms = ? AND digest = ? ORDER BY +id"
+# The rows that are asked for come first, each a look into the index.
+_MARKED = """WITH asked (at_ms, name) AS (VALUES {}) SELECT at_ms, name FROM asked CROSS JOIN marks
+    WHERE scope = ? AND bucket = ? AND shard = ? AND position_ms = at_ms AND digest = name"""
 _SETTLE = "INSERT OR IGNORE INTO settled VALUES (NULL,?,?,?,?,?,?,?)"
 _SETTLED_NAMES = """SELECT token, sequence FROM settled WHERE scope = ? AND bucket = ? AND shard = ?
     ORDER BY token, sequence"""
@@ -24,12 +30,12 @@ _SETTLED = """SELECT crc, packed FROM settled WHERE scope = ? AND bucket = ? AND
     AND sequence = ?"""
 
 
-def write_marks(connection: sqlite3.Connection, marks: Iterable[Mark], next_name: Callable[[], int]) -> None:
-    rows = (
-        (next_name(), *place_of(m.partition), m.key.position_ms, m.key.digest, m.key.version, int(m.kind), m.value)
-        for m in marks
-    )
-    connection.executemany(_MARK, rows)
+def write_marks(connection: sqlite3.Connection, marks: Iterable[Mark], next_name: Callable[[], int]) -> int:
+    """How many are new."""
+    before = connection.total_changes
+    rows = ((next_name(), *place_of(partition), *key, kind.value, value) for partition, key, kind, value in marks)
+    insert_rows(connection, _MARK, rows)
+    return connection.total_changes - before
 
 
 def marks_since(
@@ -47,9 +53,29 @@ def marks_on(
 ) -> list[list[Mark]]:
     """For each (position_ms, digest)."""
     place = place_of(partition)
+    some = marked(connection, partition, keys)
+    return [
+        [_mark(partition, row) for row in connection.execute(OF_ROW, (*place, *key))] if key in some else []
+        for key in keys
+    ]
+
+
+def marked(
+    connection: sqlite3.Connection, partition: Partition, keys: Sequence[tuple[int, bytes]]
+) -> Set[tuple[int, bytes]]:
+    """Those with a mark, in few statements: at each the thread gives up the interpreter and waits for it."""
+    place = place_of(partition)
     if connection.execute(f"SELECT 1 {_OF_PLACE} LIMIT 1", place).fetchone() is None:
-        return [[] for _ in keys]
-    return [[_mark(partition, row) for row in connection.execute(OF_ROW, (*place, *key))] for key in keys]
+        return frozenset()
+    out: set[tuple[int, bytes]] = set()
+    for at in range(0, len(keys), _MOST_ASKED):
+        part = keys[at : at + _MOST_ASKED]
+        out.update(connection.execute(marked_query(len(part)), (*chain.from_iterable(part), *place)))
+    return out
+
+
+def marked_query(keys: int) -> str:
+    return _MARKED.format(",".join(["(?,?)"] * keys))
 
 
 def write_settled(connection: sqlite3.Connection, records: Iterable[SettleRecord]) -> None:

@@ -15,12 +15,12 @@ from typing import TypeVar
 from timerd.adapters.sqlite.groups import between, read_groups
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
-from timerd.adapters.sqlite.marks import marks_on, marks_since
+from timerd.adapters.sqlite.marks import marked, marks_on, marks_since
 from timerd.adapters.sqlite.schema import connect_reader
 from timerd.model.errors import CorruptRow, StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.ports import Found, Page
+from timerd.ports import Found, KeysAt, Page
 
 T = TypeVar("T")
 # Who is first among them waits for the last one.
@@ -122,6 +122,19 @@ class Reader:
             return list(map(Found, rows, marks_on(connection, partition, keys)))
         finally:
             connection.execute("COMMIT")
+
+    def bare(self, groups: Sequence[KeysAt]) -> list[list[bool]]:
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            return [self._bare(partition, keys) for partition, keys in groups]
+        finally:
+            connection.execute("COMMIT")
+
+    def _bare(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[bool]:
+        single = self.index.single(partition, keys)
+        some = marked(self._connection, partition, keys)
+        return [is_single and key not in some for is_single, key in zip(single, keys, strict=True)] if some else single
 
     def close(self) -> None:
         self._closed = True

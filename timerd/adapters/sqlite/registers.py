@@ -6,14 +6,19 @@ import sqlite3
 from collections.abc import Sequence
 from itertools import islice
 
+from timerd.model.identity import DIGEST_BYTES, PREFIX_BYTES
 from timerd.model.partition import Partition
-from timerd.model.registers import RegisterKey, Table, control_key
+from timerd.model.registers import RegisterKey, Table, control_key, move_key
 from timerd.ports import Cas, CasResult, CasStatus
 
 _MOST_REMEMBERED = 100_000
 _MOST_EXPIRED = 2_000
 _MOST_ASKED = 256
 _READ = "SELECT value FROM registers WHERE kind = ? AND name = ?"
+_MOVED = f"SELECT name FROM registers WHERE kind = '{Table.MOVES.value}' AND name BETWEEN ? AND ?"
+# Of the tasks of a message that are asked for; fewer are asked for one by one.
+_FEW_OF_MESSAGE = 8
+_LEAST, _MOST = bytes(DIGEST_BYTES - PREFIX_BYTES), b"\xff" * (DIGEST_BYTES - PREFIX_BYTES)
 _CONTROLS = "SELECT name, value FROM registers WHERE kind = ? AND name BETWEEN ? AND ?"
 
 
@@ -74,6 +79,18 @@ class RegisterTable:
 def read_register(connection: sqlite3.Connection, key: RegisterKey) -> bytes | None:
     row = connection.execute(_READ, (key.table.value, key.name)).fetchone()
     return row[0] if row else None
+
+
+def read_moved(connection: sqlite3.Connection, digests: Sequence[bytes]) -> set[bytes]:
+    """The tasks of one message lie side by side, and few of them are moved."""
+    prefixes = {digest[:PREFIX_BYTES] for digest in digests}
+    if len(prefixes) * _FEW_OF_MESSAGE > len(digests):
+        stored = read_registers(connection, [move_key(digest) for digest in digests])
+        return {digest for digest, move in zip(digests, stored, strict=True) if move is not None}
+    moved: set[bytes] = set()
+    for prefix in prefixes:
+        moved.update(name for (name,) in connection.execute(_MOVED, (prefix + _LEAST, prefix + _MOST)))
+    return moved.intersection(digests)
 
 
 def read_registers(connection: sqlite3.Connection, keys: Sequence[RegisterKey]) -> list[bytes | None]:

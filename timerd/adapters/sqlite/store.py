@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from timerd.adapters.sqlite.commit import Commit, FarDays
-from timerd.adapters.sqlite.days import FINISHED, FINISHING, PRESENT, day_of, read_catalogue
+from timerd.adapters.sqlite.days import DAY_MS, FINISHED, FINISHING, PRESENT, day_of, read_catalogue
 from timerd.adapters.sqlite.far import corrupt_far_groups, far_days
 from timerd.adapters.sqlite.files import DataDirectory
 from timerd.adapters.sqlite.letters import (
@@ -25,7 +25,7 @@ from timerd.adapters.sqlite.letters import (
 )
 from timerd.adapters.sqlite.marks import read_settled, write_marks, write_settled
 from timerd.adapters.sqlite.reader import Corruption, Reader
-from timerd.adapters.sqlite.registers import read_registers
+from timerd.adapters.sqlite.registers import read_moved, read_registers
 from timerd.adapters.sqlite.retention import drop_slice
 from timerd.adapters.sqlite.schema import connect, migrate
 from timerd.adapters.sqlite.writer import Writer
@@ -42,6 +42,7 @@ from timerd.ports import (
     CasStatus,
     DeadLetter,
     Found,
+    KeysAt,
     Mark,
     Page,
     StoreFacts,
@@ -117,8 +118,13 @@ class SqliteStore:
         await self.split_day(partition.bucket_ms)
         return await self._look_ups.run(lambda _: self._look_ups.find(partition, keys))
 
-    async def mark(self, marks: Sequence[Mark]) -> None:
-        await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
+    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
+        for day_ms in {partition.bucket_ms // DAY_MS * DAY_MS for partition, _ in groups}:
+            await self.split_day(day_ms)
+        return await self._look_ups.run(lambda _: self._look_ups.bare(groups))
+
+    async def mark(self, marks: Sequence[Mark]) -> int | None:
+        return await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         def write(commit: Commit) -> None:
@@ -174,6 +180,9 @@ class SqliteStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._look_ups.run(lambda connection: read_registers(connection, keys))
+
+    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
+        return await self._look_ups.run(lambda connection: read_moved(connection, digests))
 
     async def facts(self) -> StoreFacts:
         far = await self._look_ups.run(corrupt_far_groups)

@@ -6,7 +6,7 @@ import asyncio
 from itertools import count
 
 from timerd.core.holding import Phase
-from timerd.core.late_failure import again_waiting, end_waiting, free_position, may_leave, waits_for
+from timerd.core.late_failure import again_waiting, end_waiting, free_position, guard_waiting, may_leave, waits_for
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
@@ -78,6 +78,16 @@ class Elsewhere:
                 ticket = again_waiting(machine, key, rows, item._replace(position_ms=position_ms))
                 await self._durable(machine, ticket)
                 return
+
+    async def prolong(self, partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int) -> None:
+        """The row that waits there for a delivery in hand waits until then."""
+        here = await self.look(partition, key)
+        machine = self._scheduler.machines.get(here.place.partition) if here is not None else None
+        if here is None or here.rows is None or machine is None or not here.written:
+            return
+        # One that is due only after that waits long enough, and carried it would stay where it is.
+        if may_leave(machine, here.place.key) and here.place.key.position_ms < lease_until_ms:
+            guard_waiting(machine, here.place.key, here.rows, lease_until_ms, now_ms)
 
     async def end(self, item: Ended) -> bool:
         """Whether its row waited somewhere and has ended now. As long as it waits, it is tried again."""

@@ -96,7 +96,7 @@ class Engine:
         self._procedures = scheduler.procedures
         self.shards = shards or Shards(store)
         self._browsing = Browsing(store, scheduler, secret)
-        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms)
+        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms)
         self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
@@ -248,7 +248,7 @@ class Engine:
         return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
     async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
-        return await self._moving.move(task, _hash(namespace, request_id).hex(), fire_at_ms, self.now_ms())
+        return await self._moving.move(task, _hash(namespace, request_id).hex(), fire_at_ms)
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         here = await self._look_up(task)
@@ -268,7 +268,7 @@ class Engine:
 
     async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool | NotStored]:
         request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
-        return await self._moving.redrive(ids, request, self.now_ms())
+        return await self._moving.redrive(ids, request)
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int

@@ -62,14 +62,19 @@ class Facts:
     async def _ledger(self) -> Ledger:
         """Finished and unheld buckets from their control rows, held ones from memory."""
         ledger = Ledger()
-        held: Counter[int] = Counter()
-        for machine in self._scheduler.machines.values():
-            held.update(machine.log.totals())
         entries = await self._store.catalogue(None, -(1 << 62), int(self._time.exact_ms()) + 1)
-        places = [Partition(e.scope, e.bucket_ms, shard) for e in entries for shard in range(e.shard_count)]
-        unheld = [p for p in places if p not in self._scheduler.machines]
-        stored = await self._store.read([control_key(p) for p in unheld])
-        controls = [Control.from_bytes(raw) for raw in stored if raw is not None]
+        places = {Partition(e.scope, e.bucket_ms, shard) for e in entries for shard in range(e.shard_count)}
+        read: set[Partition] = set()
+        controls: list[Control] = []
+        # One that is let go of meanwhile is read as well, one that is taken meanwhile counts as it was read.
+        while unheld := places - read - self._scheduler.machines.keys():
+            read |= unheld
+            stored = await self._store.read([control_key(p) for p in unheld])
+            controls += [Control.from_bytes(raw) for raw in stored if raw is not None]
+        held: Counter[int] = Counter()
+        for partition, machine in self._scheduler.machines.items():
+            if partition not in read:
+                held.update(machine.log.totals())
         ledger.add_finished([c for c in controls if c.finished])
         for control in (c for c in controls if not c.finished):
             held.update(dict(control.counts))

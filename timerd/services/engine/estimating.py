@@ -46,10 +46,10 @@ class Estimating:
 
     def remove(self, tasks: Iterable[TaskId]) -> None:
         """They were cancelled or purged."""
-        for task in tasks:
-            queue = self._queues.get(task.scope)
+        for (scope, minute), ended in Counter([(task.scope, task.position_ms // MINUTE_MS) for task in tasks]).items():
+            queue = self._queues.get(scope)
             if queue is not None:
-                self._new[queue][task.position_ms // MINUTE_MS] -= 1
+                self._new[queue][minute] -= ended
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""

@@ -53,19 +53,24 @@ class Forwards(Protocol):
 
 
 class Firing:
-    """Implements services.verbs.Firing on one scheduler."""
+    """Implements services.verbs.Firing on one scheduler. `resume_grace_ms`: what a worker has of a partition that was
+    just taken over may have been extended with its last holder, and is heard of within this time."""
 
-    def __init__(self, scheduler: Scheduler, time: EngineTime, store: Store, secret: bytes) -> None:
+    def __init__(
+        self, scheduler: Scheduler, time: EngineTime, store: Store, secret: bytes, resume_grace_ms: int = 1_000
+    ) -> None:
         self.secret = secret
         self._scheduler = scheduler
         self._time = time
         self._store = store
         self._elsewhere = Elsewhere(scheduler, store)
         self._held_back = HeldBack()
+        self._grace_ms = resume_grace_ms
         # Where there are other instances.
         self.forward: Forwards | None = None
         self.in_hand: InHand | None = None
         scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
+        scheduler.held.prolong, scheduler.held.held_until_ms = self._prolong, self._held_back.lease_ms
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -285,7 +290,7 @@ class Firing:
         suspects = self._held_back.suspects(batch, now_ms)
         if not len(suspects):
             return batch
-        found = sift(batch, suspects, self._lease_of, now_ms, self.secret)
+        found = sift(batch, suspects, self._lease_of, machine.since_ms + self._grace_ms, now_ms, self.secret)
         if found.leases:
             machine.guard(found.leases, now_ms, CarryReason.GUARD, was_sent=False)
             self._held_back.carried(machine, found.leases)
@@ -301,6 +306,12 @@ class Firing:
         if left is not batch:
             self._scheduler.held.settle_soon(machine)
         return left
+
+    async def _prolong(self, now_ms: int) -> None:
+        for partition, key in self._held_back.places():
+            lease_ms = max(self._scheduler.held.lease_of(key) or 0, self._held_back.lease_ms(key))
+            if lease_ms > now_ms:
+                await self._elsewhere.prolong(partition, key, lease_ms, now_ms)
 
     def _lease_of(self, key: RowKey) -> int:
         return max(self._scheduler.held.lease_of(key) or 0, self._held_back.until_ms(key))

@@ -50,6 +50,10 @@ class HeldBack:
         """Whether the row stands for a delivery that was carried on while it was in hand."""
         return bool(self._places) and delivery_id_of(key.digest, key.version) in self._places
 
+    def places(self) -> list[Place]:
+        """Of all that wait for what is in hand."""
+        return list(self._places.values())
+
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of those that wait there."""
         return {delivery_id for delivery_id, (where, _) in self._places.items() if where == partition}
@@ -71,8 +75,14 @@ class HeldBack:
         carried: list[int] = np.flatnonzero(batch.rows.columns["flags"] & FLAG_CARRIED).tolist()
         return carried
 
+    def lease_ms(self, key: RowKey) -> int:
+        """As far as it is known here."""
+        return self._until_ms.get(delivery_id_of(key.digest, key.version), 0)
+
     def until_ms(self, key: RowKey) -> int:
         """Asked once, when the row is about to fire."""
+        if not self._until_ms and not self._places:
+            return 0
         delivery_id = delivery_id_of(key.digest, key.version)
         self._places.pop(delivery_id, None)
         return self._until_ms.pop(delivery_id, 0)

@@ -32,14 +32,24 @@ class Sifted:
 
 
 def sift(
-    batch: Taken, suspects: Sequence[int], lease_of: Callable[[RowKey], int], now_ms: int, secret: bytes
+    batch: Taken,
+    suspects: Sequence[int],
+    lease_of: Callable[[RowKey], int],
+    heard_by_ms: int,
+    now_ms: int,
+    secret: bytes,
 ) -> Sifted:
+    """`heard_by_ms`: whoever has what was carried with its lease, and has extended it since, is heard of by then."""
     out, gone = Sifted(batch), set[int]()
     columns = batch.rows.columns
+    positions, versions = columns["position_ms"].tolist(), columns["version"].tolist()
+    kinds = columns["template"].tolist()
     for n in suspects:
-        key = RowKey(int(columns["position_ms"][n]), batch.digests[n], int(columns["version"][n]))
-        template = batch.rows.template_of(n)
+        key = RowKey(positions[n], batch.digests[n], versions[n])
+        template = batch.rows.templates[kinds[n]]
         until_ms = lease_of(key)
+        if until_ms <= now_ms < heard_by_ms and batch.rows.extra_of(n).lease_until_ms:
+            until_ms = heard_by_ms
         if until_ms > now_ms:
             out.leases[key] = until_ms
         elif attempt_of(key.version) > template.retry.max_attempts:

@@ -13,6 +13,8 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from timerd.core.effects import (
     AskMoves,
     ChangeControl,
@@ -31,7 +33,7 @@ from timerd.core.insert import ClosedForGood, insert
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rehome import rehome, wanderers
-from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.errors import CorruptRow, StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Move, MoveState, control_key, move_key
 from timerd.model.rows import RowGroup, concat
@@ -79,7 +81,8 @@ class Effector:
         self._finishing = finishing
         self._opening = opening
         self._history_ms = history_ms
-        # Hears of partitions that another instance has from now on.
+        # Hears of partitions that another instance has from now on, or has had when rows were carried there that wait
+        # for what workers have: it hears nothing of their leases otherwise.
         self.gone: Callable[[Partition], None] = lambda _partition: None
         # Throttles the loading of missed buckets (G14).
         self.throttle: Callable[[int], Awaitable[None]] | None = None
@@ -106,6 +109,10 @@ class Effector:
                 return
             except (StoreUnavailable, StoreUnknown, ClosedForGood) as error:
                 await asyncio.sleep(tries.failed(error))
+            except CorruptRow as error:
+                # It stays where it is, so that its lag is seen; what mends it needs a restart.
+                log.error("%s: %s", machine.partition, error)
+                return
 
     async def _read_control(self, machine: PartitionMachine, effect: ReadControl) -> None:
         control, is_finishing = await self._finishing.control_of(effect.partition)
@@ -162,6 +169,9 @@ class Effector:
         if found:
             await drive(rehome(found, now_ms, self._history_ms), self._procedures)
         machine.carried_written(effect.sequence)
+        for partition, rows in groups:
+            if partition not in self._held.machines and _is_leased(rows):
+                self.gone(partition)
         self._held.written(machine)
 
     async def _ask_moves(self, machine: PartitionMachine, effect: AskMoves) -> None:
@@ -205,6 +215,12 @@ class Effector:
     async def _finished(self, partition: Partition) -> None:
         if not await self._finishing.finish(partition):
             self._hand_over.done(partition)
+
+
+def _is_leased(rows: RowGroup) -> bool:
+    """Whether one of them waits for what a worker has."""
+    leased = [at for at, extra in enumerate(rows.extras, start=1) if extra.lease_until_ms]
+    return bool(leased) and bool(np.isin(rows.columns["extra"], leased).any())
 
 
 def _merged(groups: Sequence[tuple[Partition, RowGroup]]) -> tuple[tuple[Partition, RowGroup], ...]:

@@ -23,6 +23,7 @@ from timerd.model.storage import BucketEntry
 from timerd.ports import Store
 from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
+from timerd.services.holding.tries import surely
 
 log = logging.getLogger(__name__)
 # A stop does not wait longer for a store that does not answer: the next holder completes what is missing.
@@ -118,6 +119,7 @@ class HandOver:
         self.is_leaving = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
+                await surely(self._held.prolong(now_ms))
                 while self._membership.incarnation and self._held.machines:
                     self.begin_due(now_ms)
                     self._held.tick(now_ms)

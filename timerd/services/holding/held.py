@@ -8,13 +8,13 @@ How an effect is performed is not known here (services/holding/effector.py), nor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from typing import Any
 
 from timerd.core.effects import Effect
 from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.settle import CarryReason
 from timerd.services.holding.engine_time import EngineTime
@@ -28,6 +28,10 @@ Attempt = Callable[[PartitionMachine, Effect], Coroutine[Any, Any, None]]
 
 async def _nothing(_machine: PartitionMachine, _effect: Effect) -> None:
     """Until somebody performs."""
+
+
+async def _nothing_waits(_now_ms: int) -> None:
+    """Until somebody carries rows on."""
 
 
 class Held:
@@ -44,9 +48,15 @@ class Held:
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
         self.lease_of: Leases = lambda _key: None
+        # Those of the delivery ids that have a lease.
+        self.in_flight: Callable[[Collection[bytes]], Collection[bytes]] = lambda _ids: ()
         # Hears of rows that were carried on while a worker has them, and knows which wait for that.
         self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
         self.waits: Callable[[RowKey], bool] = lambda _key: False
+        # Until when a worker may have what it came back with; 0: nobody did with that.
+        self.held_until_ms: Callable[[RowKey], int] = lambda _key: 0
+        # The rows that wait learn how long those deliveries may be in hand.
+        self.prolong: Callable[[int], Awaitable[None]] = _nothing_waits
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)
@@ -113,6 +123,15 @@ class Held:
         if machine is not None and (key.position_ms < machine.floor_ms or machine.log.settled.get(key) is not None):
             return False
         return self.lease_of(key) is not None or self.waits(key) or lease_until_ms > self._time.exact_ms()
+
+    def has_lease(self, key: RowKey) -> bool:
+        """Whether a worker that is known here has a delivery of this row's generation."""
+        return self.lease_of(key) is not None or self.held_until_ms(key) > self._time.exact_ms()
+
+    def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
+        """False: `has_in_hand` says so of each of them, whose rows have no lease themselves."""
+        ids = [delivery_id_of(key.digest, key.version) for key in keys]
+        return bool(self.in_flight(ids)) or any(map(self.waits, keys))
 
     def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
         """What workers have in hand stays with them: the next holder treats it as in flight."""

@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from timerd.core.holding import Asked, Offered, Phase
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AskToEnd, AskToMove, Ending, HolderAnswer, OfferRows
+from timerd.core.procedures import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows
+from timerd.core.waiting_rows import all_wait, end_waiting
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
@@ -33,6 +34,10 @@ class OwnMachines:
 
     def __init__(self, held: Held) -> None:
         self._held = held
+
+    def is_here(self, partition: Partition) -> bool:
+        """Whether there is a machine, in whatever phase."""
+        return partition in self._held.machines
 
     def token(self, partition: Partition) -> int | None:
         """By which this instance holds the partition; None: it does not, or does not know it yet."""
@@ -108,6 +113,24 @@ class OwnMachines:
             self._held.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
 
+    def end_waiting(self, request: AskToEndMany) -> list[HolderAnswer] | None:
+        """Of rows that nobody has in hand: the answers of all, or None, and nothing is done, where each is to be asked
+        by itself."""
+        machine = self._held.machines.get(request.partition)
+        if machine is None:
+            return None
+        asked = end_waiting(machine, request.keys, request.outcome, request.request)
+        if asked is Asked.WAITING:
+            self._held.settle_soon(machine)
+        return asked and [HolderAnswer(asked, None, request.request)] * len(request.keys)
+
+    def has_lease(self, key: RowKey) -> bool:
+        return self._held.has_lease(key)
+
+    def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
+        """Whether a worker may have one of the rows, or a delivery that it waits for."""
+        return self._held.may_have_in_hand(keys)
+
     def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
         """Its row was carried on, and waits for the delivery to end."""
         if asked not in (Asked.WAITING, Asked.ENDED):
@@ -146,6 +169,11 @@ class OwnMachines:
             return True
         machine = self._held.machines.get(partition)
         return machine is not None and machine.ask(key)[0] is Asked.OPEN
+
+    def all_wait(self, partition: Partition, keys: Sequence[RowKey]) -> bool:
+        """Whether this process knows that none of them has ended."""
+        machine = self._held.machines.get(partition)
+        return machine is not None and all_wait(machine, keys)
 
     def ending(self, partition: Partition, key: RowKey) -> Ending | None:
         """None: this process does not know."""

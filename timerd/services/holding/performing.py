@@ -3,17 +3,21 @@ instance or another instance."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence, Set
 from typing import Any
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import (
     AppendRows,
+    AskInHand,
     AskToEnd,
     AskToEndMany,
     AskToMove,
     Ending,
     Find,
+    FindBare,
+    FindMoved,
     FindSettled,
     FindSettledMany,
     HintRows,
@@ -24,6 +28,7 @@ from timerd.core.procedures import (
     Recheck,
     Request,
     SetMarks,
+    Together,
     TryCas,
 )
 from timerd.model.identity import RowKey
@@ -42,6 +47,10 @@ from timerd.services.holding.settled_reads import SettledReads
 # How a task ends by what a worker said alone: without its record a crash takes that back. A cancel has its mark.
 TAKEN_BACK = frozenset((Outcome.ACKED, Outcome.DEAD))
 
+# So many requests of a call are under way at a time.
+TOGETHER = 32
+NOT_ENDED = Ending(None)
+
 
 class Performer:
     """One instance: its store, its own partition machines as holders, and the other instances, none at first."""
@@ -54,6 +63,9 @@ class Performer:
         self._hint_own = hint
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
+            FindBare: self._find_bare,
+            FindMoved: self._find_moved,
+            Together: self._together,
             FindSettled: self._find_settled,
             SetMarks: self._set_marks,
             ReadRegister: self._read_register,
@@ -66,6 +78,7 @@ class Performer:
             OfferRows: self._offer,
             AskToEnd: self._ask_to_end,
             AskToMove: self._ask_to_move,
+            AskInHand: self._ask_in_hand,
             Recheck: self._recheck,
         }
 
@@ -75,14 +88,28 @@ class Performer:
     async def _find(self, request: Find) -> list[Found]:
         return list(await self._store.find(request.partition, request.keys))
 
+    async def _find_bare(self, request: FindBare) -> list[list[bool]]:
+        return [list(bare) for bare in await self._store.bare(request.groups)]
+
+    async def _find_moved(self, request: FindMoved) -> Set[bytes]:
+        return await self._store.moved(request.digests)
+
+    async def _together(self, request: Together) -> list[object]:
+        """Some at a time: a call may name tasks of a thousand partitions."""
+        at_once = max(1, TOGETHER // self.others.side_by_side)
+        answers: list[object] = []
+        for at in range(0, len(request.requests), at_once):
+            answers += await asyncio.gather(*map(self.perform, request.requests[at : at + at_once]))
+        return answers
+
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
         if request.durable and known is not None and known.outcome in TAKEN_BACK:
             known = known if await self.own.until_durable(request.partition) else None
         return known or (await self.settled.endings(request.partition)).of(request.key)
 
-    async def _set_marks(self, request: SetMarks) -> None:
-        await self._store.mark(request.marks)
+    async def _set_marks(self, request: SetMarks) -> int | None:
+        return await self._store.mark(request.marks)
 
     async def _read_register(self, request: ReadRegister) -> bytes | None:
         return (await self._store.read([request.key]))[0]
@@ -92,11 +119,18 @@ class Performer:
 
     async def _find_settled_many(self, request: FindSettledMany) -> list[Ending]:
         """The records are read once; without any, as for every bucket that is far, nothing has ended."""
-        known = [self._in_memory(request.partition, key) for key in request.keys]
+        partition, keys = request.partition, request.keys
+        known: list[Ending | None] = [None] * len(keys)
+        if self.others.is_here(partition) and self.own.is_here(partition):
+            if self.own.all_wait(partition, keys):
+                return [NOT_ENDED] * len(keys)
+            known = [self.own.ending(partition, key) for key in keys]
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]
-        endings = await self.settled.endings(request.partition)
-        return [e or endings.of(k) for e, k in zip(known, request.keys, strict=True)]
+        endings = await self.settled.endings(partition)
+        if not endings.names:
+            return [ending or NOT_ENDED for ending in known]
+        return [e or endings.of(k) for e, k in zip(known, keys, strict=True)]
 
     async def _try_cas(self, request: TryCas) -> CasResult:
         return await try_cas(self._store, request.change)
@@ -127,6 +161,12 @@ class Performer:
         return (await self._ask_all_to_end(request.partition, [request]))[0]
 
     async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
+        if self.others.is_here(request.partition) and not self.own.may_have_in_hand(request.keys):
+            if isinstance(self.others, Alone) and not self.own.is_here(request.partition):
+                return [HolderAnswer(None)] * len(request.keys)
+            said = self.own.end_waiting(request)
+            if said is not None:
+                return said
         asks = [AskToEnd(request.partition, key, request.outcome, request.request) for key in request.keys]
         return await self._ask_all_to_end(request.partition, asks)
 
@@ -137,6 +177,9 @@ class Performer:
             if all(answer.asked is not None for answer in said):
                 return self.own.or_in_hand(asks, said)
         return self.own.or_in_hand(asks, await self.others.ask_to_end(partition, asks))
+
+    async def _ask_in_hand(self, request: AskInHand) -> bool:
+        return self.own.has_lease(request.key)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         if self.others.is_here(request.partition):

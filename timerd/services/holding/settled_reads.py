@@ -9,6 +9,7 @@ endings. Read whole each time, they would stop the loop for longer than the leas
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from timerd.core.procedures import Ending
 from timerd.core.settled_index import SettledIndex
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.settle import Carry, SettleRecord
+from timerd.model.settle import Carry, Outcome, SettleRecord
 from timerd.ports import Store
 
 # More endings than this are indexed in a thread: a few milliseconds of the loop.
@@ -34,19 +35,32 @@ class Endings:
         self._index = SettledIndex()
         self._carries: dict[RowKey, Carry] = {}
 
-    def add(self, records: Sequence[SettleRecord]) -> None:
-        """What was said first counts."""
-        if not records:
-            return
-        entries = np.concatenate([record.entries for record in records])
-        self._index.load(self._index.without_known(entries) if self.names else entries)
-        for record in records:
-            self.names.add((record.token, record.sequence))
+    def add(self, records: Sequence[SettleRecord]) -> bool:
+        """Of several records of one row the latest counts (rule K4). False: one is among them of a row that is known
+        already, and all have to be read anew."""
+        by_token: dict[int, list[SettleRecord]] = defaultdict(list)
+        for record in sorted(records, key=SettleRecord.order, reverse=True):
+            by_token[record.token].append(record)
+        is_first = not self.names
+        for said in by_token.values():
+            if not self._load(said) and not is_first:
+                return False
+        self.names.update((record.token, record.sequence) for record in records)
+        return True
+
+    def _load(self, said: Sequence[SettleRecord]) -> bool:
+        """Of one holder, which ends a row once. Whether none was known."""
+        entries = np.concatenate([record.entries for record in said])
+        new = self._index.without_known(entries)
+        self._index.load(new)
+        for record in said:
             for carry in record.carries:
                 self._carries.setdefault(carry.source, carry)
+        return len(new) == len(entries)
 
     def of(self, key: RowKey) -> Ending:
-        return Ending(self._index.get(key), self._carries.get(key))
+        outcome = self._index.get(key)
+        return Ending(outcome, self._carries.get(key) if outcome is Outcome.CARRIED else None)
 
 
 class SettledReads:
@@ -76,8 +90,9 @@ class SettledReads:
         records = await self._store.settled(partition, known.names)
         if not known.names and sum(len(record.entries) for record in records) > INLINE_ENDINGS:
             await asyncio.to_thread(known.add, records)
-        else:
-            known.add(records)
+        elif not known.add(records):
+            known = Endings()
+            known.add(await self._store.settled(partition))
         self._keep(partition, known)
         return known
 

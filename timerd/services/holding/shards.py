@@ -1,4 +1,5 @@
-"""Which shard of its bucket a message goes to, and more shards for a bucket that is found hot (protocol section 2).
+"""Which shard of its bucket a message goes to, and more shards for a bucket that is announced or found hot (protocol
+section 2).
 
 The counts of hot buckets are one register, read every two seconds where messages come in. A count may grow while the
 bucket is open: what was written before stays in its shard. So that a repeat does not store its rows a second time, a
@@ -14,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.heat import Heat
+from timerd.core.heat import Heat, shards_for
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
@@ -91,6 +92,13 @@ class Shards:
             wanted = self._heat.wanted(bucket_ms, count, self._instances())
             if wanted > count and bucket_ms not in self._growing:
                 self._growing[bucket_ms] = asyncio.get_running_loop().create_task(self._grow(bucket_ms, wanted))
+
+    async def announce(self, bucket_ms: int, rows: int, size_bytes: int) -> int:
+        """So much is coming; returns how many shards the bucket has now. Messages go there within REFRESH_S."""
+        if self._grows:
+            wanted = shards_for(rows, size_bytes, self._counts.count(bucket_ms), self._instances())
+            await self.grow(bucket_ms, wanted)
+        return self._counts.count(bucket_ms)
 
     async def grow(self, bucket_ms: int, count: int) -> None:
         """Messages that come from now on are spread over `count` shards, where that is more."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable
 
-from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.errors import CorruptRow, StoreUnavailable, StoreUnknown
 
 FIRST_S, LONGEST_S = 0.25, 2.0
 _LOG = logging.getLogger("timerd.scheduler")
@@ -33,3 +33,5 @@ async def surely(work: Awaitable[None]) -> None:
         await work
     except (StoreUnavailable, StoreUnknown) as error:
         _LOG.warning("the store did not answer: %s", error)
+    except CorruptRow as error:
+        _LOG.error("%s", error)

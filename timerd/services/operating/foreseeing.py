@@ -32,6 +32,9 @@ METRIC = "timerd-tasks-per-second"
 SERVICE = "externalscaler.ExternalScaler"
 LOOK_EVERY_S = 10.0
 KNOWN = ("queue", "namespace", "tasksPerSecond", "leadSeconds", "holdSeconds")
+# Beyond what any cluster does, and beyond what anybody waits for; larger ones would not fit on the wire or in a store.
+MOST_PER_S = 1e9
+MOST_SECONDS = 7 * 86_400.0
 # Of KEDA itself: they stand among ours.
 _OF_KEDA = ("scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS")
 
@@ -54,20 +57,21 @@ def wish_of(metadata: Mapping[str, str]) -> Wish:
     return Wish(
         metadata.get("namespace") or "default",
         metadata.get("queue", ""),
-        _number(metadata, "tasksPerSecond", 0.0, least=0.001),
+        _number(metadata, "tasksPerSecond", None, 0.001, MOST_PER_S),
         Outlook(
-            int(_number(metadata, "leadSeconds", usual.lead_ms / 1000) * 1000),
-            int(_number(metadata, "holdSeconds", usual.hold_ms / 1000) * 1000),
+            int(_number(metadata, "leadSeconds", usual.lead_ms / 1000, 0, MOST_SECONDS) * 1000),
+            int(_number(metadata, "holdSeconds", usual.hold_ms / 1000, 0, MOST_SECONDS) * 1000),
         ),
     )
 
 
-def _number(metadata: Mapping[str, str], name: str, usual: float, least: float = 0.0) -> float:
-    given = metadata.get(name, str(usual))
+def _number(metadata: Mapping[str, str], name: str, usual: float | None, least: float, most: float) -> float:
+    given = metadata.get(name, usual)
     with contextlib.suppress(ValueError):
-        if math.isfinite(number := float(given)) and number >= least:
+        if given is not None and least <= (number := float(given)) <= most:
             return number
-    raise Invalid(f"{name} is {given!r}: write a number of {least:g} or more.", name)
+    what = "missing" if given is None else repr(given)
+    raise Invalid(f"{name} is {what}: write a number from {least:g} to {most:,.0f}.", name)
 
 
 class Foreseeing:

@@ -1,4 +1,5 @@
-"""What operators ask of a cluster (`timerd cluster`, `partition`, `drain`), answered by whichever instance they ask.
+"""What operators ask of a cluster (`timerd cluster`, `partition`, `drain`, `announce`), answered by whichever instance
+they ask.
 
 It reads the store and asks each living instance for its report, all at once; who does not answer within two seconds is
 shown without one.
@@ -15,7 +16,7 @@ from timerd.core.instance_machine import shards_of
 from timerd.core.membership import Seen
 from timerd.model.errors import Invalid, NotFound, Precondition
 from timerd.model.instance import InstanceEntry, InstanceState, instance_key
-from timerd.model.partition import TIME_SCOPE, Partition, bucket_of, scope_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.shard_counts import MOST_SHARDS
 from timerd.model.storage import BucketEntry
 from timerd.ports import Clock, Store
@@ -24,15 +25,17 @@ from timerd.services.calls.replies import duration, optional_timestamp
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.shards import Shards
 from timerd.services.operating.inspect_service import Colleagues, drain
 from timerd.services.operating.partition_facts import bucket_entry, partition_info
 from timerd.services.operating.reporting import Reporting
 from timerd.v1 import operate_pb2 as pb
 
-# A bucket may stay open so much longer than its last worker may hold it up.
 # The end of the year 9999, after which a Timestamp names no instant.
 END_MS = 253_402_300_800_000
+# A bucket may stay open so much longer than its last worker may hold it up.
 OVERDUE_GRACE_MS = 120_000
+MOST_ANNOUNCED = 1 << 40
 # Of one bucket, read at a time.
 SHARDS_AT_ONCE = 8
 STATES = {
@@ -53,9 +56,11 @@ class Operating:
         clock: Clock,
         reporting: Reporting,
         colleagues: Colleagues | None,
+        shards: Shards,
         max_mark_lag_ms: int,
     ) -> None:
         self._store = store
+        self._shards = shards
         self._scheduler = scheduler
         self._membership = scheduler.membership
         self._time = time
@@ -129,9 +134,7 @@ class Operating:
     # -- one partition --------------------------------------------------------------------------------------------
 
     async def get_partition(self, request: pb.GetPartitionRequest) -> pb.GetPartitionResponse:
-        if not request.HasField("time"):
-            raise Invalid("The bucket is missing: give `time`, any instant that lies in it.", "time")
-        bucket_ms = bucket_of(_instant_ms(request.time))
+        bucket_ms = _bucket_of(request)
         scope = TIME_SCOPE
         if request.queue:
             scope = scope_of(namespace_of(request.namespace), queue_of(request.queue, "queue"))
@@ -171,6 +174,17 @@ class Operating:
             for held in (report.partitions if report is not None else ())
         }
 
+    # -- what is coming -------------------------------------------------------------------------------------------
+
+    async def announce_load(self, request: pb.AnnounceLoadRequest) -> pb.AnnounceLoadResponse:
+        bucket_ms = _bucket_of(request)
+        if not 0 < request.tasks <= MOST_ANNOUNCED:
+            raise Invalid(f"{request.tasks} tasks cannot be announced: 1 to {MOST_ANNOUNCED} are allowed.", "tasks")
+        if bucket_ms + BUCKET_MS <= self._time.exact_ms():
+            raise Invalid("These five minutes are over: announce a time that is still to come.", "time")
+        count = await self._shards.announce(bucket_ms, request.tasks, request.tasks * request.payload_bytes)
+        return pb.AnnounceLoadResponse(bucket_start_ms=bucket_ms, shard_count=count)
+
     # -- draining -------------------------------------------------------------------------------------------------
 
     async def drain_instance(self, request: pb.DrainInstanceRequest) -> pb.DrainInstanceResponse:
@@ -200,6 +214,12 @@ class Operating:
         if name == self._membership.name:
             return await drain(self._scheduler)
         return await self._colleagues.drain(address, name) if self._colleagues is not None else None
+
+
+def _bucket_of(request: pb.GetPartitionRequest | pb.AnnounceLoadRequest) -> int:
+    if not request.HasField("time"):
+        raise Invalid("The bucket is missing: give `time`, any instant that lies in it.", "time")
+    return bucket_of(_instant_ms(request.time))
 
 
 def _instant_ms(time: Timestamp) -> int:

@@ -52,7 +52,7 @@ def ledger_of(control: Control | None, records: Sequence[SettleRecord]) -> Ledge
         return ledger
     verified_ms = control.verified_ms if control is not None else -(1 << 62)
     index = SettledIndex()
-    for record in records:
+    for record in sorted(records, key=SettleRecord.order, reverse=True):
         index.load(index.without_known(record.entries))
     ledger.add_open(index.counts() - index.counts_below(verified_ms))
     ledger.add_open(Counter(dict(control.counts if control is not None else ())))

@@ -22,7 +22,7 @@ _OF_CALLERS = (
 )
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
-    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance"),
+    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad"),
 )
 # Method -> the role it needs. A method that is not here is nobody's.
 NEEDED = {

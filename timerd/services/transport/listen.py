@@ -47,10 +47,10 @@ def check_listen(config: ServerConfig) -> Address:
             f"Refusing to listen on {address} without TLS: everybody who reaches it could read and change all tasks. "
             "Give a TLS certificate and key, listen on 127.0.0.1, or say --insecure if the network itself is trusted."
         )
-    if tls.certificate_file is None and (config.auth.principals_file or tls.client_ca_file):
+    if tls.certificate_file is None and (config.auth.principals_file or tls.client_ca_file or tls.peer_ca_file):
         raise StartupError(
-            "auth.principals_file and tls.client_ca_file need TLS, for a token would be readable on its way and there "
-            "would be no certificates: give a TLS certificate and key."
+            "auth.principals_file, tls.client_ca_file and tls.peer_ca_file need TLS, for a token would be readable on "
+            "its way and there would be no certificates: give a TLS certificate and key."
         )
     return address
 

@@ -114,10 +114,21 @@ def read_tls(config: TlsConfig) -> Tls:
         raise StartupError("TLS needs two files: give both a certificate and its key, or neither.")
     certificate = _pem(config.certificate_file, "certificate", b"CERTIFICATE")
     key = _pem(config.key_file, "key", b"PRIVATE KEY")
-    ca = config.client_ca_file
-    client_ca = _pem(ca, "certificate authority of clients", b"CERTIFICATE") if ca is not None else None
+    client_ca = _authority(config.client_ca_file, "clients")
+    _authority(config.peer_ca_file, "instances")
     _check_pair(config.certificate_file, config.key_file)
     return Tls(certificate, key, client_ca)
+
+
+def _authority(path: Path | None, whose: str) -> bytes | None:
+    if path is None:
+        return None
+    content = _pem(path, f"certificate authority of {whose}", b"CERTIFICATE")
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
+    except (OSError, ssl.SSLError) as error:
+        raise StartupError(f"The certificate authority of {whose} in {path} cannot be used ({error}).") from error
+    return content
 
 
 def _check_pair(certificate: Path, key: Path) -> None:

@@ -19,7 +19,7 @@ from timerd.model.ack_token import TOKEN, batch_mac
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
-from timerd.model.task import Template
+from timerd.model.task import NO_EXTRA, Template
 from timerd.v1 import work_service_pb2 as pb
 
 MESSAGE_BYTES = 1 << 20
@@ -74,7 +74,7 @@ def _lengths(rows: RowGroup) -> Columns:
     lengths[first] += [_template_bytes(template) for template in used]
     lengths += np.array([len(template.traceparent) for template in used])[which]
     if rows.extras:
-        lengths += [4 * len(rows.extra_of(row).key) for row in range(len(rows))]
+        lengths += [4 * len(rows.extras[at - 1].key) if at else 0 for at in rows.columns["extra"].tolist()]
     return lengths
 
 
@@ -143,16 +143,23 @@ def _task_ids(taken: Taken, secret: bytes) -> bytes:
     out["format"] = FORMAT
     out["position_ms"] = columns["position_ms"]
     out["shard"] = taken.partition.shard
-    for row in np.flatnonzero(columns["extra"]).tolist() if rows.extras else ():
-        extra = rows.extra_of(row)
-        if extra.home_position_ms >= 0:
-            out["position_ms"][row], out["shard"][row] = extra.home_position_ms, extra.home_shard
+    if rows.extras:
+        _put_homes(out, rows)
     out["scope"] = first.scope
     out["priority"] = _priorities(rows)
     out["prefix"] = rows.prefixes[columns["prefix"]]
     out["item"] = columns["index"]
     _put_macs(out, columns["prefix"], first, secret)
     return out.tobytes()
+
+
+def _put_homes(out: Columns, rows: RowGroup) -> None:
+    """Of what is retried, which after the death of a worker is all that it had."""
+    extras = [rows.extras[at - 1] if at else NO_EXTRA for at in rows.columns["extra"].tolist()]
+    homes_ms = np.array([extra.home_position_ms for extra in extras])
+    away = homes_ms >= 0
+    out["position_ms"][away] = homes_ms[away]
+    out["shard"][away] = np.array([extra.home_shard for extra in extras])[away]
 
 
 def _priorities(rows: RowGroup) -> int | Columns:

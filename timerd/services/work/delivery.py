@@ -33,8 +33,10 @@ from timerd.v1 import work_service_pb2 as pb
 ROUND_TASKS = 2_000
 MESSAGE_TASKS = 25
 TASK_BYTES = 1_024
-# What a queue gets in one go: bounded by tasks, and by bytes as soon as it is known how large its tasks are.
+# What a queue gets in one go: bounded by tasks, and by bytes as soon as it is known how large its tasks are. A turn of
+# the loop is as long as what is sent in it and acknowledged for it, and the others wait for one or two turns.
 MIN_SLICE_TASKS = 32
+SHARED_SLICE_TASKS = 400
 FIRST_SLICE_TASKS = 64
 SLICE_BYTES = 2 << 20
 # What all streams may have waiting, and what each may in any case and at most: beyond it nothing more is assigned to
@@ -82,8 +84,9 @@ class Delivery:
         self._sent_at: tuple[int, int] = (0, 0)
         self._task_bytes: dict[QueueKey, int] = {}
         self._awake = self._resting = self._is_gathering = self._is_waiting = self._draining = False
+        self._is_in_round = False
         self._quiet = asyncio.Event()
-        alarm.listen(self.wake)
+        alarm.listen(self._rang)
         firing.on_due(self._due)
 
     @property
@@ -227,6 +230,14 @@ class Delivery:
             self._awake = True
             asyncio.get_running_loop().call_soon(self._round)
 
+    def _rang(self) -> None:
+        """An instant has come: the round is now, for a turn of a busy loop is milliseconds. An alarm may ring while it
+        is set, at the end of a round."""
+        if self._is_in_round:
+            self.wake()
+        elif not self._awake:
+            self._round()
+
     def _due(self) -> None:
         """Something is due earlier than thought. Exact while little is due, on a grid of 1 ms above that."""
         if self._resting or self._awake:
@@ -250,6 +261,7 @@ class Delivery:
             self._look_later()
             return
         self._now_ms = now_ms
+        self._is_in_round = True
         try:
             self._expire(now_ms)
             if self.abroad is None:
@@ -260,6 +272,8 @@ class Delivery:
         except Exception:  # noqa: BLE001 - logged, and tried again
             _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
             asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
+        finally:
+            self._is_in_round = False
 
     def _look_later(self) -> None:
         """Nobody says when clock and lease are trusted again; what was asked for meanwhile is not asked for twice."""
@@ -288,7 +302,7 @@ class Delivery:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
         queues = self.machine.turn()
         left = ROUND_TASKS
-        slice_tasks = max(MIN_SLICE_TASKS, min(MAX_DELIVER_TASKS, ROUND_TASKS // max(1, len(queues))))
+        slice_tasks = _slice_tasks(len(queues))
         next_ms = math.inf
         for queue in queues:
             due_ms = self._due_ms(queue)
@@ -357,12 +371,11 @@ class Delivery:
         return sizes
 
     def _set_alarm(self, now_ms: int, next_ms: float) -> None:
-        if next_ms <= now_ms:
-            self.wake()
-            return
         wake_ms = self.machine.next_wake_ms()
         at_ms = next_ms if wake_ms is None else min(next_ms, wake_ms)
-        if at_ms < math.inf:
+        if at_ms <= now_ms:
+            self.wake()
+        elif at_ms < math.inf:
             self._alarm.set(at_ms)
 
     def clock_ms(self) -> int:
@@ -380,3 +393,8 @@ class Delivery:
         while self.machine.in_flight or self._settling.busy or (self.abroad is not None and self.abroad.is_busy):
             self._quiet.clear()
             await self._quiet.wait()
+
+
+def _slice_tasks(queues: int) -> int:
+    most = SHARED_SLICE_TASKS if queues > 1 else MAX_DELIVER_TASKS
+    return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))

@@ -27,7 +27,7 @@ def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Deliv
     delivery.settled()
 
 
-def patience_ms(drain_ms: int, elsewhere: Collection[str]) -> int:
+def stop_wait_ms(drain_ms: int, elsewhere: Collection[str]) -> int:
     """How long a stop waits for what workers have in hand. Where others serve, whoever took over has it, too, and the
     workers find it there; what is due for them while they wait here comes late by just this."""
     return min(drain_ms, MOVE_ON_MS) if elsewhere else drain_ms

@@ -21,6 +21,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.peers.peer_service import admit
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.asking import Asking
 from timerd.services.work.delivery import Delivery
 from timerd.v1 import work_service_pb2 as work_pb
@@ -93,8 +94,9 @@ class RelayedWorker:
 class HomeStream:
     """One stream from a home."""
 
-    def __init__(self, delivery: Delivery, asking: Asking) -> None:
+    def __init__(self, delivery: Delivery, asking: Asking, goes_away: Callable[[str], bool]) -> None:
         self.number = delivery.next_number()
+        self._goes_away = goes_away
         self._delivery = delivery
         self._asking = asking
         self._workers: dict[int, RelayedWorker] = {}
@@ -105,6 +107,7 @@ class HomeStream:
         self._waiting: deque[pb.RelayResponse] = deque()
         self._changed = asyncio.Event()
         self._takes: dict[str, Callable[[Any], None]] = {
+            "open": self._open,
             "served": self._served,
             "opened": self._opened,
             "granted": self._granted,
@@ -118,7 +121,8 @@ class HomeStream:
             "leaving": self._leaving,
         }
         # The home goes away: its workers go to other ones.
-        self._is_leaving = False
+        self._is_leaving = self._is_closing = False
+        self._name = ""
 
     def send(self, response: pb.RelayResponse) -> None:
         self._waiting.append(response)
@@ -126,11 +130,17 @@ class HomeStream:
 
     async def write_all(self, context: Context) -> None:
         """The one writer."""
-        while True:
+        while self._waiting or not self._is_closing:
             while self._waiting:
                 await context.write(self._waiting.popleft())
             self._changed.clear()
-            await self._changed.wait()
+            if not self._is_closing:
+                await self._changed.wait()
+
+    def close(self) -> None:
+        """`write_all` ends when everything is written."""
+        self._is_closing = True
+        self._changed.set()
 
     def take(self, request: pb.RelayRequest) -> None:
         kind = request.WhichOneof("request")
@@ -140,6 +150,9 @@ class HomeStream:
     def over(self) -> None:
         """The stream is gone, and with it all its workers."""
         self._asking.home_gone(self.number)
+        # It may have said so in what was lost with the stream.
+        self._is_leaving |= self._goes_away(self._name)
+        self._take_back()
         for worker in [*self._workers.values(), *self._present.values()]:
             self._leave(worker)
 
@@ -156,6 +169,9 @@ class HomeStream:
                 self._return(number, queue, tasks)
 
     # -- requests -------------------------------------------------------------------------------------------------
+
+    def _open(self, said: pb.RelayOpen) -> None:
+        self._name = said.home
 
     def _served(self, said: pb.QueueServed) -> None:
         queue = QueueKey(said.namespace, said.queue)
@@ -241,6 +257,16 @@ class HomeStream:
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
+    def _take_back(self) -> None:
+        """Deliveries that never left are nobody's."""
+        unsent, self._waiting = self._waiting, deque()
+        for each in unsent:
+            worker = self._workers.get(each.deliver.worker) if each.HasField("deliver") else None
+            if worker is not None:
+                said = each.deliver
+                tokens = said.response[said.tokens_at : said.tokens_at + said.tasks * ACK_TOKEN_BYTES]
+                self._delivery.settle(worker, 0, Action.RELEASE, tokens, None, "")
+
     def _join(self, number: int, namespace: str, lease_ms: int) -> RelayedWorker | None:
         """None: this instance is going away."""
         worker = RelayedWorker(self._delivery, self, number, namespace)
@@ -265,9 +291,19 @@ class HomeStream:
 
 
 class RelayService:
-    """`token`: what the instances of the cluster show each other."""
+    """`token`: what the instances of the cluster show each other. `goes_away`: whether an instance has said in the
+    store that it leaves."""
 
-    def __init__(self, delivery: Delivery, asking: Asking, token: str) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        asking: Asking,
+        token: str,
+        goes_away: Callable[[str], bool] = lambda _: False,
+        hanging_up: HangingUp | None = None,
+    ) -> None:
+        self._goes_away = goes_away
+        self._hanging_up = hanging_up or HangingUp()
         self._delivery = delivery
         self._asking = asking
         self._token = token
@@ -281,13 +317,16 @@ class RelayService:
 
     async def relay(self, _: AsyncIterator[pb.RelayRequest], context: Context) -> None:
         await admit(context, self._token)
-        home = HomeStream(self._delivery, self._asking)
+        home = HomeStream(self._delivery, self._asking, self._goes_away)
         writer = asyncio.create_task(home.write_all(context))
         # Now the home knows that it is heard.
         home.send(pb.RelayResponse())
         try:
-            while (request := await context.read()) is not grpc.aio.EOF:
-                home.take(request)
+            with self._hanging_up.reading():
+                while (request := await context.read()) is not grpc.aio.EOF:
+                    home.take(request)
+            home.close()
+            await writer
         finally:
             home.over()
             writer.cancel()

@@ -14,6 +14,7 @@ from timerd.model.registers import Control, control_key
 from timerd.ports import Store
 from timerd.services.engine.firing import Firing
 from timerd.services.peers.peers import Peers
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.asking import Asking
 from timerd.services.work.delivery import Delivery
 from timerd.services.work.home import Home
@@ -22,8 +23,8 @@ from timerd.services.work.link import Links, Neighbours
 from timerd.services.work.moving_away import moved_away
 from timerd.services.work.relay_service import RelayService
 
-# One that does not answer is not waited for longer.
-SYNC_S = 1.0
+# One that does not answer is not waited for longer; on a machine that is overrun an answer takes seconds.
+SYNC_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,22 @@ class Relaying:
     links: Links
     gone: Callable[[Partition], None]
 
-    async def close(self) -> None:
-        """What the others have sent for workers of this instance is with them first: it would be taken for delivered,
-        and wait for the end of its lease."""
+    async def sync(self) -> None:
+        """What the others have sent for workers of this instance is on their streams: else it would be taken for
+        delivered, and wait for the end of its lease."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SYNC_S):
                 await self.home.sync()
-        await self.links.close()
 
 
 def relaying(
-    delivery: Delivery, firing: Firing, store: Store, neighbours: Neighbours, peers: Peers, token: str
+    delivery: Delivery,
+    firing: Firing,
+    store: Store,
+    neighbours: Neighbours,
+    peers: Peers,
+    token: str,
+    hanging_up: HangingUp,
 ) -> Relaying:
     """From here on delivery takes part in the work of all instances."""
     asking = Asking(delivery.machine, firing)
@@ -60,7 +66,11 @@ def relaying(
         return await home.forward(holder, token_bytes(firing.secret, token), failure)
 
     firing.forward, firing.in_hand = forward, delivery.machine.places
-    service = RelayService(delivery, asking, token)
+
+    def goes_away(name: str) -> bool:
+        return name in neighbours.present() and name not in neighbours.live()
+
+    service = RelayService(delivery, asking, token, goes_away, hanging_up)
 
     def gone(partition: Partition) -> None:
         moved_away(partition, firing.waiting_in(partition), delivery, home)

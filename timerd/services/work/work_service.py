@@ -14,6 +14,7 @@ from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.status import abort, problem_of
 from timerd.services.work.desk import Desk
 from timerd.services.work.work_stream import WorkStream, encoded
@@ -43,8 +44,9 @@ def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
 class WorkService(WorkServiceServicer):
     """Its requests are `Received` messages (see `work_handler`)."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, hanging_up: HangingUp | None = None) -> None:
         self._desk = desk
+        self._hanging_up = hanging_up or HangingUp()
 
     async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
         first = await context.read()
@@ -60,12 +62,13 @@ class WorkService(WorkServiceServicer):
             self._desk.left(stream)
 
     async def _serve(self, stream: WorkStream, context: Context) -> None:
-        """Until the worker ends its side and has what it is owed, or the connection is gone."""
+        """Until the worker ends its side, or this side hangs up, and has what it is owed; or the connection is gone."""
         writer = asyncio.create_task(stream.write_all())
         try:
-            while (received := await context.read()) is not grpc.aio.EOF:
-                self._take(stream, received.message)
-                await stream.room()
+            with self._hanging_up.reading():
+                while (received := await context.read()) is not grpc.aio.EOF:
+                    self._take(stream, received.message)
+                    await stream.room()
             self._desk.closing(stream)
             await writer
         except NotStored:

@@ -18,6 +18,15 @@ class RegistersContract:
     async def test_what_was_never_set_is_absent(self, store: Store) -> None:
         assert list(await store.read([KEY, move_key(b"d" * 16)])) == [None, None]
 
+    async def test_who_was_moved_is_told_for_many_at_once(self, store: Store) -> None:
+        """Of one message, and of many."""
+        siblings, others = [b"m" * 12 + bytes((0, 0, 0, n)) for n in range(40)], [bytes((n,)) * 16 for n in range(40)]
+        moved = {siblings[3], siblings[39], others[7]}
+        await store.cas([Cas(move_key(each), None, b"1") for each in (*moved, b"m" * 12 + b"\xff" * 4)])
+        assert await store.moved(siblings) == moved & {*siblings}
+        assert await store.moved([*others, *siblings[:4]]) == {siblings[3], others[7]}
+        assert await store.moved(others[:5]) == set()
+
     async def test_cas_applies_only_to_the_expected_value(self, store: Store) -> None:
         assert list(await store.cas([Cas(KEY, None, b"1")])) == [CasResult(CasStatus.APPLIED)]
         assert list(await store.cas([Cas(KEY, None, b"2")])) == [CasResult(CasStatus.REFUSED, b"1")]

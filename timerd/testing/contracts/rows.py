@@ -206,6 +206,25 @@ class RowsContract:
         read = await scan(store)
         assert sorted((m.kind, m.value) for m in read.marks) == expected
 
+    async def test_bare_is_one_row_of_the_first_version_without_a_mark(self, store: Store) -> None:
+        names = ("bare", "twice", "later", "cancelled", "forwarded", *(f"k{n}" for n in range(300)))
+        await store.append([message("m", *(key(name) for name in names if name != "later"))])
+        await store.append([carried(key("twice", version=1), key("later", version=1))])
+        await store.append([message("n", RowKey(END_MS + 1, digest("next"), 0), partition=NEXT)])
+        marks = [("cancelled", 0, MarkKind.CANCELLED), ("forwarded", 3, MarkKind.FORWARD), ("k299", 0, MarkKind.ACKED)]
+        await store.mark([Mark(HERE, key(name, version=version), kind, b"1") for name, version, kind in marks])
+        asked = [*((START_MS, digest(name)) for name in (*names, "unknown", "bare")), (START_MS + 1, digest("bare"))]
+        here, there = await store.bare([(HERE, asked), (NEXT, [(END_MS + 1, digest("next"))])])
+        of_names = [True, False, False, False, False, *[True] * 299, False]
+        assert list(here) == [*of_names, False, True, False]
+        assert list(there) == [True]
+
+    async def test_marks_that_are_the_first_of_their_kind_are_counted(self, store: Store) -> None:
+        marks = [Mark(HERE, key(f"k{n}"), MarkKind.CANCELLED, b"first") for n in range(300)]
+        again = [*marks[200:], Mark(HERE, key("k0"), MarkKind.MOVED, b"1"), Mark(HERE, key("other"), *marks[0][2:])]
+        counted = [await store.mark(part) for part in (marks[:250], again, marks)]
+        assert counted in ([250, 52, 0], [None] * 3)
+
     async def test_a_mark_may_come_before_its_row(self, store: Store) -> None:
         await store.mark([Mark(HERE, key("a", 7), MarkKind.CANCELLED, b"me")])
         (found,) = await store.find(HERE, [(START_MS + 7, digest("a"))])

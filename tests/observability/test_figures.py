@@ -1,0 +1,83 @@
+"""What the store cannot tell is missing from the metrics, and nothing else is."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from timerd.adapters.sqlite.files import DATABASE
+from timerd.bootstrap import Node
+from timerd.observability.collector import exposition
+from timerd.observability.figures import Observed
+from timerd.observability.store_timing import StoreTimes
+from timerd.testing import Server
+from timerd.worker import Delivery
+
+
+@contextmanager
+def watched(node: Node) -> Iterator[Observed]:
+    assert node.checkup is not None
+    parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
+    yield Observed(*parts, StoreTimes(), node.checkup)
+
+
+def spoil_controls(data: Path, *, finished: bool) -> int:
+    is_finished = "json_extract(CAST(value AS TEXT), '$.finished_at_ms') > 0"
+    where = f"kind = 'partition_control' AND {is_finished} = {int(finished)}"
+    with closing(sqlite3.connect(data / DATABASE)) as connection:
+        spoilt = connection.execute(f"UPDATE registers SET value = x'00ff' WHERE {where}").rowcount
+        connection.commit()
+    return spoilt
+
+
+async def test_a_partition_that_cannot_be_taken_is_behind_and_said_to_be(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As when a page of the disk is damaged. Other buckets go on."""
+    async with Server(data=tmp_path) as server:
+        await server.client().schedule("mails", b"x", delay=120)
+        await server.advance(seconds=100)
+        await server.stop()
+        assert spoil_controls(tmp_path, finished=False)
+        await server.start()
+        await server.advance(minutes=25)
+        with watched(server.node) as observed:
+            assert (await observed.figures()).mark_lag_s > 1_200
+        assert "cannot be read" in caplog.text
+        task = await server.client().schedule("mails", b"y", delay=1)
+        got = []
+        worker = server.worker()
+
+        @worker.on("mails")
+        async def take(delivery: Delivery) -> None:
+            got.append(delivery.task_id)
+
+        await worker.start()
+        await server.advance(seconds=5)
+        assert got == [task.id]
+
+
+async def test_a_spoilt_row_of_the_ledger_does_not_hide_the_other_metrics(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Server(data=tmp_path) as server:
+        worker = server.worker()
+
+        @worker.on("mails")
+        async def handle(_delivery: Delivery) -> None: ...
+
+        await worker.start()
+        await server.client().schedule("mails", b"x", delay=1)
+        await server.advance(minutes=30)
+        assert spoil_controls(tmp_path, finished=True)
+        with watched(server.node) as observed, caplog.at_level(logging.ERROR):
+            text = exposition(await observed.figures()).decode()
+    assert 'timerd_deliveries_settled_total{namespace="default",outcome="acked",queue="mails"} 1.0' in text
+    assert "timerd_ledger_imbalance_rows" not in text
+    assert 'timerd_store_errors_total{call="facts",error="error"} 1.0' in text
+    assert "cannot be counted" in caplog.text

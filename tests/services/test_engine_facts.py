@@ -1,0 +1,62 @@
+"""The ledger of what is there while partitions come and go."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from timerd.adapters.memory import MemoryStore
+from timerd.config import ServerConfig
+from timerd.core.memory import Memory
+from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.registers import Control, RegisterKey, control_key
+from timerd.model.settle import Outcome
+from timerd.model.storage import Append, Cas
+from timerd.services.engine.engine_facts import Facts
+from timerd.testing.contracts.build import tasks
+
+PARTITION = Partition(TIME_SCOPE, 0, 0)
+ENDED = {int(Outcome.ACKED): 3}
+
+
+class Restless(MemoryStore):
+    """While it reads, the partition that is held is let go of, or the one that was free is taken."""
+
+    def __init__(self, machines: dict[Partition, Any], after: str) -> None:
+        super().__init__()
+        self._machines = machines
+        self._after = after
+
+    async def catalogue(self, *asked: Any) -> Any:  # noqa: ANN401 - as it is
+        found = await super().catalogue(*asked)
+        if self._after == "catalogue":
+            self._machines.clear()
+        return found
+
+    async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
+        found = await super().read(keys)
+        if self._after == "read":
+            self._machines[PARTITION] = held()
+        return found
+
+
+def held() -> Any:  # noqa: ANN401 - as much of a machine as is looked at
+    nothing = SimpleNamespace(oldest_ms=lambda: None, waiting=SimpleNamespace(rows=0))
+    return SimpleNamespace(log=SimpleNamespace(totals=lambda: Counter(ENDED)), rows=nothing)
+
+
+@pytest.mark.parametrize("after", ["catalogue", "read"])
+async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> None:
+    machines = {PARTITION: held()} if after == "catalogue" else {}
+    store = Restless(machines, after)
+    await store.append([Append(((PARTITION, tasks("mails", [100, 200, 300])),))])
+    control = Control(1, "", "", 0, 0, counts=tuple(ENDED.items()))
+    await store.cas([Cas(control_key(PARTITION), None, control.to_bytes())])
+    scheduler = SimpleNamespace(machines=machines, memory=Memory(1 << 20))
+    time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
+    facts = Facts(store, cast(Any, scheduler), cast(Any, time), ServerConfig())
+    assert (await facts.read()).ledger["acked"] == 3

@@ -1,0 +1,54 @@
+"""A row that waits for an earlier delivery is carried on as the same attempt, so its old row and its new one differ by
+their positions alone. What is open by the new one is never settled by the name of the old: the mark would pass it."""
+
+from __future__ import annotations
+
+from tests.unit.test_partition_machine import HERE, NOW_MS, hot, key, only, rows, taken
+from timerd.core.effects import WriteSettled
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.taken import Again
+from timerd.model.identity import RowKey
+from timerd.model.rows import FLAG_CARRIED
+from timerd.model.settle import CarryReason, SettleRecord
+
+LEASE_ENDS_MS = NOW_MS + 500
+OLD, BESIDE = key(0), key(1)
+NEW = OLD._replace(position_ms=LEASE_ENDS_MS)
+
+
+def record_of(machine: PartitionMachine) -> SettleRecord:
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    machine.settled_written(write.record)
+    machine.carried_written(write.record.sequence)
+    return write.record
+
+
+def sent_by_its_new_row() -> PartitionMachine:
+    """It was taken with another task, which a worker still has; its own delivery of before was not over then."""
+    machine = hot(rows(OLD, BESIDE))
+    assert taken(machine) == [OLD, BESIDE]
+    machine.guard({OLD: LEASE_ENDS_MS}, NOW_MS, CarryReason.GUARD, was_sent=False)
+    assert [carry.source for carry in record_of(machine).carries] == [OLD]
+    machine.hint(rows(NEW, flags=FLAG_CARRIED), 0)
+    assert taken(machine, LEASE_ENDS_MS) == [NEW]
+    return machine
+
+
+def test_what_is_open_is_named_by_the_row_that_was_sent() -> None:
+    machine = sent_by_its_new_row()
+    assert sorted(machine.rows.open_before(1 << 62)) == sorted([BESIDE, NEW])
+    assert sorted(machine.rows.open_since(1 << 62)) == sorted([BESIDE, NEW])
+
+
+def test_at_a_hand_over_the_record_ends_the_row_that_was_sent() -> None:
+    machine = sent_by_its_new_row()
+    leases: dict[RowKey, int] = dict.fromkeys(machine.rows.open_before(1 << 62), LEASE_ENDS_MS + 1_000)
+    machine.guard(leases, LEASE_ENDS_MS, CarryReason.HAND_OVER)
+    assert {carry.source for carry in record_of(machine).carries} == {BESIDE, NEW}
+
+
+def test_a_failure_that_names_the_old_row_carries_the_one_that_was_sent() -> None:
+    machine = sent_by_its_new_row()
+    machine.again([Again(HERE, OLD, LEASE_ENDS_MS + 50, LEASE_ENDS_MS, "failed")])
+    assert [carry.source for carry in record_of(machine).carries] == [NEW]
