@@ -13,10 +13,10 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
@@ -32,7 +32,7 @@ from timerd.core.ledger import Ledger
 from timerd.core.membership import Timing
 from timerd.core.memory import Memory
 from timerd.core.tally import LATENESS_BOUNDS_MS
-from timerd.model.errors import StartupError, StoreUnknown, Unavailable
+from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store
 from timerd.services.api import TimerApi
 from timerd.services.calls.patience import LIMIT_S, Patience
@@ -48,6 +48,7 @@ from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
 from timerd.services.holding.throttle import Throttle
+from timerd.services.housekeeping import every
 from timerd.services.operating.foreseeing import Foreseeing
 from timerd.services.operating.inspect_service import Colleagues, InspectService
 from timerd.services.operating.operating import Operating
@@ -55,6 +56,7 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Peering, peering
 from timerd.services.server import ApiServer
+from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.delivery import Alarm, Delivery
 from timerd.services.work.moving_away import stop_wait_ms
@@ -70,8 +72,6 @@ log = logging.getLogger(__name__)
 GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
-# Housekeeping begins so soon after the start, so that a server that is restarted every minute keeps house as well.
-FIRST_HOUSEKEEPING_S = 5.0
 # Of each bucket, where nothing is recorded yet: so that a few instances share a minute that nobody announced.
 DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
 # For calls that are being answered.
@@ -109,8 +109,8 @@ class Node:
         work = [
             self.membership.run(),
             self.scheduler.run(),
-            self._every(DROP_EVERY_S, self._drop_expired),
-            self._every(FLUSH_EVERY_S, self.engine.flush_estimates),
+            every(DROP_EVERY_S, self._drop_expired),
+            every(FLUSH_EVERY_S, self.engine.flush_estimates),
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
@@ -165,35 +165,29 @@ class Node:
             await self.scheduler.leave(int(self.time.exact_ms()))
         await self.delivery.drain(stop_wait_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
         self.engine.drain()
+        for step in self._last_steps():
+            await bounded(step)
+
+    def _last_steps(self) -> Iterator[Coroutine[Any, Any, object]]:
         if self.relaying is not None:
-            await self.relaying.sync()
-        await self.hanging_up.hang_up()
+            yield self.relaying.sync()
+        yield self.hanging_up.hang_up()
         if self.relaying is not None:
-            await self.relaying.links.close()
-        await self.server.stop(STOP_GRACE_MS)
+            yield self.relaying.links.close()
+        yield self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
-        await self.scheduler.leave(int(self.time.exact_ms()))
-        await self.membership.left()
-        await self.engine.flush_estimates()
-        await self.engine.shards.close()
+        yield self.scheduler.leave(int(self.time.exact_ms()))
+        yield self.membership.left()
+        yield self.engine.flush_estimates()
+        yield self.engine.shards.close()
         self.delivery.close()
         if self.peering is not None:
-            await self.peering.peers.close()
-        await self.store.close()
+            yield self.peering.peers.close()
+        yield self.store.close()
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
-
-    async def _every(self, period_s: float, work: Callable[[], Awaitable[None]]) -> None:
-        """Housekeeping: what fails now is tried again a period later."""
-        await asyncio.sleep(min(period_s, FIRST_HOUSEKEEPING_S))
-        while True:
-            try:
-                await work()
-            except (Unavailable, StoreUnknown) as error:
-                log.warning("the store did not answer: %s", error)
-            await asyncio.sleep(period_s)
 
 
 async def assemble(

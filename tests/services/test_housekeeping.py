@@ -10,13 +10,14 @@ from timerd import bootstrap
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.memory import MemoryStore
+from timerd.services import housekeeping
 from timerd.testing.server import CONFIG
 
 PATIENCE_S = 30.0
 
 
 async def test_it_does_not_wait_for_its_first_period(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bootstrap, "FIRST_HOUSEKEEPING_S", 0.0)
+    monkeypatch.setattr(housekeeping, "FIRST_S", 0.0)
     node = await bootstrap.assemble(CONFIG, MemoryStore(), SystemClock(), make_alarm, "here")
     has_dropped = asyncio.Event()
 
@@ -33,4 +34,4 @@ async def test_it_does_not_wait_for_its_first_period(monkeypatch: pytest.MonkeyP
 
 
 def test_the_first_time_is_well_before_the_second() -> None:
-    assert 2 * bootstrap.FIRST_HOUSEKEEPING_S < bootstrap.DROP_EVERY_S
+    assert 2 * housekeeping.FIRST_S < bootstrap.DROP_EVERY_S

@@ -20,7 +20,9 @@ class HangingUp:
     def __init__(self) -> None:
         # In the order in which they came.
         self._reading: dict[asyncio.Task[None], None] = {}
-        self._is_over = False
+        # Whose end is this side's doing, and in order. Who comes later is cancelled when the server stops, and that is
+        # no end in order: what such a call is owed may never come.
+        self._hung_up: set[asyncio.Task[None]] = set()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -31,15 +33,16 @@ class HangingUp:
         try:
             yield
         except asyncio.CancelledError:
-            if not self._is_over or task.uncancel() > 0:
+            if task not in self._hung_up or task.uncancel() > 0:
                 raise
         finally:
             self._reading.pop(task, None)
+            self._hung_up.discard(task)
 
     async def hang_up(self, timeout_s: float = WRITTEN_S) -> None:
         """Returns when all calls have written what they owe, or when it takes too long."""
-        self._is_over = True
         calls = list(self._reading)
+        self._hung_up.update(calls)
         for call in calls:
             call.cancel()
         if calls:
