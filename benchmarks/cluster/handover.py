@@ -136,12 +136,13 @@ async def _watched(pair: Pair) -> list[float]:
 
 
 async def _one_stop(pair: Pair, notes: Notes) -> list[float]:
-    await asyncio.sleep(QUIET_S)
+    watched_s = pair.bench.seconds(WATCHED_S)
+    await asyncio.sleep(pair.bench.seconds(QUIET_S))
     began_ms = now_ms()
     await pair.servers["one"].stop()
-    await asyncio.sleep(WATCHED_S)
+    await asyncio.sleep(watched_s)
     await pair.start("one")
-    await asyncio.sleep(WATCHED_S)
+    await asyncio.sleep(LEAD_S + watched_s)
     return notes.watched_ms(began_ms, now_ms() - SECOND_MS)
 
 
