@@ -15,6 +15,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.transport.open_streams import is_refused
 from timerd.services.transport.status import abort, problem_of
 from timerd.services.work.desk import Desk
 from timerd.services.work.work_stream import WorkStream, encoded
@@ -71,10 +72,11 @@ class WorkService(WorkServiceServicer):
                     await stream.room()
             self._desk.closing(stream)
             await writer
-        except NotStored:
-            # A write that is cut off half-way would take the refusal with it.
-            stream.break_off()
-            await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+        except (NotStored, asyncio.CancelledError) as ended:
+            if is_refused(ended):
+                # A write that is cut off half-way would take the refusal with it.
+                stream.break_off()
+                await asyncio.wait({writer}, timeout=LAST_WRITE_S)
             raise
         finally:
             writer.cancel()
