@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -55,10 +56,17 @@ class WorkService(WorkServiceServicer):
             return
         stream = self._desk.stream(context)
         try:
-            self._open(stream, first.message)
-            await self._serve(stream, context)
+            # Left before the refusal is written: that takes as long as a worker that does not read likes it to.
+            with self._until_left(stream):
+                self._open(stream, first.message)
+                await self._serve(stream, context)
         except NotStored as error:
             await abort(context, problem_of(error))
+
+    @contextmanager
+    def _until_left(self, stream: WorkStream) -> Iterator[None]:
+        try:
+            yield
         finally:
             self._desk.left(stream)
 
