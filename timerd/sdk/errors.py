@@ -195,6 +195,17 @@ def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, targe
     )
 
 
+def refused(ended: TimerdError, uncertain: bool) -> TimerdError:
+    """For calls whose stream is refused for good. That says nothing of a stream before it."""
+    if not uncertain:
+        return ended
+    return OutcomeUnknown(
+        "The stream ended before the answer came, and no other is to be had: the outcome is unknown. Repeating the "
+        f"call with the same request_id (or the same key) is safe. The server said: {ended}",
+        code=ended.code,
+    )
+
+
 def closed(uncertain: bool) -> TimerdError:
     """For calls that the end of their client cuts short."""
     if uncertain:

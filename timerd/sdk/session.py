@@ -24,6 +24,7 @@ from timerd.sdk.errors import (
     error_of_problem,
     is_hopeless,
     is_retryable,
+    refused,
     timed_out,
 )
 from timerd.v1 import task_pb2
@@ -119,7 +120,7 @@ class Session:
             self._requeue_unanswered(ended)
             if is_hopeless(ended):
                 for message in list(self._open.values()):
-                    self._finish(message, ended)
+                    self._finish(message, refused(ended, message.uncertain))
             if not self._outbox:
                 self._wanted.clear()
             await asyncio.sleep(self._backoff.next_s())
