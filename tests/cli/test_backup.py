@@ -14,6 +14,9 @@ import pytest
 
 from tests.cli.conftest import Terminal
 from tests.cli.test_serve import TIMERD, Server, timerd
+from tests.sqlite.older import load
+from timerd.adapters.sqlite.files import DATABASE
+from timerd.adapters.sqlite.schema import MIGRATIONS
 
 pytestmark = pytest.mark.process
 TASKS = 2_000
@@ -122,6 +125,20 @@ def test_a_spoilt_copy_is_refused(
     ran = terminal("restore", str(spoilt), "--data", str(tmp_path / "data"))
     assert ran.code == 1
     assert "is damaged" in ran.err
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_copy_without_a_table_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+    load(MIGRATIONS[-1].version, tmp_path / "left")
+    copy = tmp_path / "left" / DATABASE
+    connection = sqlite3.connect(copy)
+    connection.execute("DROP TABLE requests")
+    connection.commit()
+    connection.close()
+    ran = terminal("restore", str(copy), "--data", str(tmp_path / "data"))
+    assert (ran.code, ran.out) == (1, "")
+    assert "lacks the table requests" in ran.err
+    assert ran.err.count("\n") == 1
     assert not (tmp_path / "data").exists()
 
 
