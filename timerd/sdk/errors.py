@@ -23,6 +23,7 @@ _TLS_HINTS = {
     "Socket closed": "If the server uses TLS, name its certificate with `ca_file` (--tls-ca).",
     "WRONG_VERSION_NUMBER": "If the server uses no TLS, leave out `tls` and `ca_file` (--tls-ca).",
 }
+_NO_ACCESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 # Our own reason: the request did not leave this process.
 NOT_SENT = "NOT_SENT"
 _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
@@ -173,9 +174,10 @@ def is_retryable(error: TimerdError) -> bool:
     return not error.reason and error.code in _LOST_ANSWER
 
 
-def is_hopeless(error: TimerdError) -> bool:
-    """Whether a stream that ended so would end so again."""
-    return error.code in _HOPELESS
+def is_hopeless(error: TimerdError, *, was_open: bool) -> bool:
+    """Whether a stream that ended so would end so again. One that was open may have been so by a token that has been
+    renewed since; the next one shows the new token."""
+    return error.code in _HOPELESS and not (was_open and error.code in _NO_ACCESS)
 
 
 def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, target: str) -> TimerdError:

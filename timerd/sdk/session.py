@@ -65,6 +65,7 @@ class Session:
         self._unanswered_bytes = 0
         self._window: pb.SessionWindow | None = None
         self._stream: Duplex[pb.SessionResponse] | None = None
+        self._was_open = False
         self._wanted = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
         self._backoff = Backoff()
@@ -118,7 +119,7 @@ class Session:
             await self._wanted.wait()
             ended = await self._run_stream()
             self._requeue_unanswered(ended)
-            if is_hopeless(ended):
+            if is_hopeless(ended, was_open=self._was_open):
                 for message in list(self._open.values()):
                     self._finish(message, refused(ended, message.uncertain))
             if not self._outbox:
@@ -130,6 +131,7 @@ class Session:
         try:
             return await self._stream.run() or Unavailable("The stream was closed.")
         finally:
+            self._was_open = self._window is not None
             self._stream = None
             self._window = None
 
