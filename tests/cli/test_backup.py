@@ -8,12 +8,17 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.cli.conftest import Terminal
 from tests.cli.test_serve import TIMERD, Server, timerd
+from tests.sqlite.older import load
+from timerd.adapters.sqlite.files import DATABASE
+from timerd.adapters.sqlite.schema import MIGRATIONS
+from timerd.model.registers import Control
 
 pytestmark = pytest.mark.process
 TASKS = 2_000
@@ -123,6 +128,42 @@ def test_a_spoilt_copy_is_refused(
     assert ran.code == 1
     assert "is damaged" in ran.err
     assert not (tmp_path / "data").exists()
+
+
+def test_a_copy_without_a_table_is_refused(terminal: Terminal, tmp_path: Path) -> None:
+    load(MIGRATIONS[-1].version, tmp_path / "left")
+    copy = tmp_path / "left" / DATABASE
+    connection = sqlite3.connect(copy)
+    connection.execute("DROP TABLE requests")
+    connection.commit()
+    connection.close()
+    ran = terminal("restore", str(copy), "--data", str(tmp_path / "data"))
+    assert (ran.code, ran.out) == (1, "")
+    assert "lacks the table requests" in ran.err
+    assert ran.err.count("\n") == 1
+    assert not (tmp_path / "data").exists()
+
+
+def test_rows_without_a_known_end_are_copied_and_said_to_be_wrong(terminal: Terminal, tmp_path: Path) -> None:
+    """What there is is worth having, but whoever relies on the exit code is to look at it."""
+    load(MIGRATIONS[-1].version, tmp_path / "left")
+    connection = sqlite3.connect(tmp_path / "left" / DATABASE)
+    controls = connection.execute("SELECT name, value FROM registers WHERE kind = 'partition_control'").fetchall()
+    finished = [(name, control) for name, value in controls if (control := Control.from_bytes(value)).finished]
+    name, control = finished[0]
+    more = replace(control, inserted=control.inserted + 2).to_bytes()
+    connection.execute("UPDATE registers SET value = ? WHERE name = ? AND kind = 'partition_control'", (more, name))
+    connection.commit()
+    connection.close()
+    copy, data = tmp_path / "copy.db", tmp_path / "data"
+    for ran in (
+        terminal("backup", str(copy), "--data", str(tmp_path / "left"), "--json"),
+        terminal("restore", str(copy), "--data", str(data), "--json"),
+    ):
+        assert (ran.code, json.loads(ran.out)["unexplained"]) == (1, 2)
+        assert "that have no known end by the ledger: 2. There should be none" in ran.err
+    assert copy.exists()
+    assert (data / DATABASE).exists()
 
 
 def test_what_is_in_cassandra_is_in_no_folder(terminal: Terminal, tmp_path: Path) -> None:

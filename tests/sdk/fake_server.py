@@ -36,6 +36,7 @@ class FakeTimers:
         self.sessions = 0
         # So many requests are taken in (stored!) and then the stream breaks before the answer.
         self.break_after_storing = 0
+        self.breaks_with = grpc.StatusCode.UNAVAILABLE
         # Answers to the next requests instead of storing them.
         self.refusals: deque[Any] = deque()
         # Results for single items of the next message.
@@ -76,7 +77,7 @@ class FakeTimers:
             await self._maybe_break(context)
             if self.break_after_storing:
                 self.break_after_storing -= 1
-                await context.abort(grpc.StatusCode.UNAVAILABLE, "the cable was cut")
+                await context.abort(self.breaks_with, "the cable was cut")
             yield response
 
     async def _maybe_break(self, context: Context) -> None:
@@ -166,6 +167,7 @@ class FakeWork:
         self.lost_on_extend = b""
         self.half_closed = 0
         self.settle_problem: Any = None
+        self.refuses: grpc.StatusCode | None = None
         self._streams: list[asyncio.Queue[Any]] = []
         self._changed = asyncio.Condition()
 
@@ -193,6 +195,8 @@ class FakeWork:
         return [token for settle in chosen for token in split(settle.ack_tokens)]
 
     async def work(self, requests: AsyncIterator[wk.WorkRequest], context: Context) -> AsyncIterator[wk.WorkResponse]:
+        if self.refuses is not None:
+            await context.abort(self.refuses, "not for you")
         out: asyncio.Queue[Any] = asyncio.Queue()
         self._streams.append(out)
         reader = asyncio.create_task(self._read(requests, out))

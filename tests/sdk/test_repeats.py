@@ -125,6 +125,27 @@ async def test_a_stream_that_is_refused_for_good_fails_its_calls_at_once(server:
             await client.schedule("q", "x", at=SOON)
 
 
+async def test_what_may_be_stored_is_not_called_refused_by_the_stream_after_it(server: FakeServer) -> None:
+    server.timers.gate.clear()
+    server.timers.break_after_storing = 1
+    async with Client(server.target, timeout=60) as client:
+        call = asyncio.create_task(client.schedule("q", "x", at=SOON))
+        await server.timers.until(lambda: bool(server.timers.received))
+        server.timers.refuses_sessions = grpc.StatusCode.PERMISSION_DENIED
+        server.timers.gate.set()
+        with pytest.raises(OutcomeUnknown, match=r"outcome is unknown.*same request_id.*not for you") as ended:
+            await call
+    assert (ended.value.code, ended.value.reason) == ("PERMISSION_DENIED", "")
+    assert server.timers.payloads == [b"x"]
+
+
+async def test_a_session_that_was_open_by_a_token_that_has_been_renewed_is_opened_again(server: FakeServer) -> None:
+    server.timers.break_after_storing, server.timers.breaks_with = 1, grpc.StatusCode.UNAUTHENTICATED
+    async with Client(server.target, timeout=60) as client:
+        await client.schedule("q", "x", at=SOON)
+    assert (server.timers.sessions, server.timers.payloads) == (2, [b"x"])
+
+
 async def test_the_window_bounds_what_is_unanswered(client: Client, server: FakeServer) -> None:
     server.timers.window = pb.SessionWindow(max_unanswered_requests=2, max_unanswered_bytes=1 << 20)
     server.timers.gate.clear()

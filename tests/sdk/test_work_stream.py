@@ -246,9 +246,19 @@ async def test_a_worker_that_is_refused_for_good_says_so(server: FakeServer) -> 
     patient = Patient(server)
     run = asyncio.create_task(patient.worker.run())
     await server.work.until(lambda: bool(server.work.opens))
-    server.work.break_streams(grpc.StatusCode.PERMISSION_DENIED)
-    with pytest.raises(AccessDenied, match="the cable was cut"):
+    server.work.refuses = grpc.StatusCode.PERMISSION_DENIED
+    server.work.break_streams()
+    with pytest.raises(AccessDenied, match="not for you"):
         await run
+
+
+async def test_a_worker_whose_token_was_renewed_shows_the_new_one(server: FakeServer) -> None:
+    """Its stream was open by the old one."""
+    async with running(Patient(server).worker):
+        for opened in (1, 2):
+            await server.work.until(lambda opened=opened: len(server.work.opens) == opened)  # type: ignore[misc]
+            server.work.break_streams(grpc.StatusCode.UNAUTHENTICATED)
+        await server.work.until(lambda: len(server.work.opens) == 3)
 
 
 async def test_nothing_in_hand_is_acknowledged_as_failed_on_stop(server: FakeServer) -> None:

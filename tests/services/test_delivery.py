@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -68,6 +69,13 @@ class RawWorker:
         response = await asyncio.wait_for(self.call.read(), 10)
         assert isinstance(response, pb.WorkResponse), f"the stream ended: {response}"
         return response
+
+    async def refusal(self) -> str:
+        """What was sent before it is read first."""
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            while await self.next():
+                pass
+        return str(await self.call.details())
 
     async def deliver(self) -> pb.Deliver:
         response = await self.next()
@@ -438,6 +446,24 @@ async def test_a_slow_reader_delays_nobody_and_costs_bounded_memory(rig: Rig) ->
     while got < 400:
         got += len((await slow.deliver()).fire_at_ms)
     assert rig.delivery.in_flight == 405
+
+
+async def test_a_slow_reader_that_is_refused_has_left_before_it_reads_why(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rig.firing.put(taken_of(range(400), payload=bytes(100_000)))
+    slow, left, leave = await rig.worker(("mail", 400)), asyncio.Event(), rig.delivery.left
+
+    def leave_and_tell(stream: Any) -> None:  # noqa: ANN401 - handed on
+        leave(stream)
+        left.set()
+
+    monkeypatch.setattr(rig.delivery, "left", leave_and_tell)
+    await rig.settle_down()
+    await slow.call.write(pb.WorkRequest(open=pb.Open()))
+    await asyncio.wait_for(left.wait(), 10)
+    assert rig.delivery.workers == 0
+    assert "takes credit, settle and extend" in await slow.refusal()
 
 
 async def test_a_drain_says_go_away_and_waits_for_what_is_in_hand(rig: Rig) -> None:

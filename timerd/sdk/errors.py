@@ -23,6 +23,7 @@ _TLS_HINTS = {
     "Socket closed": "If the server uses TLS, name its certificate with `ca_file` (--tls-ca).",
     "WRONG_VERSION_NUMBER": "If the server uses no TLS, leave out `tls` and `ca_file` (--tls-ca).",
 }
+_NO_ACCESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 # Our own reason: the request did not leave this process.
 NOT_SENT = "NOT_SENT"
 _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
@@ -173,9 +174,10 @@ def is_retryable(error: TimerdError) -> bool:
     return not error.reason and error.code in _LOST_ANSWER
 
 
-def is_hopeless(error: TimerdError) -> bool:
-    """Whether a stream that ended so would end so again."""
-    return error.code in _HOPELESS
+def is_hopeless(error: TimerdError, *, was_open: bool) -> bool:
+    """Whether a stream that ended so would end so again. One that was open may have been so by a token that has been
+    renewed since; the next one shows the new token."""
+    return error.code in _HOPELESS and not (was_open and error.code in _NO_ACCESS)
 
 
 def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, target: str) -> TimerdError:
@@ -192,6 +194,17 @@ def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, targe
         f"timerd at {target} could not be reached within {timeout_s:g} s; nothing was sent. "
         f"Check the address and that the server runs.{said}",
         reason=NOT_SENT,
+    )
+
+
+def refused(ended: TimerdError, uncertain: bool) -> TimerdError:
+    """For calls whose stream is refused for good. That says nothing of a stream before it."""
+    if not uncertain:
+        return ended
+    return OutcomeUnknown(
+        "The stream ended before the answer came, and no other is to be had: the outcome is unknown. Repeating the "
+        f"call with the same request_id (or the same key) is safe. The server said: {ended}",
+        code=ended.code,
     )
 
 

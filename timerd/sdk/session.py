@@ -24,6 +24,7 @@ from timerd.sdk.errors import (
     error_of_problem,
     is_hopeless,
     is_retryable,
+    refused,
     timed_out,
 )
 from timerd.v1 import task_pb2
@@ -64,6 +65,7 @@ class Session:
         self._unanswered_bytes = 0
         self._window: pb.SessionWindow | None = None
         self._stream: Duplex[pb.SessionResponse] | None = None
+        self._was_open = False
         self._wanted = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
         self._backoff = Backoff()
@@ -117,9 +119,9 @@ class Session:
             await self._wanted.wait()
             ended = await self._run_stream()
             self._requeue_unanswered(ended)
-            if is_hopeless(ended):
+            if is_hopeless(ended, was_open=self._was_open):
                 for message in list(self._open.values()):
-                    self._finish(message, ended)
+                    self._finish(message, refused(ended, message.uncertain))
             if not self._outbox:
                 self._wanted.clear()
             await asyncio.sleep(self._backoff.next_s())
@@ -129,6 +131,7 @@ class Session:
         try:
             return await self._stream.run() or Unavailable("The stream was closed.")
         finally:
+            self._was_open = self._window is not None
             self._stream = None
             self._window = None
 

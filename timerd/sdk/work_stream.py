@@ -61,6 +61,7 @@ class WorkStream:
         self._parted: asyncio.Event | None = None
         self._heard_s = 0.0
         self._is_away = False
+        self._was_open = False
         self._patience: asyncio.TimerHandle | None = None
         self._patience_is_over = False
         for lane in lanes.values():
@@ -131,6 +132,7 @@ class WorkStream:
 
     async def _run_stream(self) -> TimerdError | None:
         self._takes_new = not self._stopping
+        self._was_open = False
         self._stream = Duplex(self._open_call(), self._on_response)
         self._stream.send(self._open_message())
         for message in self._settler.unconfirmed():
@@ -157,7 +159,7 @@ class WorkStream:
     def _note_end(self, ended: TimerdError | None) -> None:
         if ended is None or self._is_finished():
             return
-        if is_hopeless(ended):
+        if is_hopeless(ended, was_open=self._was_open):
             raise ended
         # Once per outage is enough for the eye.
         log.log(logging.DEBUG if self._is_away else logging.WARNING, "No work stream (%s); connecting again.", ended)
@@ -182,6 +184,7 @@ class WorkStream:
     def _on_opened(self, opened: pb.Opened) -> None:
         self._backoff.reset()
         self._is_away = False
+        self._was_open = True
         self._lease_ms = opened.lease_ms or self._lease_ms
         self._settler.token_bytes = opened.ack_token_bytes or self._settler.token_bytes
         if opened.lost:

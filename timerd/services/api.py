@@ -26,6 +26,7 @@ from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
 from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.open_streams import end_by
 from timerd.services.transport.session import Session, SessionMessage
 from timerd.services.transport.status import Context, abort, caught
 from timerd.v1 import timer_service_pb2 as wire
@@ -149,6 +150,7 @@ class TimerApi:
     async def _session(self, _requests: object, context: Context) -> None:
         session = Session(context, self.answer, self._start)
         self._sessions.add(session)
+        end_by(session.stop)
         try:
             await session.run()
         finally:

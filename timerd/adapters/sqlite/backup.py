@@ -16,6 +16,7 @@ from pathlib import Path
 
 from timerd.adapters.sqlite.files import DATABASE, DataDirectory
 from timerd.adapters.sqlite.groups import open_group
+from timerd.adapters.sqlite.parts import lacks
 from timerd.adapters.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_BYTES
 from timerd.model.errors import CorruptRow, StartupError
 from timerd.model.registers import Control, Table
@@ -75,6 +76,8 @@ def restore(backup: Path, directory: Path) -> Checked:
     """Into a directory without data. Raises StartupError with a sentence."""
     if not backup.is_file():
         raise StartupError(f"There is no file {backup}: name one that `timerd backup` has made.")
+    if not backup.stat().st_size:
+        raise StartupError(f"{backup} is empty: name one that `timerd backup` has made.")
     _refuse_half(backup)
     checked = check(backup)
     database = directory / DATABASE
@@ -102,6 +105,8 @@ def check(path: Path, name: str = "") -> Checked:
             found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
             if found not in (b"ok", "ok"):
                 raise StartupError(f"{name or path} is damaged ({_text(found)}): use another copy.")
+            if wrong := lacks(connection, version, MIGRATIONS):
+                raise StartupError(f"{name or path} {wrong}: use another copy.")
             rows = sum(_rows(connection))
             letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
             return Checked(version, path.stat().st_size, rows, letters, tuple(_controls(connection)))
@@ -147,9 +152,11 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
         application = connection.execute("PRAGMA application_id").fetchone()[0]
         version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     except sqlite3.DatabaseError as error:
-        raise StartupError(f"{path} is no database ({error}).") from error
+        if error.sqlite_errorcode == sqlite3.SQLITE_NOTADB:
+            raise StartupError(f"{path} is no database: name one that `timerd backup` has made.") from error
+        raise StartupError(f"{path} is damaged ({error}): use another copy.") from error
     if application != APPLICATION_ID or version < MIGRATIONS[0].version:
-        raise StartupError(f"{path} was not written by timerd.")
+        raise StartupError(f"{path} was not written by timerd: name one that `timerd backup` has made.")
     if version > MIGRATIONS[-1].version:
         raise StartupError(f"{path} was written by a newer timerd (schema version {version}): use that version.")
     return version

@@ -1,19 +1,24 @@
-"""Lets a call pass if its caller is known and has the role that the method needs; nothing is done for it before."""
+"""Lets a call pass if its caller is known and has the role that the method needs; nothing is done for it before. A
+stream ends when its caller may no longer have it."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import nullcontext
+from functools import partial
 from typing import Any, TypeAlias
 
 import grpc
 import grpc.aio
 
 from timerd.model.errors import Denied, NotStored, Unauthenticated
+from timerd.services.transport.open_streams import OpenStreams
 from timerd.services.transport.principals import OPERATE, ROLES, SCHEDULE, WORK, Principal, Principals
 from timerd.services.transport.status import Context, abort, problem_of
 
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+Behaviour: TypeAlias = Callable[[Any, Context], Any]
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _OF_CALLERS = (
@@ -43,6 +48,8 @@ class Access(grpc.aio.ServerInterceptor):
 
     def __init__(self, principals: Principals) -> None:
         self._principals = principals
+        self._streams = OpenStreams(principals.refresh)
+        principals.on_change(self._streams.look)
 
     async def intercept_service(
         self,
@@ -53,25 +60,28 @@ class Access(grpc.aio.ServerInterceptor):
         method = str(handler_call_details.method)
         if handler is None or method.startswith(OPEN):
             return handler  # type: ignore[no-any-return]
+        is_stream = handler.request_streaming or handler.response_streaming
         kind = f"{_NAMES[handler.request_streaming]}_{_NAMES[handler.response_streaming]}"
         make = getattr(grpc, f"{kind}_rpc_method_handler")
-        checked = self._checked(getattr(handler, kind), method)
+        checked = self._checked(getattr(handler, kind), method, is_stream)
         return make(checked, handler.request_deserializer, handler.response_serializer)  # type: ignore[no-any-return]
 
-    def _checked(self, behaviour: Callable[[Any, Context], Any], method: str) -> Callable[[Any, Context], Any]:
+    def _checked(self, behaviour: Behaviour, method: str, is_stream: bool) -> Behaviour:
         async def run(request: object, context: Context) -> object:
+            check = partial(self._check, context, method)
             try:
-                allow(self._caller(context), method)
+                self._principals.refresh()
+                check()
+                with self._streams.one(check) if is_stream else nullcontext():
+                    return await _answered(behaviour(request, context), context)
             except NotStored as error:
                 await abort(context, problem_of(error))
-            replies = behaviour(request, context)
-            if not inspect.isasyncgen(replies):
-                return await replies
-            async for reply in replies:
-                await context.write(reply)
-            return None
 
         return run
+
+    def _check(self, context: Context, method: str) -> None:
+        """Raises Unauthenticated or Denied."""
+        allow(self._caller(context), method)
 
     def _caller(self, context: Context) -> Principal | None:
         """By its token, or by its certificate."""
@@ -82,6 +92,14 @@ class Access(grpc.aio.ServerInterceptor):
 
 
 _NAMES = {False: "unary", True: "stream"}
+
+
+async def _answered(replies: Any, context: Context) -> object:  # noqa: ANN401 - a coroutine, or a generator of replies
+    if not inspect.isasyncgen(replies):
+        return await replies
+    async for reply in replies:
+        await context.write(reply)
+    return None
 
 
 def allow(caller: Principal | None, method: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
@@ -31,25 +31,28 @@ class Principal(NamedTuple):
 
 
 class Principals:
-    """`of_token` and `of_names` find the caller, or nobody."""
+    """`of_token` and `of_names` find the caller, or nobody, as of the last `refresh`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._changed: Callable[[], None] = lambda: None
         self._stamp = self._look()
         self._by_proof = read_principals(path)
 
     def of_token(self, token: str) -> Principal | None:
         """By its hash: how long the look-up takes says nothing of the token."""
-        self._refresh()
         return self._by_proof.get(f"sha256:{sha256(token.encode()).hexdigest()}")
 
     def of_names(self, names: Iterable[str]) -> Principal | None:
         """The names in a certificate that has been verified."""
-        self._refresh()
         found = (self._by_proof.get(f"cert:{name}") for name in names)
         return next((each for each in found if each is not None), None)
 
-    def _refresh(self) -> None:
+    def on_change(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
+    def refresh(self) -> None:
+        """Takes the file up where it is another one."""
         stamp = self._look()
         if stamp == self._stamp:
             return
@@ -60,6 +63,7 @@ class Principals:
             log.error("The principals changed and are not taken up; the old ones stay in force. %s", error)
         else:
             log.info("The principals were taken up anew from %s", self._path)
+            self._changed()
 
     def _look(self) -> tuple[int, int, int]:
         try:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.transport.open_streams import is_refused
 from timerd.services.transport.status import abort, problem_of
 from timerd.services.work.desk import Desk
 from timerd.services.work.work_stream import WorkStream, encoded
@@ -54,10 +56,17 @@ class WorkService(WorkServiceServicer):
             return
         stream = self._desk.stream(context)
         try:
-            self._open(stream, first.message)
-            await self._serve(stream, context)
+            # Left before the refusal is written: that takes as long as a worker that does not read likes it to.
+            with self._until_left(stream):
+                self._open(stream, first.message)
+                await self._serve(stream, context)
         except NotStored as error:
             await abort(context, problem_of(error))
+
+    @contextmanager
+    def _until_left(self, stream: WorkStream) -> Iterator[None]:
+        try:
+            yield
         finally:
             self._desk.left(stream)
 
@@ -71,10 +80,11 @@ class WorkService(WorkServiceServicer):
                     await stream.room()
             self._desk.closing(stream)
             await writer
-        except NotStored:
-            # A write that is cut off half-way would take the refusal with it.
-            stream.break_off()
-            await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+        except (NotStored, asyncio.CancelledError) as ended:
+            if is_refused(ended):
+                # A write that is cut off half-way would take the refusal with it.
+                stream.break_off()
+                await asyncio.wait({writer}, timeout=LAST_WRITE_S)
             raise
         finally:
             writer.cancel()
