@@ -15,8 +15,9 @@ from typing import Any, cast
 log = logging.getLogger("timerd.stopping")
 
 
-# Of one step; on a machine that keeps up each takes milliseconds, and some seconds where the store is in trouble.
-STEP_S = 10.0
+# Of one step, beyond what the longest one waits by itself. On a machine that keeps up each takes milliseconds, and
+# some seconds where the store is in trouble.
+STEP_S = 15.0
 
 
 async def bounded(step: Coroutine[Any, Any, object], limit_s: float = STEP_S) -> None:

@@ -7,9 +7,11 @@ task would wait for the end of a lease that nobody knows of.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+log = logging.getLogger(__name__)
 # For what is owed; on a machine that keeps up it takes milliseconds.
 WRITTEN_S = 3.0
 
@@ -45,5 +47,6 @@ class HangingUp:
         self._hung_up.update(calls)
         for call in calls:
             call.cancel()
-        if calls:
-            await asyncio.wait(calls, timeout=timeout_s)
+        _, late = await asyncio.wait(calls, timeout=timeout_s) if calls else ((), ())
+        if late:
+            log.warning("%d of %d streams have not taken in %g s what they are owed", len(late), len(calls), timeout_s)

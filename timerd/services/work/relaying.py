@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,8 +23,10 @@ from timerd.services.work.link import Links, Neighbours
 from timerd.services.work.moving_away import moved_away
 from timerd.services.work.relay_service import RelayService
 
-# One that does not answer is not waited for longer; on a machine that is overrun an answer takes seconds.
-SYNC_S = 5.0
+log = logging.getLogger(__name__)
+# One that does not answer is not waited for longer. On a machine that is overrun an answer takes seconds, and what is
+# cut off for want of it waits for a lease of half a minute.
+SYNC_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +42,11 @@ class Relaying:
     async def sync(self) -> None:
         """What the others have sent for workers of this instance is on their streams: else it would be taken for
         delivered, and wait for the end of its lease."""
-        with contextlib.suppress(TimeoutError):
+        try:
             async with asyncio.timeout(SYNC_S):
                 await self.home.sync()
+        except TimeoutError:
+            log.warning("not every instance has answered in %g s: what it has sent here may come late", SYNC_S)
 
 
 def relaying(
