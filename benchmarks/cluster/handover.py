@@ -35,7 +35,7 @@ EVERY_S, LEAD_S = 0.005, 2.0
 QUIET_S, WATCHED_S = 3.0, 6.0
 QUEUE, LATER = "handover", "later"
 # What is stored for the end of a bucket must not be due before the last stop has been watched.
-ROOM_MS, SMALL_ROOM_MS, LATER_MS = 150 * SECOND_MS, 30 * SECOND_MS, 5 * SECOND_MS
+ROOM_MS, SMALL_ROOM_MS, LATER_MS = 150 * SECOND_MS, 20 * SECOND_MS, 5 * SECOND_MS
 
 
 @dataclass
