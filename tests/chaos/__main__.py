@@ -127,6 +127,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "stale": len(report.judgement.stale),
         "most_stale_in_a_round": report.most_stale,
         "written_again": report.judgement.written_again,
+        "crossed": report.judgement.crossed,
         "delivered_then_moved": report.judgement.then_moved,
         "read_late": report.judgement.read_late,
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},

@@ -2,6 +2,8 @@
 
 - A *stale* delivery carries a lower fencing token than one that came before it from the same partition: it was on its
   way when its holder stood still or was cut off. A receiver can refuse it (G6); it counts against G5's thousand.
+- A later attempt may *cross* the late ack of an earlier one: its holder sent it before it heard of the ack, and the
+  confirmation overtook it, for the two reach the worker over different instances. Of one server they come in order.
 - A row that came too late for where it was to be written is *written again* further on, under another task_id, where
   the holder did not answer, or the call was repeated: it may arrive more than once with one delivery_id (G2).
 
@@ -16,11 +18,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.process.kill9.judging import judged as judged_alone
-from timerd.demo.records import Delivery, Kill, Logs
+from timerd.demo.records import Confirmed, Delivery, Kill, Logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, by_number
 
 MOST_STALE = 1_000
+# From one instance to the worker of another, while a fault and what follows from it keep all of them busy.
+CROSSING_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Judgement:
     verdict: Verdict
     stale: tuple[Delivery, ...]
     written_again: int
+    crossed: int
     then_moved: int
     read_late: int
 
@@ -73,8 +78,31 @@ def without_written_again(logs: Logs) -> tuple[Logs, int]:
     return replace(logs, deliveries=tuple(kept)), len(logs.deliveries) - len(kept)
 
 
+def with_crossed(logs: Logs, faults: Sequence[Kill]) -> tuple[Logs, int]:
+    """Each such delivery counts as sent when the ack of the earlier attempt was confirmed."""
+    confirmed: dict[str, Confirmed] = {}
+    for said in sorted(logs.confirmed, key=lambda said: said.confirmed_ms):
+        confirmed.setdefault(said.delivery_id, said)
+    kept, crossed = [], 0
+    for each in logs.deliveries:
+        first = confirmed.get(each.delivery_id)
+        if first is not None and has_crossed(each, first, faults):
+            kept.append(replace(each, sent_after_ms=first.confirmed_ms))
+            crossed += 1
+        else:
+            kept.append(each)
+    return replace(logs, deliveries=tuple(kept)), crossed
+
+
+def has_crossed(again: Delivery, first: Confirmed, faults: Sequence[Kill]) -> bool:
+    behind_ms = (again.sent_after_ms or again.received_ms) - first.confirmed_ms
+    is_excused = any(fault.killed_ms <= first.confirmed_ms <= fault.ready_ms for fault in faults)
+    return again.attempt > first.attempt and 0 < behind_ms <= CROSSING_MS and is_excused
+
+
 def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
     stale = stale_of(logs.deliveries, stops)
     logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
+    logs, crossed = with_crossed(logs, faults)
     alone = judged_alone(logs, faults, stops)
-    return Judgement(alone.verdict, tuple(stale), written_again, alone.then_moved, alone.read_late)
+    return Judgement(alone.verdict, tuple(stale), written_again, crossed, alone.then_moved, alone.read_late)

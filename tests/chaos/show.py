@@ -78,7 +78,10 @@ def verdict(row: Row) -> str:
     what = f"{row['counted']} of {row['rounds']} rounds count, {row['acknowledged']:,} tasks acknowledged"
     run = f"Seed {row['seed']}, commit {row['commit']}, {row.get('nodes', 1)} node(s), TTL {row['ttl_ms'] / 1000:g} s"
     broken = [f"{row[name]} {name.replace('_', ' ')}" for name in _BROKEN if row.get(name)]
-    written = f"{row['written_again']:,} more deliveries of tasks that a repeated call wrote again (G2)"
+    written = (
+        f"{row['written_again']:,} more deliveries of tasks that a repeated call wrote again (G2), "
+        f"{row.get('crossed', 0):,} that crossed the late ack of an earlier attempt"
+    )
     ends = f"; it ended early: {row['stuck']}" if row["stuck"] else ""
     return f"- {run}: {what}; {', '.join(broken) or 'every promise held'}; {written}{ends}."
 

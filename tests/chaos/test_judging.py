@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from tests.chaos.judging import Judgement, judged
+from tests.chaos.judging import CROSSING_MS, Judgement, judged
 from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
 
 FAULT = Kill(2_000, 9_000)
@@ -34,6 +35,26 @@ def test_the_same_without_a_lower_token_or_without_a_fault_is_a_violation() -> N
     acked = Confirmed("d1000", 1, 3_500)
     assert not judge([SCHEDULED], [delivery(3_000, 5), delivery(5_000, 5)], acked).verdict.holds
     assert not judge([SCHEDULED], [delivery(3_000, 5), delivery(5_000, 4)], acked, stops=()).verdict.holds
+
+
+def test_a_later_attempt_may_cross_the_late_ack_of_an_earlier_one() -> None:
+    acked = Confirmed("d1000", 1, 5_000)
+    second = replace(delivery(5_500, 5), attempt=2)
+    judgement = judge([SCHEDULED], [delivery(3_000, 5), second], acked)
+    assert judgement.verdict.holds
+    assert judgement.crossed == 1
+
+
+def test_no_attempt_crosses_its_own_ack_or_long_after_or_without_a_fault() -> None:
+    acked = Confirmed("d1000", 1, 5_000)
+    for again in (
+        delivery(5_500, 5),
+        replace(delivery(5_000 + CROSSING_MS + 1, 5), attempt=2),
+    ):
+        assert not judge([SCHEDULED], [delivery(3_000, 5), again], acked).verdict.holds
+    quiet = Confirmed("d1000", 1, 9_500)
+    second = replace(delivery(9_700, 5), attempt=2)
+    assert not judge([SCHEDULED], [delivery(3_000, 5), second], quiet).verdict.holds
 
 
 def test_a_stale_delivery_is_no_excuse_for_being_early() -> None:

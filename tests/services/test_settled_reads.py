@@ -12,6 +12,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
+from timerd.services.holding import settled_reads
 from timerd.services.holding.settled_reads import INLINE_ENDINGS, SettledReads
 from timerd.testing.contracts.build import digest
 
@@ -103,6 +104,40 @@ async def test_a_record_is_read_once(store: SlowStore) -> None:
     endings = await reads.endings(HERE)
     assert (store.reads, store.records) == (2, 2)
     assert [endings.of(key).outcome for key in (ACKED, OPEN)] == [Outcome.ACKED, Outcome.CANCELLED]
+
+
+def shard(number: int) -> Partition:
+    return Partition(0, 0, number)
+
+
+async def endings_in(store: SlowStore, partition: Partition, count: int) -> None:
+    keys = [RowKey(n, digest(f"of {partition.shard}", n), 0) for n in range(count)]
+    await store.settle([SettleRecord(partition, 1, 1, settle_entries([(key, Outcome.ACKED) for key in keys]))])
+
+
+async def test_the_records_of_all_shards_of_a_bucket_are_read_once(store: SlowStore) -> None:
+    """A bucket has as many as it has instances and more, and after a crash all of them are asked about in turn."""
+    reads, shards = SettledReads(store), [shard(number) for number in range(1, 25)]
+    store.gate.set()
+    for each in shards:
+        await endings_in(store, each, 10)
+    for each in 2 * shards:
+        await reads.endings(each)
+    assert store.records == len(shards)
+
+
+async def test_what_is_kept_has_an_end(store: SlowStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settled_reads, "KEPT_ENDINGS", 25)
+    reads, shards = SettledReads(store), [shard(number) for number in (1, 2, 3)]
+    store.gate.set()
+    for each in shards:
+        await endings_in(store, each, 10)
+        await reads.endings(each)
+    assert store.records == 3
+    await reads.endings(shards[2])
+    assert store.records == 3
+    await reads.endings(shards[0])
+    assert store.records == 4, "what was asked about longest ago is read again"
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=["in turn", "the older one late"])

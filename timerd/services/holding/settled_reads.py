@@ -23,7 +23,9 @@ from timerd.ports import Store
 
 # More endings than this are indexed in a thread: a few milliseconds of the loop.
 INLINE_ENDINGS = 10_000
-# Partitions that are kept: the one that fires and the one before it.
+# Of all partitions that are kept, some 40 bytes each: those of a busy bucket and of the one before it, be it many
+# shards with a few or one with many. The two asked about last are kept whatever they have.
+KEPT_ENDINGS = 1_000_000
 KEPT = 2
 
 
@@ -32,6 +34,7 @@ class Endings:
 
     def __init__(self) -> None:
         self.names: set[tuple[int, int]] = set()
+        self.count = 0
         self._index = SettledIndex()
         self._carries: dict[RowKey, Carry] = {}
 
@@ -53,6 +56,7 @@ class Endings:
         entries = np.concatenate([record.entries for record in said])
         new = self._index.without_known(entries)
         self._index.load(new)
+        self.count += len(new)
         for record in said:
             for carry in record.carries:
                 self._carries.setdefault(carry.source, carry)
@@ -99,7 +103,7 @@ class SettledReads:
     def _keep(self, partition: Partition, endings: Endings) -> None:
         self._kept.pop(partition, None)
         self._kept[partition] = endings
-        if len(self._kept) > KEPT:
+        while len(self._kept) > KEPT and sum(kept.count for kept in self._kept.values()) > KEPT_ENDINGS:
             del self._kept[next(iter(self._kept))]
 
     def forget(self) -> None:

@@ -33,6 +33,10 @@ class SettleContract:
         await store.settle([record(1, 1), record(1, 2), record(2, 1)])
         assert [(r.token, r.sequence) for r in await store.settled(HERE, {(1, 1), (2, 1), (9, 9)})] == [(1, 2)]
 
+    async def test_what_the_caller_knows_is_left_out_also_where_most_is_new(self, store: Store) -> None:
+        await store.settle([record(1, number) for number in range(100)])
+        assert [r.sequence for r in await store.settled(HERE, {(1, 7)})] == [n for n in range(100) if n != 7]
+
     async def test_a_record_comes_back_whole(self, store: Store) -> None:
         carry = Carry(key("a"), CarryReason.GUARD, NEXT, 17, 3, 5, 6, "broke")
         await store.settle([record(1, 1, Outcome.CARRIED, carry)])
