@@ -14,6 +14,7 @@ from timerd.core.taken import Ended
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import BucketEntry, DeadLetter
+from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.testing import SimClock
@@ -84,3 +85,20 @@ async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
     trust.heartbeat(clock.now_ms)
     await asyncio.wait_for(confirmed, 20)
     assert store.writes == 2
+
+
+async def test_what_has_expired_is_no_ack_where_its_partition_is_elsewhere_by_then() -> None:
+    """Whoever has it meets the row, and lets it expire."""
+    clock, trust = SimClock(START_MS), LeaseTrust(TTL_MS)
+    trust.heartbeat(START_MS)
+    store, message = MemoryStore(), carried(key("a"))
+    await store.append([message])
+    [(here, rows)] = message.groups
+    [row] = rows.keys()
+    time = EngineTime(clock, trust)
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    firing = Firing(scheduler, time, store, b"secret")
+    for outcome, marks in ((Outcome.EXPIRED, 0), (Outcome.ACKED, 1)):
+        await firing.end([Ended(here, row, outcome)])
+        found = (await store.find(here, [(row.position_ms, row.digest)]))[0]
+        assert len(found.marks) == marks, outcome

@@ -365,8 +365,10 @@ class Firing:
         return has_ended
 
     async def _end_elsewhere(self, item: Ended) -> None:
-        """Its row was carried on while the worker had it: the task ends where it lives now."""
-        await self.end_late(AckToken(item.partition, item.key, 0))
+        """Its row was carried on while the worker had it: the task ends where it lives now. What has expired does so
+        there by itself."""
+        if item.outcome is not Outcome.EXPIRED:
+            await self.end_late(AckToken(item.partition, item.key, 0))
 
     async def _again_elsewhere(self, item: Again) -> None:
         failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
