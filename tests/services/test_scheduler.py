@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Sequence
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.holding import Settings
+from timerd.core.holding import Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
 from timerd.core.taken import Ended
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.settle import Outcome, SettleRecord
-from timerd.model.storage import BucketEntry, DeadLetter
+from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
@@ -102,3 +102,40 @@ async def test_what_has_expired_is_no_ack_where_its_partition_is_elsewhere_by_th
         await firing.end([Ended(here, row, outcome)])
         found = (await store.find(here, [(row.position_ms, row.digest)]))[0]
         assert len(found.marks) == marks, outcome
+
+
+class LateStore(MemoryStore):
+    """What is changed while `late` is set is answered when that is."""
+
+    late: asyncio.Event | None = None
+
+    async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
+        late, results = self.late, await super().cas(changes)
+        if late is not None:
+            await late.wait()
+        return results
+
+
+async def test_a_late_answer_to_who_held_before_does_not_end_who_holds_now() -> None:
+    """Both are of this instance: its lease was over in between. The control row names it, so nobody else would hold the
+    partition again, and it would not either where its place is elsewhere by then."""
+    store, here = LateStore(), Partition(0, bucket_of(START_MS), 0)
+    await store.append([carried(key("a"))])
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.hold(here)
+    await scheduler.step(START_MS)
+    before = scheduler.machines[here]
+    (queue,) = before.rows.waiting.queues()
+    before.take(queue, 1, START_MS)
+    store.late = answers = asyncio.Event()
+    scheduler.held.tick(START_MS + 2_000)
+    await asyncio.sleep(0)
+    store.late = None
+    scheduler.drop_all()
+    scheduler.hold(here)
+    now = scheduler.machines[here]
+    answers.set()
+    await scheduler.held.until_idle()
+    assert (before.phase, now.phase) == (Phase.LOST, Phase.HOT)
+    assert scheduler.machines[here] is now

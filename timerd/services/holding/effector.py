@@ -198,8 +198,9 @@ class Effector:
         self._held.perform(machine, machine.counted(rows, int(self._time.exact_ms()), forwards))
 
     def after(self, machine: PartitionMachine) -> None:
-        """Lets go of a machine that is over."""
-        if not machine.phase.is_over:
+        """Lets go of a machine that is over: once, for what it had asked for may be answered when the partition is held
+        anew, and has the next machine by then."""
+        if not machine.phase.is_over or self._held.machines.get(machine.partition) is not machine:
             return
         self._opening.ready(machine.partition)
         self._held.let_go(machine)
