@@ -1,15 +1,22 @@
-"""What is due is what can be given: asked for anything else, delivery would look again and again for nothing."""
+"""What is due is what can be given: asked for anything else, delivery would look again and again for nothing. And what
+a worker says of a delivery counts, or he hears that it did not."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from timerd.core.holding import Phase
-from timerd.core.taken import QueueKey
+from timerd.core.taken import Ended, QueueKey
+from timerd.model.errors import Unavailable
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.settle import Outcome
 from timerd.services.engine.firing import Firing
+from timerd.services.holding.tickets import NoLongerHeld
 
 QUEUE = QueueKey("default", "mails")
 DUE_MS = 1_000
@@ -42,3 +49,38 @@ def test_when_something_is_due_and_how_much_agree(phase: Phase) -> None:
     assert firing.next_due_ms(QUEUE) == (DUE_MS if is_given else None)
     assert firing.due_rows(QUEUE, DUE_MS, 10) == int(is_given)
     assert firing.head_key(QUEUE, DUE_MS) == (DUE_MS if is_given else None)
+
+
+class Store:
+    """Of dead letters; it is written down what is done with them."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def bury(self, _: object) -> None:
+        self.calls.append("bury")
+
+    async def exhume(self, _: object) -> None:
+        self.calls.append("exhume")
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> None:
+    """Its partition is taken over before it is written, and the row may be with a worker again by then."""
+
+    async def durable(_machine: object, _ticket: int) -> None:
+        raise NoLongerHeld("taken over")
+
+    async def end(_: object) -> bool:
+        return waits
+
+    dead = Ended(Partition(0, 0, 0), RowKey(DUE_MS, b"d" * 16, 0), Outcome.DEAD)
+    machine = SimpleNamespace(end=lambda items: (0, []), log=SimpleNamespace(bury=list))
+    held = SimpleNamespace(durable=durable, settle_soon=lambda _: None)
+    scheduler, store = SimpleNamespace(machines={dead.partition: machine}, held=held), Store()
+    firing = Firing(cast(Any, scheduler), cast(Any, None), cast(Any, store), b"secret")
+    monkeypatch.setattr(firing, "_elsewhere", SimpleNamespace(end=end))
+    letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no")
+    with nullcontext() if waits else pytest.raises(Unavailable):
+        await firing.bury([cast(Any, letter)], [dead])
+    assert store.calls == (["bury"] if waits else ["bury", "exhume"])

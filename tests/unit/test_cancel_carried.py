@@ -1,4 +1,4 @@
-"""A task that was marked in one place and carried to another: the end is durable there before it is told."""
+"""A task that has ended: the end is durable where it lives, and known to who holds that, before it is told."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from timerd.core import cancel
 from timerd.core.cancel import Cancelled, end_task
+from timerd.core.holding import Asked
 from timerd.core.lookup import Located
-from timerd.core.procedures import AskToEnd, Ending, Procedure, Request, SetMarks
+from timerd.core.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, Request, SetMarks
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -21,13 +22,18 @@ from timerd.model.task import Extra, Template
 TASK = TaskId(1_000, 0, 7, 0, b"p" * 12, 3, b"m" * 8)
 PARTITION = Partition(0, 0, 0)
 OLD, NEW = RowKey(1_000, TASK.digest, 0), RowKey(31_000, TASK.digest, 1)
+ASK = AskToEnd(PARTITION, NEW, Outcome.ACKED, b"late ack")
+LOOK = FindSettled(PARTITION, NEW)
+NOBODY = HolderAnswer(None)
 
 
 def row(key: RowKey) -> RowGroup:
     return single_row(key, 1_000, Template("default", "q"), b"", Extra(), 0)
 
 
-def told(monkeypatch: pytest.MonkeyPatch, marks: Sequence[Mark], ended: Outcome) -> tuple[list[Request], Cancelled]:
+def told(
+    monkeypatch: pytest.MonkeyPatch, marks: Sequence[Mark], ended: Outcome, holder: HolderAnswer = NOBODY
+) -> tuple[list[Request], Cancelled]:
     """What `end_task` asks for and answers where the look-up says that the task has `ended` in its new place."""
 
     def locate(_: TaskId) -> Procedure[Located]:
@@ -35,11 +41,12 @@ def told(monkeypatch: pytest.MonkeyPatch, marks: Sequence[Mark], ended: Outcome)
         return Located(Place(PARTITION, NEW), row(NEW), marks, Ending(ended), None, None)
 
     monkeypatch.setattr(cancel, "locate", locate)
+    answers = {AskToEnd: holder, FindSettled: Ending(ended), SetMarks: None}
     procedure, asked = end_task(TASK, Outcome.ACKED, b"late ack"), []
     try:
         asked.append(next(procedure))
         while True:
-            asked.append(procedure.send(None))
+            asked.append(procedure.send(answers[type(asked[-1])]))
     except StopIteration as end:
         return asked, end.value
 
@@ -49,18 +56,31 @@ def test_a_mark_on_the_place_that_it_was_carried_from_is_repeated_on_the_new_one
 ) -> None:
     old = Mark(PARTITION, OLD, MarkKind.ACKED, b"late ack")
     asked, answer = told(monkeypatch, [old], Outcome.ACKED)
-    assert asked == [
-        SetMarks([Mark(PARTITION, NEW, MarkKind.ACKED, b"late ack")]),
-        AskToEnd(PARTITION, NEW, Outcome.ACKED, b"late ack"),
-    ]
+    assert asked[:2] == [SetMarks([Mark(PARTITION, NEW, MarkKind.ACKED, b"late ack")]), ASK]
     assert answer is Cancelled.CANCELLED
 
 
 def test_one_on_the_new_place_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     new = Mark(PARTITION, NEW, MarkKind.ACKED, b"late ack")
-    assert told(monkeypatch, [new], Outcome.ACKED) == ([], Cancelled.CANCELLED)
+    assert told(monkeypatch, [new], Outcome.ACKED) == ([ASK, LOOK], Cancelled.CANCELLED)
 
 
 def test_an_end_without_a_mark_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert told(monkeypatch, [], Outcome.ACKED) == ([], Cancelled.ALREADY_FIRED)
-    assert told(monkeypatch, [], Outcome.DEAD) == ([], Cancelled.ALREADY_FIRED)
+    assert told(monkeypatch, [], Outcome.ACKED) == ([ASK, LOOK], Cancelled.ALREADY_FIRED)
+    assert told(monkeypatch, [], Outcome.DEAD) == ([ASK, LOOK], Cancelled.ALREADY_FIRED)
+
+
+@pytest.mark.parametrize(
+    ("known", "answer"),
+    [
+        (HolderAnswer(Asked.WAITING, None, b"late ack"), Cancelled.CANCELLED),
+        (HolderAnswer(Asked.OPEN), Cancelled.IN_FLIGHT),
+        (HolderAnswer(Asked.SILENT), Cancelled.PENDING),
+        (HolderAnswer(Asked.ENDED, Outcome.ACKED), Cancelled.ALREADY_FIRED),
+    ],
+)
+def test_a_record_of_which_the_holder_may_not_know_is_told_to_it(
+    monkeypatch: pytest.MonkeyPatch, known: HolderAnswer, answer: Cancelled
+) -> None:
+    """It may have come from the last one, who did not know yet that there is another: then the row still waits."""
+    assert told(monkeypatch, [], Outcome.ACKED, known) == ([ASK], answer)

@@ -48,6 +48,12 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
             yield from _mark_here(here)
+            if outcome is Outcome.ACKED:
+                said = yield from _known_to_holder(here, request, mine)
+                if said is not None:
+                    return said
+                here = yield from locate(task)
+                continue
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
             return (yield from _or_in_flight(here, outcome, _ended(here, here.ending.outcome, request, mine)))
         verdict, value = _verdict(here, outcome, request)
@@ -63,6 +69,13 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
         if said is not None:
             return (yield from _or_in_flight(again, outcome, said))
         here = yield from locate(task)
+
+
+def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | None]:
+    """The record that says so may be that of a holder which had a successor by then: he has read the records without
+    it, and would send the task again after its ack was confirmed."""
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, Outcome.ACKED, request)
+    return (yield from _conclude(here, answer, Outcome.ACKED, request, mine))
 
 
 def _verdict(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:

@@ -246,15 +246,14 @@ class Firing:
             raise _silent()
         return said
 
-    async def _is_forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool:
-        """Whether it was another instance's to see to."""
+    async def _forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool | None:
+        """Whether it counted with the instance that has to see to it. None: there is no other."""
         if self.forward is None:
-            return False
+            return None
         here = await self._elsewhere.look(partition, key)
         if here is None or not self._is_elsewhere(here.place.partition):
-            return False
-        await self._fail_there(self.forward, here.place.partition, AckToken(partition, key, 0), failure)
-        return True
+            return None
+        return await self._fail_there(self.forward, here.place.partition, AckToken(partition, key, 0), failure)
 
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of what workers have and whose rows were carried there."""
@@ -333,9 +332,15 @@ class Firing:
                 await elsewhere(item)
 
     async def _bury_one(self, letter: DeadLetter, item: Ended) -> None:
+        """Who says so hears it where it did not count: the same row may be with a worker again."""
         failure = Failure(letter.died_at_ms, letter.last_error, hopeless=True)
-        if not await self._is_forwarded(item.partition, item.key, failure):
-            await self._bury([letter], [item])
+        counts = await self._forwarded(item.partition, item.key, failure)
+        if counts is None:
+            counts = await self._bury([letter], [item])
+        if not counts:
+            raise Unavailable(
+                "Its partition has changed hands: say it again.", "HOLDER_CHANGED", retry_after_ms=SAY_AGAIN_MS
+            )
 
     async def _bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
         if self.forward is None:
@@ -372,7 +377,7 @@ class Firing:
 
     async def _again_elsewhere(self, item: Again) -> None:
         failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
-        if not await self._is_forwarded(item.partition, item.key, failure):
+        if await self._forwarded(item.partition, item.key, failure) is None:
             await self._elsewhere.again(item)
         self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
