@@ -19,6 +19,13 @@ def test_a_delivery_before_a_crash_does_not_speak_against_the_move_after_it() ->
     assert judge(replace(STORY, deliveries=(NEW,))).holds
 
 
+def test_a_move_whose_answer_nobody_heard_may_have_been_made_after_the_crash() -> None:
+    unheard = replace(MOVE, answered_ms=1400, outcome="UNKNOWN")
+    assert forgotten_by_a_crash(replace(STORY, calls=(SCHEDULE, unheard))) == {OLD}
+    refused = replace(MOVE, outcome="HAS_FIRED")
+    assert forgotten_by_a_crash(replace(STORY, calls=(SCHEDULE, refused))) == set()
+
+
 def test_without_a_crash_between_the_two_it_does() -> None:
     assert forgotten_by_a_crash(replace(STORY, kills=())) == set()
     assert forgotten_by_a_crash(replace(STORY, kills=(Kill(2100, 2500),))) == set()
