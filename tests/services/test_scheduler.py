@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from timerd.adapters.memory import MemoryStore
 from timerd.core.holding import Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
@@ -12,7 +14,7 @@ from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
 from timerd.core.taken import Ended
 from timerd.model.partition import Partition, bucket_of
-from timerd.model.settle import Outcome, SettleRecord
+from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
@@ -139,3 +141,18 @@ async def test_a_late_answer_to_who_held_before_does_not_end_who_holds_now() -> 
     await scheduler.held.until_idle()
     assert (before.phase, now.phase) == (Phase.LOST, Phase.HOT)
     assert scheduler.machines[here] is now
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DEAD, Outcome.ACKED])
+async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_already(outcome: Outcome) -> None:
+    """It became durable when the lease was over. Where the task has ended otherwise the failure came too late."""
+    store, message = MemoryStore(), carried(key("a"))
+    await store.append([message])
+    [(here, rows)] = message.groups
+    [row] = rows.keys()
+    await store.settle([SettleRecord(here, 1, 1, settle_entries([(row, outcome)]))])
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    letter = DeadLetter(b"the task", row, here, rows.template_of(0), START_MS, START_MS, 3, "it broke", b"")
+    await Firing(scheduler, time, store, b"secret").bury([letter], [Ended(here, row, Outcome.DEAD)])
+    assert len(await store.letters([b"the task"])) == (outcome is Outcome.DEAD)

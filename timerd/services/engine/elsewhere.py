@@ -90,13 +90,20 @@ class Elsewhere:
             guard_waiting(machine, here.place.key, here.rows, lease_until_ms, now_ms)
 
     async def end(self, item: Ended) -> bool:
-        """Whether its row waited somewhere and has ended now. As long as it waits, it is tried again."""
+        """Whether its row waited somewhere and has ended now, or had by the record of this very end. As long as it
+        waits, it is tried again."""
         waiting = await self._waiting(item.partition, item.key, patient=True)
         if waiting is None:
-            return False
+            return item.outcome is Outcome.DEAD and await self._has_died(item)
         machine, key, _ = waiting
         await self._durable(machine, end_waiting(machine, key, item.outcome))
         return True
+
+    async def _has_died(self, item: Ended) -> bool:
+        """Its record was written, and the lease was over before that was known."""
+        task = await self.task_of(item.partition, item.key)
+        here = await drive(locate(task), self._scheduler.procedures) if task is not None else None
+        return here is not None and here.ending.outcome is Outcome.DEAD and here.place.key == item.key
 
     async def _waiting(self, partition: Partition, key: RowKey, *, patient: bool = False) -> Waiting | None:
         """A place that nobody holds yet is held a little earlier than it would be."""
