@@ -259,6 +259,7 @@ async def test_a_worker_whose_token_was_renewed_shows_the_new_one(server: FakeSe
             await server.work.until(lambda opened=opened: len(server.work.opens) == opened)  # type: ignore[misc]
             server.work.break_streams(grpc.StatusCode.UNAUTHENTICATED)
         await server.work.until(lambda: len(server.work.opens) == 3)
+    assert len(server.work.opens) == 3
 
 
 async def test_nothing_in_hand_is_acknowledged_as_failed_on_stop(server: FakeServer) -> None:

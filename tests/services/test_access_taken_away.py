@@ -159,12 +159,13 @@ async def test_a_worker_whose_token_is_renewed_works_on(
     principals: Path,
     tmp_path: Path,
 ) -> None:
-    file, came = tmp_path / "token", asyncio.Semaphore(0)
+    file, came, seen = tmp_path / "token", asyncio.Semaphore(0), []
     write(file, "t-mails\n")
     worker = make_worker({"token_file": file})
 
     @worker.on("mails")
-    async def handle(_: Delivery) -> None:
+    async def handle(delivery: Delivery) -> None:
+        seen.append(delivery.task_id)
         came.release()
 
     running = asyncio.create_task(worker.run())
@@ -178,6 +179,7 @@ async def test_a_worker_whose_token_is_renewed_works_on(
     await asyncio.wait_for(came.acquire(), PATIENCE_S)
     await worker.stop()
     await running
+    assert len(set(seen)) == 2
 
 
 async def test_what_it_had_in_hand_goes_to_another_and_that_one_stays(
