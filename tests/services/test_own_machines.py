@@ -6,7 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import NoReturn, cast
 
-from timerd.core.procedures import AskToEnd, HolderAnswer
+from timerd.core.holding import Asked
+from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
@@ -53,3 +54,17 @@ async def test_whoever_lost_the_partition_meanwhile_does_not_know_whether_it_was
     own = OwnMachines(cast(Held, held))
     assert not await own.until_durable(PLACE)
     assert not await own.until_durable(PLACE._replace(shard=1)), "nobody holds it here"
+
+
+async def test_what_a_worker_came_back_with_cannot_be_moved_whoever_is_asked() -> None:
+    """Before its partition is held again, and while the next holder has not read the row: it would fire once more."""
+    has_it, away = RowKey(1, bytes(16), 0), RowKey(2, bytes(16), 0)
+    still_reads = SimpleNamespace(ask=lambda _: (Asked.UNKNOWN, None), suspend=lambda _: None)
+    held = SimpleNamespace(machines={}, has_lease=lambda key: key == has_it)
+    own = OwnMachines(cast(Held, held))
+    nobody = HolderAnswer(None)
+    assert own.or_with_worker(AskToMove(PLACE, has_it), nobody) == HolderAnswer(Asked.OPEN)
+    assert own.or_with_worker(AskToMove(PLACE, away), nobody) == nobody
+    held.machines[PLACE] = still_reads
+    assert own.ask_to_move(AskToMove(PLACE, has_it)) == HolderAnswer(Asked.OPEN)
+    assert own.ask_to_move(AskToMove(PLACE, away)) == HolderAnswer(Asked.UNKNOWN)

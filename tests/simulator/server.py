@@ -36,7 +36,7 @@ class Gone(Exception):
 
 
 class Wires:
-    """In the place of the gRPC server: hangs up when it stops."""
+    """In the place of the gRPC server: hangs up when it stops, and gives up the calls that are not over by then."""
 
     def __init__(self) -> None:
         # In the order in which they came, for a seed must give the same history each time.
@@ -53,8 +53,8 @@ class Wires:
     async def stop(self, grace_ms: int) -> None:
         if self.calls or self.streams:
             await asyncio.wait([*self.calls, *self.streams], timeout=grace_ms / 1000)
-        for stream in list(self.streams):
-            stream.cancel()
+        for unfinished in [*self.calls, *self.streams]:
+            unfinished.cancel()
         while self.calls or self.streams:
             await asyncio.wait([*self.calls, *self.streams])
 

@@ -127,6 +127,21 @@ def test_an_older_attempt_may_end_the_task_but_not_fail_it(machine: DeliveryMach
     assert [e.key for e in machine.settle(Action.ACK, old, NOW_MS + 6, None, "").ended] == keys_of(newer)
 
 
+def test_what_an_earlier_holder_sent_and_a_later_one_sent_again_fails_by_the_later_ones_word(
+    machine: DeliveryMachine,
+) -> None:
+    """The same attempt after a crash: the worker that has not heard of it speaks of its own, which is over."""
+    lost = tokens_of(taken_of([1], token=7))
+    again = taken_of([1], token=9)
+    tokens = send(machine, again, worker=2)
+    for action in (Action.NACK, Action.REJECT, Action.RELEASE):
+        assert not machine.settle(action, lost, NOW_MS + 1, None, "late")
+    assert machine.extend(1, lost, NOW_MS + 2).lost == [lost]
+    assert machine.resume(1, lost, NOW_MS + 2).lost == [lost]
+    assert machine.in_flight == 1
+    assert [e.key for e in machine.settle(Action.NACK, tokens, NOW_MS + 3, None, "no").again] == keys_of(again)
+
+
 def test_a_silent_worker_loses_its_lease(machine: DeliveryMachine) -> None:
     send(machine, taken_of(range(2), FEW))
     assert not machine.tick(NOW_MS + LEASE_MS - 1)[0]

@@ -173,11 +173,11 @@ class DeliveryMachine:
             return self._release(tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(self._named(tokens)):
+        for at, (delivery_id, *sent) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
                 self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
-            elif version >= found[0].versions[found[1]]:
+            elif not found[0].was_sent_after(found[1], *sent):
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
                 self._fail(out, found[0], [found[1]], failure)
@@ -192,11 +192,11 @@ class DeliveryMachine:
         out = Held()
         until_ms = now_ms + self._workers[worker].lease_ms
         strays: list[int] = []
-        for at, (delivery_id, version) in enumerate(self._named(tokens)):
+        for at, (delivery_id, *sent) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 strays.append(at)
-            elif found[0].versions[found[1]] > version:
+            elif found[0].was_sent_after(found[1], *sent):
                 out.lost.append(token_at(tokens, at))
             else:
                 batch, row = found
@@ -223,7 +223,7 @@ class DeliveryMachine:
     def let_go(self, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
         return [
-            delivery_id for delivery_id, version in self._named(tokens) if self._before.give_up(delivery_id, version)
+            delivery_id for delivery_id, version, _ in self._named(tokens) if self._before.give_up(delivery_id, version)
         ]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
@@ -276,7 +276,7 @@ class DeliveryMachine:
         assert present == self._present
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
-    def _named(self, tokens: bytes) -> list[tuple[bytes, int]]:
+    def _named(self, tokens: bytes) -> list[tuple[bytes, int, int]]:
         return named_in(tokens, self._secret)
 
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
@@ -291,9 +291,9 @@ class DeliveryMachine:
     def _release(self, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version) in enumerate(self._named(tokens)):
+        for at, (delivery_id, version, holder) in enumerate(self._named(tokens)):
             found = self._flights.find(delivery_id)
-            if found is not None and version == found[0].versions[found[1]]:
+            if found is not None and found[0].is_of(found[1], version, holder):
                 batch, row = found
                 self._flights.pop(delivery_id)
                 batch.settled("released", now_ms)
@@ -331,11 +331,11 @@ class DeliveryMachine:
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:
-            delivery_id, version = named[at]
+            delivery_id, *sent = named[at]
             found = self._flights.find(delivery_id)
             if found is None:
                 self._hold(delivery_id, token_at(tokens, at), now_ms, until_ms, out, known_only=known_only)
-            elif found[0].versions[found[1]] > version:
+            elif found[0].was_sent_after(found[1], *sent):
                 out.lost.append(token_at(tokens, at))
             else:
                 moving.setdefault(found[0].number, (found[0], []))[1].append(found[1])

@@ -57,6 +57,14 @@ class Batch:
     def place(self, row: int) -> Place:
         return Place(self.taken.partition, self.key(row))
 
+    def is_of(self, row: int, version: int, fencing_token: int) -> bool:
+        return (version, fencing_token) == (self.versions[row], self.taken.token)
+
+    def was_sent_after(self, row: int, version: int, fencing_token: int) -> bool:
+        """Whether that delivery came before this one: an earlier attempt, or the same one by an earlier holder, which
+        was sent again. What is said of it is said by who has it no more."""
+        return (version, fencing_token) < (self.versions[row], self.taken.token)
+
 
 def delivery_ids(taken: Taken) -> bytes:
     """20 bytes for each row, joined: digest and generation."""

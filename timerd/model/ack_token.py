@@ -91,7 +91,8 @@ def delivery_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
     return ids
 
 
-def named_in(tokens: bytes, secret: bytes) -> list[tuple[bytes, int]]:
-    """(delivery id, version) in each token; no id where it is not genuine."""
-    versions = np.frombuffer(tokens, TOKEN)["version"].tolist()
-    return list(zip(delivery_ids_of(tokens, secret), versions, strict=True))
+def named_in(tokens: bytes, secret: bytes) -> list[tuple[bytes, int, int]]:
+    """(delivery id, version, fencing token) in each token; no id where it is not genuine."""
+    columns = np.frombuffer(tokens, TOKEN)
+    versions, holders = columns["version"].tolist(), columns["fencing_token"].tolist()
+    return list(zip(delivery_ids_of(tokens, secret), versions, holders, strict=True))

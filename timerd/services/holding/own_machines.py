@@ -153,7 +153,13 @@ class OwnMachines:
         asked, outcome = machine.ask(request.key)
         if asked in (Asked.WAITING, Asked.UNKNOWN):
             machine.suspend(request.key.digest)
-        return HolderAnswer(asked, outcome)
+        return self.or_with_worker(request, HolderAnswer(asked, outcome))
+
+    def or_with_worker(self, request: AskToMove, said: HolderAnswer) -> HolderAnswer:
+        """A worker that came back, or whose row was carried on, has it, and no machine knows: nobody holds its place
+        yet, or the row waits for that delivery."""
+        is_open_elsewhere = said.asked in (None, Asked.WAITING, Asked.UNKNOWN) and self._held.has_lease(request.key)
+        return HolderAnswer(Asked.OPEN) if is_open_elsewhere else said
 
     def recheck(self, partition: Partition, digest: bytes) -> bool:
         """Whether there is a machine to do it."""

@@ -184,7 +184,7 @@ class Performer:
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         if self.others.is_here(request.partition):
             return self.own.ask_to_move(request)
-        return await self.others.ask_to_move(request)
+        return self.own.or_with_worker(request, await self.others.ask_to_move(request))
 
     async def _recheck(self, request: Recheck) -> None:
         if not self.own.recheck(request.partition, request.digest):
