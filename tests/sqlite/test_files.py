@@ -101,6 +101,15 @@ async def test_a_newer_schema_is_refused(bench: Bench) -> None:
         bench.open()
 
 
+async def test_data_without_one_of_their_tables_are_refused_before_anything_is_written(bench: Bench) -> None:
+    bench.open()
+    await bench.close()
+    bench.query("DROP TABLE requests")
+    with pytest.raises(StartupError, match=r"lacks the table requests, .*: restore a copy of it"):
+        bench.open()
+    assert bench.query("SELECT count(*) FROM sqlite_schema WHERE name = 'requests'") == [(0,)]
+
+
 def test_an_unknown_durability_is_refused(bench: Bench) -> None:
     with pytest.raises(StartupError, match="must be full or normal"):
         bench.open("off")

@@ -24,10 +24,11 @@ from timerd.adapters.sqlite.letters import (
     write_letters,
 )
 from timerd.adapters.sqlite.marks import read_settled, write_marks, write_settled
+from timerd.adapters.sqlite.parts import lacks
 from timerd.adapters.sqlite.reader import Corruption, Reader
 from timerd.adapters.sqlite.registers import read_moved, read_registers
 from timerd.adapters.sqlite.retention import drop_slice
-from timerd.adapters.sqlite.schema import connect, migrate
+from timerd.adapters.sqlite.schema import MIGRATIONS, connect, migrate
 from timerd.adapters.sqlite.writer import Writer
 from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
@@ -81,6 +82,7 @@ class SqliteStore:
         connection = self._connect()
         try:
             self._schema_version = migrate(connection, self._directory.database)
+            self._refuse_incomplete(connection)
             self._far = FarDays(far_days(connection))
             commit = self._commit_on(connection)
             self._pages = Reader(self._directory.database, self._corruption, "pages")
@@ -89,6 +91,14 @@ class SqliteStore:
             connection.close()
             raise
         self._writer = Writer(commit, lambda: self._commit_on(self._connect()), self._corruption.note)
+
+    def _refuse_incomplete(self, connection: sqlite3.Connection) -> None:
+        """Before anything is written: what is missing would be noticed one call at a time."""
+        if wrong := lacks(connection, self._schema_version, MIGRATIONS):
+            raise StartupError(
+                f"{self._directory.database} {wrong}: restore a copy of it (timerd restore), or name another data "
+                "directory."
+            )
 
     def _connect(self) -> sqlite3.Connection:
         return connect(self._directory.database, self._synchronous)
