@@ -24,6 +24,7 @@ from timerd.core.taken import Again, Ended
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
+from timerd.model.storage import Mark, MarkKind
 
 FIRST, SECOND, THIRD = (key(0, after_ms=ms) for ms in (1_000, 3_000, 5_000))
 
@@ -83,6 +84,22 @@ def test_a_failure_carries_them_on_as_one(is_cancelled: bool) -> None:
     effects = only(machine.settled_written(write.record), WriteCarried)
     written = [group for each in effects if isinstance(each, WriteCarried) for _, group in each.groups]
     assert sum(map(len, written)) == (not is_cancelled)
+
+
+def test_what_was_written_again_while_a_worker_had_it_goes_on_when_that_fails() -> None:
+    """Its first row points to the second one: that one is the task, and may not end as "written again" itself."""
+    machine = hot(rows(FIRST))
+    assert taken(machine) == [FIRST]
+    machine.rows.mark([Mark(HERE, FIRST, MarkKind.FORWARD, b"%d" % SECOND.position_ms)])
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine) == []
+    machine.again([Again(HERE, FIRST, NOW_MS + 5_000, NOW_MS, "failed")])
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    assert [(carry.source, carry.reason) for carry in write.record.carries] == [
+        (FIRST, CarryReason.RETRY),
+        (SECOND, CarryReason.RETRY),
+    ]
 
 
 def test_at_a_hand_over_they_leave_together() -> None:

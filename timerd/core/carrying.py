@@ -16,7 +16,7 @@ from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
-from timerd.model.settle import Carry, CarryReason
+from timerd.model.settle import Carry, CarryReason, Outcome
 
 # Rows of one batch.
 Part = list[tuple[OpenBatch, int, Carry]]
@@ -38,7 +38,8 @@ def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None
         others = rows.copies.pop(key.digest)
         own = key._replace(position_ms=batch.positions[row])
         verdict = rows.verdict(key)
-        if verdict is not None:
+        # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
+        if verdict is not None and not (verdict is Outcome.FORWARDED and others):
             log.end((each, verdict) for each in (own, *others))
             continue
         parts.setdefault((id(batch), carry.target), []).append((batch, row, carry._replace(source=own)))
