@@ -257,8 +257,10 @@ class Checker:
             self._wrong(f"G7: {task.name} was delivered after {task.over}")
         if got.delivery_id in task.ended:
             self._wrong(f"G5: {task.name} was delivered although {task.ended[got.delivery_id]}")
-        if task.in_hand is not None and (task.acking or task.in_hand.keeps_from(got)):
-            self._wrong(f"G5: {task.name} was delivered while {task.in_hand.worker} had it in hand")
+        if (had := task.in_hand) is None or task.says_again(had):
+            return
+        if task.acking or had.keeps_from(got):
+            self._wrong(f"G5: {task.name} was delivered while {had.worker} had it in hand")
 
     def _say(self, said: Settled) -> None:
         task = self._tasks[said.name]
@@ -271,8 +273,9 @@ class Checker:
         task.unconfirmed[said.worker, said.sequence] = said
         if said.action != "ack":
             self._failed(task, said)
-        elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:
-            task.acking = task.in_hand.worker == said.worker and said.worker in self._connected
+        elif (had := task.in_hand) is not None and had.delivery_id == said.delivery_id and said.at_ms < had.until_ms:
+            # Of another delivery, as before a redrive, it says nothing about this one.
+            task.acking = had.worker == said.worker and said.worker in self._connected
 
     def _failed(self, task: Known, said: Settled) -> None:
         if task.in_hand is not None and task.in_hand.is_of(said):
@@ -291,6 +294,9 @@ class Checker:
                 task.in_hand, task.acking = None, False
         elif said.action == "reject" and said.attempt == task.attempts[said.delivery_id]:
             task.end(said.delivery_id, "its reject was confirmed", self._now_ms)
+        if said.action != "ack" and not confirmed.refused:
+            # Said before a crash, and once more after it: the same attempt may have come again in between.
+            self._failed(task, said)
 
     def _held(self, held: Held) -> None:
         """A server that is going away may have handed the leases over already: nobody hears of one that is extended
@@ -307,6 +313,8 @@ class Checker:
                 attempt = task.attempt_of.get((held.worker, delivery_id), 1)
                 task.in_hand = self._brought(task, InHand(held.worker, delivery_id, attempt, until_ms, lapsed=lapsed))
             elif known is not None and known.worker == held.worker and (known.delivery_id == delivery_id or not lapsed):
+                if held.at_ms >= known.until_ms:
+                    known.silent_ms = known.until_ms, held.at_ms
                 known.delivery_id, known.until_ms = delivery_id, max(until_ms, known.until_ms)
                 known.lapsed |= lapsed
 
