@@ -11,8 +11,8 @@ from tests.simulator.events import Delivered, Settled, Wanted
 class InHand:
     """Until when a worker has a delivery. `brought`: after a crash nobody knew of it until the worker came back.
     `lapsed`: by then the task may have been moved or have lived again, and what it was delivered as since does not wait
-    for this one. `silent_ms`: between the end of a lease and the next sign of life of its worker; what was sent then, and
-    is still on its way, was free to be sent."""
+    for this one. `silent_ms`: between the end of a lease and the next sign of life of its worker; what was sent then,
+    and is still on its way, was free to be sent."""
 
     worker: str
     delivery_id: bytes
