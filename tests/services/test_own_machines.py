@@ -6,7 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import NoReturn, cast
 
-from timerd.core.procedures import AskToEnd, HolderAnswer
+import pytest
+
+from timerd.core.holding import Asked
+from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
@@ -53,3 +56,17 @@ async def test_whoever_lost_the_partition_meanwhile_does_not_know_whether_it_was
     own = OwnMachines(cast(Held, held))
     assert not await own.until_durable(PLACE)
     assert not await own.until_durable(PLACE._replace(shard=1)), "nobody holds it here"
+
+
+@pytest.mark.parametrize(("is_with_worker", "asked"), [(True, Asked.OPEN), (False, Asked.WAITING)])
+def test_a_row_whose_worker_has_extended_its_lease_elsewhere_is_not_free_to_move(
+    is_with_worker: bool, asked: Asked
+) -> None:
+    """The lease that the row was carried with is over, and nobody has taken it since: only then would it be carried on
+    to the end of the lease as it is by now."""
+    suspended: list[bytes] = []
+    waits = SimpleNamespace(ask=lambda _: (Asked.WAITING, None), suspend=suspended.append)
+    held = SimpleNamespace(machines={PLACE: waits}, has_lease=lambda _: is_with_worker)
+    answer = OwnMachines(cast(Held, held)).ask_to_move(AskToMove(PLACE, RowKey(1, bytes(16), 0)))
+    assert answer == HolderAnswer(asked)
+    assert bool(suspended) is not is_with_worker, "a move that does not happen holds nothing up"

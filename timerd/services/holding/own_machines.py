@@ -151,6 +151,9 @@ class OwnMachines:
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
+        if asked is Asked.WAITING and self._held.has_lease(request.key):
+            # Due since the lease that it was carried with, which its worker has extended with another instance.
+            return HolderAnswer(Asked.OPEN)
         if asked in (Asked.WAITING, Asked.UNKNOWN):
             machine.suspend(request.key.digest)
         return HolderAnswer(asked, outcome)
