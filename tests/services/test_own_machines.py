@@ -6,6 +6,8 @@ import asyncio
 from types import SimpleNamespace
 from typing import NoReturn, cast
 
+import pytest
+
 from timerd.core.holding import Asked
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer
 from timerd.model.identity import RowKey
@@ -68,3 +70,17 @@ async def test_what_a_worker_came_back_with_cannot_be_moved_whoever_is_asked() -
     held.machines[PLACE] = still_reads
     assert own.ask_to_move(AskToMove(PLACE, has_it)) == HolderAnswer(Asked.OPEN)
     assert own.ask_to_move(AskToMove(PLACE, away)) == HolderAnswer(Asked.UNKNOWN)
+
+
+@pytest.mark.parametrize(("is_with_worker", "asked"), [(True, Asked.OPEN), (False, Asked.WAITING)])
+def test_a_row_whose_worker_has_extended_its_lease_elsewhere_is_not_free_to_move(
+    is_with_worker: bool, asked: Asked
+) -> None:
+    """The lease that the row was carried with is over, and nobody has taken it since: only then would it be carried on
+    to the end of the lease as it is by now."""
+    suspended: list[bytes] = []
+    waits = SimpleNamespace(ask=lambda _: (Asked.WAITING, None), suspend=suspended.append)
+    held = SimpleNamespace(machines={PLACE: waits}, has_lease=lambda _: is_with_worker)
+    answer = OwnMachines(cast(Held, held)).ask_to_move(AskToMove(PLACE, RowKey(1, bytes(16), 0)))
+    assert answer == HolderAnswer(asked)
+    assert bool(suspended) is not is_with_worker, "a move that does not happen holds nothing up"

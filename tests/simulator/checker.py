@@ -271,8 +271,9 @@ class Checker:
         task.unconfirmed[said.worker, said.sequence] = said
         if said.action != "ack":
             self._failed(task, said)
-        elif task.in_hand is not None and said.at_ms < task.in_hand.until_ms:
-            task.acking = task.in_hand.worker == said.worker and said.worker in self._connected
+        elif (had := task.in_hand) is not None and had.delivery_id == said.delivery_id and said.at_ms < had.until_ms:
+            # Of another delivery, as before a redrive, it says nothing about this one.
+            task.acking = had.worker == said.worker and said.worker in self._connected
 
     def _failed(self, task: Known, said: Settled) -> None:
         if task.in_hand is not None and task.in_hand.is_of(said):
@@ -307,6 +308,8 @@ class Checker:
                 attempt = task.attempt_of.get((held.worker, delivery_id), 1)
                 task.in_hand = self._brought(task, InHand(held.worker, delivery_id, attempt, until_ms, lapsed=lapsed))
             elif known is not None and known.worker == held.worker and (known.delivery_id == delivery_id or not lapsed):
+                if held.at_ms >= known.until_ms:
+                    known.silent_ms = known.until_ms, held.at_ms
                 known.delivery_id, known.until_ms = delivery_id, max(until_ms, known.until_ms)
                 known.lapsed |= lapsed
 

@@ -11,7 +11,8 @@ from tests.simulator.events import Delivered, Settled, Wanted
 class InHand:
     """Until when a worker has a delivery. `brought`: after a crash nobody knew of it until the worker came back.
     `lapsed`: by then the task may have been moved or have lived again, and what it was delivered as since does not wait
-    for this one."""
+    for this one. `silent_ms`: between the end of a lease and the next sign of life of its worker; what was sent then,
+    and is still on its way, was free to be sent."""
 
     worker: str
     delivery_id: bytes
@@ -19,6 +20,7 @@ class InHand:
     until_ms: float
     brought: bool = False
     lapsed: bool = False
+    silent_ms: tuple[float, float] = (0.0, 0.0)
 
     def is_of(self, said: Settled) -> bool:
         """A worker that let the lease of an attempt end may have the same attempt twice. What it says of one of the
@@ -26,7 +28,9 @@ class InHand:
         return (self.worker, self.delivery_id, self.attempt) == (said.worker, said.delivery_id, said.attempt)
 
     def keeps_from(self, got: Delivered) -> bool:
-        return got.at_ms < self.until_ms and not (self.lapsed and got.delivery_id != self.delivery_id)
+        from_ms, to_ms = self.silent_ms
+        was_free = from_ms <= got.at_ms < to_ms or (self.lapsed and got.delivery_id != self.delivery_id)
+        return got.at_ms < self.until_ms and not was_free
 
 
 @dataclass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.events import Verb, Wanted
+from tests.simulator.events import Settled, Verb, Wanted
 from tests.simulator.tale import LEASE_MS, Tale
 from timerd.model.partition import BUCKET_MS
 
@@ -283,6 +283,29 @@ def test_what_a_worker_says_of_an_attempt_does_not_end_the_next_one(in_hand: Tal
     in_hand.said(8_200, "one", "reject")
     in_hand.came(8_300, "one", 5_000, worker="w2", attempt=3)
     assert g5(in_hand) == HELD
+
+
+@pytest.mark.parametrize("attempt", [1, 2], ids=["same attempt", "next attempt"])
+def test_what_was_said_before_a_crash_does_not_end_what_came_after_it(in_hand: Tale, attempt: int) -> None:
+    """It is said once more after the crash, and heard after the same attempt has been sent again."""
+    crash(in_hand, 5_100)
+    in_hand.said(5_200, "one", "nack")
+    in_hand.came(5_300, "one", 5_000, attempt=attempt)
+    in_hand.came(5_400, "one", 5_000, worker="w2", attempt=2)
+    assert g5(in_hand) == HELD
+
+
+@pytest.mark.parametrize(("delivery", "held"), [(b"one", []), (b"one again", HELD)], ids=["the old one", "its own"])
+def test_an_ack_on_its_way_holds_its_own_delivery_beyond_the_lease(
+    in_hand: Tale, delivery: bytes, held: list[str]
+) -> None:
+    """Not the delivery that the same worker got when the task lived again."""
+    in_hand.said(5_100, "one", "reject")
+    in_hand.call(5_200, Verb.REDRIVE, "redrive", "one")
+    in_hand.came(5_300, "one", 5_200, delivery=b"one again")
+    in_hand.events.append(Settled(5_400, "w1", 9, "ack", "one", delivery, 1))
+    in_hand.came(5_300 + LEASE_MS, "one", 5_200, worker="w2", delivery=b"one again", attempt=2)
+    assert g5(in_hand) == held
 
 
 def test_what_was_confirmed_is_not_said_again(in_hand: Tale) -> None:

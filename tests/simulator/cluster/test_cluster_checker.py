@@ -74,6 +74,17 @@ def test_what_is_in_hand_comes_again_only_around_a_fault() -> None:
         assert bool(town.wrong) is is_wrong, what
 
 
+def test_what_was_sent_after_a_lease_had_ended_may_cross_its_late_extension() -> None:
+    """Not what was sent before the lease had ended, or after its worker was heard of again."""
+    for sent_ms, is_wrong in ((3_000, True), (3_400, False), (3_600, True)):
+        town = _stored()
+        town.sent(150, 150)
+        town.extended(3_500, b"m")
+        town.sent(sent_ms, 3_700, worker="w2")
+        town.ends()
+        assert bool(town.wrong) is is_wrong, sent_ms
+
+
 def test_a_confirmed_ack_counts_through_a_fault() -> None:
     town = _stored()
     town.sent(150, 150)

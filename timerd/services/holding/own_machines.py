@@ -151,13 +151,14 @@ class OwnMachines:
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
-        if asked in (Asked.WAITING, Asked.UNKNOWN):
+        said = self.or_with_worker(request, HolderAnswer(asked, outcome))
+        if said.asked in (Asked.WAITING, Asked.UNKNOWN):
             machine.suspend(request.key.digest)
-        return self.or_with_worker(request, HolderAnswer(asked, outcome))
+        return said
 
     def or_with_worker(self, request: AskToMove, said: HolderAnswer) -> HolderAnswer:
-        """A worker that came back, or whose row was carried on, has it, and no machine knows: nobody holds its place
-        yet, or the row waits for that delivery."""
+        """A worker has it, and no machine knows: it came back and nobody holds the place yet, or the row waits for that
+        delivery, be it due since the lease that it was carried with, which was extended elsewhere."""
         is_open_elsewhere = said.asked in (None, Asked.WAITING, Asked.UNKNOWN) and self._held.has_lease(request.key)
         return HolderAnswer(Asked.OPEN) if is_open_elsewhere else said
 

@@ -272,18 +272,19 @@ class Home:
     # -- strays ---------------------------------------------------------------------------------------------------
 
     def _find_strays(self, worker: HomeWorker) -> None:
-        """Whoever has one takes it; then all are told of the others."""
+        """Whoever has one takes it. The others hold it back from the first word on: the instance that has taken over
+        the row waits for that word no longer than the grace."""
         strays = worker.strays()
         links = list(self._links.values()) if strays else []
         worker.asked += len(links)
         for link in links:
             link.open(worker.number, worker.namespace, worker.lease_ms)
-            link.resume(worker.number, strays, partial(self._found, worker, link), holds_unknown=False)
+            link.resume(worker.number, strays, partial(self._found, worker, link), holds_unknown=True)
         if not links and strays:
             self._make_known(worker, [], strays)
 
     def _found(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> None:
-        self._adopted(worker, link, response)
+        self._held(worker, link, response)
         worker.asked -= 1
         if not worker.asked:
             if strays := worker.strays():
