@@ -18,6 +18,7 @@ from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.held import JUST_SENT_MS
 from timerd.services.holding.scheduler import Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
@@ -141,6 +142,25 @@ async def test_a_late_answer_to_who_held_before_does_not_end_who_holds_now() -> 
     await scheduler.held.until_idle()
     assert (before.phase, now.phase) == (Phase.LOST, Phase.HOT)
     assert scheduler.machines[here] is now
+
+
+async def test_what_has_only_just_been_sent_may_end_where_it_is_before_its_partition_is_handed_over() -> None:
+    """Its worker is about to say so: an ack that meets a row on its way elsewhere may come after the lease."""
+    store, here, clock = MemoryStore(), Partition(0, bucket_of(START_MS), 0), SimClock(START_MS)
+    await store.append([carried(key("a"))])
+    time = EngineTime(clock, LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.held.lease_of = lambda _: START_MS + 30_000
+    scheduler.hold(here)
+    await scheduler.step(START_MS)
+    machine = scheduler.machines[here]
+    (queue,) = machine.rows.waiting.queues()
+    machine.take(queue, 1, START_MS)
+    machine.hand_over("other")
+    for after_ms, is_open in ((JUST_SENT_MS, True), (JUST_SENT_MS + 1, False)):
+        clock.now_ms = START_MS + after_ms
+        scheduler.held.carry_sent(machine, clock.now_ms)
+        assert bool(machine.rows.open) is is_open, after_ms
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DEAD, Outcome.ACKED])

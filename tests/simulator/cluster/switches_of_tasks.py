@@ -167,7 +167,7 @@ def left_open() -> AbstractContextManager[object]:
         machine.rows.open.clear()
         machine.rows._batches.clear()
 
-    return patch.object(Held, "carry_open", carry_open)
+    return patch.multiple(Held, carry_open=carry_open, carry_sent=carry_open)
 
 
 def late_acks_not_followed() -> AbstractContextManager[object]:
@@ -191,8 +191,8 @@ def forwards_not_marked() -> AbstractContextManager[object]:
 def old_nacks_accepted() -> AbstractContextManager[object]:
     """NACKANY: what a worker says of an older attempt counts for the one that is open."""
 
-    def named(self: DeliveryMachine, tokens: bytes) -> list[tuple[bytes, int]]:
-        return [(delivery_id, 1 << 31) for delivery_id, _ in _NAMED(self, tokens)]
+    def named(self: DeliveryMachine, tokens: bytes) -> list[tuple[bytes, int, int]]:
+        return [(delivery_id, 1 << 31, 1 << 62) for delivery_id, _, _ in _NAMED(self, tokens)]
 
     return patch.object(DeliveryMachine, "_named", named)
 

@@ -92,7 +92,7 @@ class HandOver:
         if machine.phase is not Phase.HAND_OVER:
             return
         log.info("%s is handed over to %s", machine.partition, successor or "whoever needs it")
-        self._held.carry_open(machine, now_ms)
+        self._held.carry_sent(machine, now_ms)
         self._held.perform(machine, [*effects, *machine.tick(now_ms)])
 
     def let_go(self, wanted: set[Partition], now_ms: int) -> None:

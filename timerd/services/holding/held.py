@@ -22,6 +22,7 @@ from timerd.services.holding.partition_events import PartitionEvents
 from timerd.services.holding.tickets import Tickets
 
 SETTLE_EVERY_S = 0.005
+JUST_SENT_MS = 50
 Leases = Callable[[RowKey], int | None]
 Attempt = Callable[[PartitionMachine, Effect], Coroutine[Any, Any, None]]
 
@@ -70,7 +71,7 @@ class Held:
             if machine.phase is Phase.HOT:
                 self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
             elif machine.phase is Phase.HAND_OVER:
-                self.carry_open(machine, now_ms)
+                self.carry_sent(machine, now_ms)
             self.perform(machine, machine.tick(now_ms))
 
     def perform(self, machine: PartitionMachine, effects: Iterable[Effect]) -> None:
@@ -136,6 +137,12 @@ class Held:
     def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
         """What workers have in hand stays with them: the next holder treats it as in flight."""
         self._guard(machine, list(machine.rows.open_before(1 << 62)), now_ms, CarryReason.HAND_OVER)
+
+    def carry_sent(self, machine: PartitionMachine, now_ms: int) -> None:
+        """As `carry_open`, but what has only just been sent has a moment to end here: an ack that meets a row on its way
+        elsewhere goes the long way."""
+        sent_ms = int(self._time.exact_ms()) - JUST_SENT_MS
+        self._guard(machine, list(machine.rows.open_since(sent_ms)), now_ms, CarryReason.HAND_OVER)
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
         """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the
