@@ -49,15 +49,27 @@ def cancelled(task: TaskId) -> Procedure[Cancelled]:
     return end_task(task, Outcome.CANCELLED, b"r")
 
 
+def does_not_count(world: World) -> World:
+    """As a store over replicas, whose cancel of many reads the marks after its own; a store that counts the marks knows
+    repeats and has no copies."""
+    mark = world.store.mark
+
+    async def uncounted(marks: Sequence[Mark]) -> None:
+        await mark(marks)
+
+    world.store.mark = uncounted  # type: ignore[method-assign]
+    return world
+
+
 @pytest.fixture
 def world() -> World:
-    return World()
+    return does_not_count(World())
 
 
 @pytest.mark.parametrize("first_ms", [IN_TIME_MS, LATE_MS])
 def test_each_of_the_ids_ends_both_rows(world: World, first_ms: int) -> None:
     for task in (task_at(BEFORE, first_ms), task_at(AFTER, REPEATED_MS)):
-        world = World()
+        world = does_not_count(World())
         run(world, written(BEFORE, first_ms))
         run(world, written(AFTER, REPEATED_MS))
         assert run(world, cancelled(task)) is Cancelled.CANCELLED
@@ -90,7 +102,7 @@ def test_whoever_comes_second_sees_the_other_wherever_that_one_is(first_ms: int)
     ways = 0
     for is_repeat_stopped in (True, False):
         for after in range(20):
-            world = World()
+            world = does_not_count(World())
             run(world, written(BEFORE, first_ms))
             repeat, cancel = written(AFTER, REPEATED_MS), cancelled(task_at(BEFORE, first_ms))
             slow, fast = (repeat, cancel) if is_repeat_stopped else (cancel, repeat)
@@ -104,21 +116,9 @@ def test_whoever_comes_second_sees_the_other_wherever_that_one_is(first_ms: int)
     assert ways > 10
 
 
-def does_not_count(world: World) -> World:
-    """As a store over replicas, whose cancel of many reads the marks after its own; a store that counts the marks knows
-    repeats and has no copies."""
-    mark = world.store.mark
-
-    async def uncounted(marks: Sequence[Mark]) -> None:
-        await mark(marks)
-
-    world.store.mark = uncounted  # type: ignore[method-assign]
-    return world
-
-
 @pytest.mark.parametrize("first_ms", [IN_TIME_MS, LATE_MS])
 def test_a_repeat_that_comes_after_the_cancel_writes_what_is_cancelled(world: World, first_ms: int) -> None:
-    run(does_not_count(world), written(BEFORE, first_ms))
+    run(world, written(BEFORE, first_ms))
     assert run(world, end_many([task_at(BEFORE, first_ms)], Outcome.CANCELLED, b"r")) == [Cancelled.CANCELLED]
     run(world, written(AFTER, REPEATED_MS))
     assert is_cancelled(world, AFTER, REPEATED_MS)

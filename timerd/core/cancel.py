@@ -51,14 +51,18 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
     """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
     answered as the first time. `generation`: an ack is of one delivery, so it does not follow the task into the
     life that a move gave it meanwhile, which has not fired."""
-    said, here = yield from _end(task, outcome, request, generation)
+    said, here, fresh = yield from _end(task, outcome, request, generation)
     if outcome is Outcome.ACKED or said not in (Cancelled.CANCELLED, Cancelled.ALREADY_CANCELLED):
+        return said
+    if fresh is not None:
+        # A store that counts marks knows a repeated call, so its tasks have no copies (core/cancel_many.py likewise).
         return said
     return (yield from _with_copies(task, here, outcome, request, said))
 
 
-# What was said, and what was found after the mark was durable on the task's home as well; None: it may not be.
-Ended = tuple[Cancelled, Located | None]
+# What was said; what was found after the mark was durable on the task's home as well (None: it may not be); what the
+# store said to the mark.
+Ended = tuple[Cancelled, Located | None, int | None]
 
 
 def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None) -> Procedure[Ended]:
@@ -66,9 +70,9 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
     mine = False
     while True:
         if generation is not None and generation_of(here.place.key.version) != generation:
-            return Cancelled.ALREADY_FIRED, None
+            return Cancelled.ALREADY_FIRED, None, None
         if here.rows is None:
-            return Cancelled.NOT_FOUND, None
+            return Cancelled.NOT_FOUND, None, None
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
@@ -76,14 +80,14 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             if outcome is Outcome.ACKED:
                 said = yield from _known_to_holder(here, request, mine)
                 if said is not None:
-                    return said, None
+                    return said, None, None
                 here = yield from locate(task)
                 continue
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
             said = _ended(here, here.ending.outcome, request, mine)
-            return (yield from _or_in_flight(here, outcome, said)), None
+            return (yield from _or_in_flight(here, outcome, said)), None, None
         verdict, value = _verdict(here, outcome, request)
-        yield SetMarks(_marks(task, here, KINDS[verdict], value))
+        fresh: int | None = yield SetMarks(_marks(task, here, KINDS[verdict], value))
         again = yield from locate(task)
         if again.place != here.place:
             mine = mine or (yield from _is_marked(here.place, KINDS[outcome], request))
@@ -91,7 +95,7 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             continue
         said = yield from _ask(again, verdict, value, outcome, request, mine)
         if said is not None:
-            return said, again if again.move is None else None
+            return said, again if again.move is None else None, fresh
         here = yield from locate(task)
 
 
@@ -121,8 +125,9 @@ def _with_copies(
     if here is not None and here.rows is not None:
         rows, marks = here.rows, here.marks
     else:
-        yield SetMarks([ended_elsewhere(home, KINDS[outcome], request)])
-        found: Found = (yield Find(home.partition, [(task.position_ms, task.digest)]))[0]
+        found = yield from _marked_at_home(task, outcome, request)
+        if found is None:
+            return said
         rows, marks = found.rows, found.marks
     anchor = anchor_of(home, int(rows.columns["fire_at_ms"][0])) if len(rows) else None
     met = {home}
@@ -135,6 +140,18 @@ def _with_copies(
             said = max(said, there, key=GRAVITY.index)
             left += tied_to(marks)
     return said
+
+
+def _marked_at_home(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Found | None]:
+    """Of a task that was over before: what is found at its home after a mark there is durable. None: a store that has
+    no copies."""
+    home = home_of(task)
+    at = Find(home.partition, [(task.position_ms, task.digest)])
+    before: Found = (yield at)[0]
+    known = (m for m in before.marks if m.kind in ENDS or m.kind is MarkKind.ENDED_ELSEWHERE)
+    fresh: int | None = yield SetMarks([next(known, ended_elsewhere(home, KINDS[outcome], request))])
+    after: Found | None = (yield at)[0] if fresh is None else None
+    return after
 
 
 def _end_copy(
