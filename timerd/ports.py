@@ -76,7 +76,8 @@ class Rows(Protocol):
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
         """Durable marks on rows that may not exist. How many are the first of their kind on their row, so that they
-        count; None where the engine does not know."""
+        count; None where the engine does not know. An engine that counts them also finds a repeated message by
+        its prefix: it has no second row of a task that a cancel would have to look for."""
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as

@@ -20,6 +20,8 @@ HOLDS = [
     "finish",
     "cancel",
     "cancel NOMERGECHECK",
+    "ties",
+    "ties NT=3",
     "moves",
     "moves NM=2 NOCANCEL NLEAVE=0",
     "carry",
@@ -43,6 +45,9 @@ BROKEN = [
     )),
     *(f"cancel {rule}" for rule in (
         "VACUITY", "CACHEDROUTE", "NOSET", "NOSENDCHECK", "HINTBEFORELOAD", "PRELOADBLIND",
+    )),
+    *(f"ties {rule}" for rule in (
+        "VACUITY", "NOTIE", "TIELATE", "LOOKFIRST", "NOLOOK", "NOBACK", "LEADSFIRST", "NOTSAID",
     )),
     *(f"moves {rule}" for rule in (
         "VACUITY1", "VACUITY2", "VACUITY3", "OLDFIRESBLIND", "TARGETBLIND", "DECIDEBLIND", "CANCELREADFIRST",

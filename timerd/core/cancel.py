@@ -8,12 +8,15 @@ may send the task once more before it meets the mark: then PENDING is said.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from enum import Enum
 
 from timerd.core.holding import Asked
-from timerd.core.lookup import Located, locate
+from timerd.core.lookup import Located, follow, locate
 from timerd.core.procedures import AskInHand, AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
-from timerd.model.identity import RowKey, TaskId, generation_of
+from timerd.core.ties import ENDS, anchor_of, end_marks, ended_elsewhere, home_of, tied_to, unwritten
+from timerd.model.identity import TaskId, generation_of
 from timerd.model.registers import Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
@@ -33,17 +36,43 @@ class Cancelled(Enum):
     PENDING = "pending"
 
 
+# Of a task with copies the gravest is said.
+GRAVITY = (
+    Cancelled.NOT_FOUND,
+    Cancelled.CANCELLED,
+    Cancelled.ALREADY_CANCELLED,
+    Cancelled.ALREADY_FIRED,
+    Cancelled.IN_FLIGHT,
+    Cancelled.PENDING,
+)
+
+
 def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | None = None) -> Procedure[Cancelled]:
     """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
     answered as the first time. `generation`: an ack is of one delivery, so it does not follow the task into the
     life that a move gave it meanwhile, which has not fired."""
+    said, here, fresh = yield from _end(task, outcome, request, generation)
+    if outcome is Outcome.ACKED or said not in (Cancelled.CANCELLED, Cancelled.ALREADY_CANCELLED):
+        return said
+    if fresh is not None:
+        # A store that counts marks knows a repeated call, so its tasks have no copies (core/cancel_many.py likewise).
+        return said
+    return (yield from _with_copies(task, here, outcome, request, said))
+
+
+# What was said; what was found after the mark was durable on the task's home as well (None: it may not be); what the
+# store said to the mark.
+Ended = tuple[Cancelled, Located | None, int | None]
+
+
+def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None) -> Procedure[Ended]:
     here = yield from locate(task)
     mine = False
     while True:
         if generation is not None and generation_of(here.place.key.version) != generation:
-            return Cancelled.ALREADY_FIRED
+            return Cancelled.ALREADY_FIRED, None, None
         if here.rows is None:
-            return Cancelled.NOT_FOUND
+            return Cancelled.NOT_FOUND, None, None
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
@@ -51,24 +80,98 @@ def end_task(task: TaskId, outcome: Outcome, request: bytes, generation: int | N
             if outcome is Outcome.ACKED:
                 said = yield from _known_to_holder(here, request, mine)
                 if said is not None:
-                    return said
+                    return said, None, None
                 here = yield from locate(task)
                 continue
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
-            return (yield from _or_in_flight(here, outcome, _ended(here, here.ending.outcome, request, mine)))
+            said = _ended(here, here.ending.outcome, request, mine)
+            return (yield from _or_in_flight(here, outcome, said)), None, None
         verdict, value = _verdict(here, outcome, request)
-        yield SetMarks([Mark(here.place.partition, here.place.key, KINDS[verdict], value)])
+        fresh: int | None = yield SetMarks(_marks(task, here, KINDS[verdict], value))
         again = yield from locate(task)
         if again.place != here.place:
             mine = mine or (yield from _is_marked(here.place, KINDS[outcome], request))
             here = again
             continue
-        lease_ms = again.rows.extra_of(0).lease_until_ms if again.rows is not None else 0
-        answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, verdict, value, lease_ms)
-        said = yield from _conclude(again, answer, outcome, request, mine)
+        said = yield from _ask(again, verdict, value, outcome, request, mine)
         if said is not None:
-            return (yield from _or_in_flight(again, outcome, said))
+            return said, again if again.move is None else None, fresh
         here = yield from locate(task)
+
+
+def _ask(
+    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | None]:
+    lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
+    key = here.place.key if here.rows is not None else unwritten(here.place)
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, verdict, value, lease_ms)
+    said = yield from _conclude(here, answer, outcome, request, mine)
+    return said and (yield from _or_in_flight(here, outcome, said))
+
+
+def _marks(task: TaskId, here: Located, kind: MarkKind, value: bytes) -> list[Mark]:
+    """Where it lives; where that is not its home, whoever writes a copy of it later looks at its home."""
+    marks = [Mark(here.place.partition, here.place.key, kind, value)]
+    is_away = here.move is None and here.place != home_of(task) and kind in ENDS
+    return [*marks, ended_elsewhere(home_of(task), kind, value)] if is_away else marks
+
+
+def _with_copies(
+    task: TaskId, here: Located | None, outcome: Outcome, request: bytes, said: Cancelled
+) -> Procedure[Cancelled]:
+    """Rows of the same task in other buckets end as well (core/ties.py). Nothing is asked for a task that came in time
+    and was written once."""
+    home = home_of(task)
+    if here is not None and here.rows is not None:
+        rows, marks = here.rows, here.marks
+    else:
+        found = yield from _marked_at_home(task, outcome, request)
+        if found is None:
+            return said
+        rows, marks = found.rows, found.marks
+    anchor = anchor_of(home, int(rows.columns["fire_at_ms"][0])) if len(rows) else None
+    met = {home}
+    left = [*tied_to(marks), *([anchor] if anchor is not None else [])]
+    while left:
+        place = left.pop()
+        if place not in met:
+            met.add(place)
+            there, marks = yield from _end_copy(task, place, outcome, request)
+            said = max(said, there, key=GRAVITY.index)
+            left += tied_to(marks)
+    return said
+
+
+def _marked_at_home(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Found | None]:
+    """Of a task that was over before: what is found at its home after a mark there is durable. None: a store that has
+    no copies."""
+    home = home_of(task)
+    at = Find(home.partition, [(task.position_ms, task.digest)])
+    before: Found = (yield at)[0]
+    known = (m for m in before.marks if m.kind in ENDS or m.kind is MarkKind.ENDED_ELSEWHERE)
+    fresh: int | None = yield SetMarks([next(known, ended_elsewhere(home, KINDS[outcome], request))])
+    after: Found | None = (yield at)[0] if fresh is None else None
+    return after
+
+
+def _end_copy(
+    task: TaskId, first: Place, outcome: Outcome, request: bytes
+) -> Procedure[tuple[Cancelled, Sequence[Mark]]]:
+    """As `_end`, of a place where a row of the task may be, or may be written yet; and the marks that are there."""
+    place = first
+    while True:
+        yield SetMarks(end_marks([first, place], KINDS[outcome], request))
+        here = yield from follow(task, first)
+        if here.rows is None:
+            here = replace(here, place=first)
+        if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
+            return _ended(here, here.ending.outcome, request, True), here.marks
+        if here.place != place:
+            place = here.place
+            continue
+        said = yield from _ask(here, outcome, request, outcome, request, True)
+        if said is not None:
+            return said, here.marks
 
 
 def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | None]:
@@ -111,8 +214,7 @@ def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: b
     is_asked = here.ending.outcome is outcome and outcome is not Outcome.ACKED
     if not is_asked or here.first(KINDS[outcome]) is not None:
         return False
-    home = Place(task.home, RowKey(task.position_ms, task.digest, 0))
-    return (yield from _is_marked(home, KINDS[outcome], request))
+    return (yield from _is_marked(home_of(task), KINDS[outcome], request))
 
 
 def _conclude(

@@ -7,7 +7,7 @@ which is core/cancel.py, each by itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from itertools import compress
 from typing import NamedTuple
 
@@ -25,12 +25,15 @@ from timerd.core.procedures import (
     SetMarks,
     Together,
 )
+from timerd.core.ties import anchor_of, tied_to
 from timerd.model.identity import RowKey, TaskId, digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.registers import Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
 
 Tasks = Sequence[TaskId]
+FoundOf = Mapping[tuple[Partition, RowKey], Found]
 # The holder does not know how the row stands: it is nobody, or still reads, or has forgotten what is over.
 NOT_KNOWN = (None, Asked.UNKNOWN)
 
@@ -60,7 +63,11 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
     fresh: int | None = yield SetMarks(marks)
     moved: Set[bytes] = yield FindMoved(_digests(groups))
     groups = _without(groups, moved)
-    firsts = None if fresh == len(marks) else (yield from _firsts(groups, kind))
+    firsts = None
+    if fresh != len(marks):
+        found = yield from _rows_of(groups)
+        firsts = _firsts(found, kind)
+        groups = _only_of_one_place(groups, (yield from _tied(found, kind, request)))
     answers: dict[RowKey, Cancelled] = {}
     unsure: list[tuple[Group, list[HolderAnswer]]] = []
     for group in groups:
@@ -110,15 +117,54 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
     return _without([group for group in alive if group.keys], moved)
 
 
-def _firsts(groups: Sequence[Group], kind: MarkKind) -> Procedure[dict[RowKey, bytes]]:
-    """Whose mark came first: another call may have been faster."""
+def _rows_of(groups: Sequence[Group]) -> Procedure[FoundOf]:
+    """With the marks that are there now, after ours are durable."""
     found: list[list[Found]] = yield Together([Find(group.partition, group.places) for group in groups])
     return {
-        key: next(m.value for m in place.marks if m.kind == kind)
+        (group.partition, key): place
         for group, places in zip(groups, found, strict=True)
         for key, place in zip(group.keys, places, strict=True)
+    }
+
+
+def _firsts(found: FoundOf, kind: MarkKind) -> dict[RowKey, bytes]:
+    """Whose mark came first: another call may have been faster."""
+    return {
+        key: next(m.value for m in place.marks if m.kind == kind)
+        for (_, key), place in found.items()
         if any(m.kind == kind for m in place.marks)
     }
+
+
+def _tied(found: FoundOf, kind: MarkKind, request: bytes) -> Procedure[set[RowKey]]:
+    """Who has copies in other buckets, or may have (core/ties.py). Of what came late within its bucket its instant says
+    so, which is marked and read like its place."""
+    tied = {key for (_, key), place in found.items() if tied_to(place.marks)}
+    late: dict[Place, RowKey] = {}
+    for (partition, key), place in found.items():
+        anchor = anchor_of(Place(partition, key), int(place.rows.columns["fire_at_ms"][0])) if len(place.rows) else None
+        if anchor is not None:
+            late[anchor] = key
+    if late:
+        yield SetMarks([Mark(anchor.partition, anchor.key, kind, request) for anchor in late])
+        anchors = _by_partition(late)
+        there = yield from _rows_of(anchors)
+        tied |= {late[Place(*at)] for at, place in there.items() if tied_to(place.marks)}
+    return tied
+
+
+def _by_partition(places: Iterable[Place]) -> list[Group]:
+    keys: defaultdict[Partition, list[RowKey]] = defaultdict(list)
+    for place in places:
+        keys[place.partition].append(place.key)
+    return [Group(partition, rows) for partition, rows in keys.items()]
+
+
+def _only_of_one_place(groups: Sequence[Group], tied: set[RowKey]) -> list[Group]:
+    if not tied:
+        return list(groups)
+    left = (group.only([key not in tied for key in group.keys]) for group in groups)
+    return [group for group in left if group.keys]
 
 
 def _known(group: Group, replies: Sequence[HolderAnswer], request: bytes) -> dict[RowKey, Cancelled]:

@@ -9,7 +9,7 @@ only those are looked at one by one whose partition turned out to have a control
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +27,7 @@ from timerd.core.procedures import (
     SetMarks,
 )
 from timerd.core.rows_in_hand import VERDICTS
+from timerd.core.ties import tie
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control
@@ -56,11 +57,18 @@ class Inserted:
         self._first[position_ms, key.digest] = first_ms
 
 
-def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedure[Inserted]:
-    """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS new places."""
+def insert(
+    message: Append, now_ms: int, *, is_repeat: bool = False, anchors: Mapping[int, int] | None = None
+) -> Procedure[Inserted]:
+    """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS new places.
+    `anchors`: bucket -> shard of instants whose buckets are over; None: a repeat of the call writes nothing, or this
+    writes no call's rows."""
     done = Inserted()
     left = MAX_ROUNDS
+    shards = dict(anchors or ())
     while left:
+        if anchors is not None and not (yield from tie(message.groups, shards)):
+            raise ClosedForGood
         appended: Appended = (yield AppendRows([message]))[0]
         if appended.repeated is not None:
             return Inserted(repeated=appended.repeated)
@@ -69,6 +77,7 @@ def insert(message: Append, now_ms: int, *, is_repeat: bool = False) -> Procedur
             yield HintRows(hints, appended.controls)
         if not refused:
             return done
+        shards.update((partition.bucket_ms, partition.shard) for partition, _, _ in refused)
         message, is_new = yield from _write_again(refused, now_ms, done)
         if not message.groups:
             return done

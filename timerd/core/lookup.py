@@ -51,6 +51,13 @@ def locate(task: TaskId, *, durable: bool = False) -> Procedure[Located]:
     stored = yield from settled_move(task.digest)
     move = Move.from_bytes(stored) if stored is not None else None
     place = move.place if move is not None else Place(task.home, RowKey(task.position_ms, task.digest, 0))
+    return (yield from follow(task, place, move, stored, durable=durable))
+
+
+def follow(
+    task: TaskId, place: Place, move: Move | None = None, stored: bytes | None = None, *, durable: bool = False
+) -> Procedure[Located]:
+    """From that place on, as far as FORWARD and carries lead."""
     carried: RowGroup | None = None
     marks: list[Mark] = []
     for _ in range(MAX_HOPS):

@@ -67,8 +67,8 @@ class RowsInHand:
                 self.verdicts.give(m.key, VERDICTS[m.kind], m.value)
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
-            elif self.alive.get(m.key.digest, (0, 0))[1] < int(m.value) and m.key.digest not in self.suspended:
-                self.suspend(m.key.digest)
+            elif m.kind == MarkKind.MOVED and self.alive.get(m.key.digest, (0, 0))[1] < int(m.value):
+                self.suspended.setdefault(m.key.digest, next(self._asks))
 
     def suspend(self, digest: bytes) -> None:
         """The digest's rows fire only after a read of `moves` that begins later than this."""

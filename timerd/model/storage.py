@@ -48,6 +48,8 @@ class MarkKind(IntEnum):
     FORWARD = 3  # value: decimal position the row was written again at
     PURGED = 4
     ACKED = 5  # ended by an ack that came when no holder had the row
+    TIED = 6  # value: position and shard of another row of the same task, in another bucket (core/ties.py)
+    ENDED_ELSEWHERE = 7  # value: kind and value of the mark that ended the task where it lives now
 
 
 class Mark(NamedTuple):

@@ -23,7 +23,7 @@ from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Table, control_key
-from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Page
+from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Mark, Page
 
 # A driver waits so long for an answer.
 TIMEOUT_MS = 2_000
@@ -123,6 +123,10 @@ class RemoteStore:
         work = partial(self._disk.scan, partition, lo_ms, hi_ms, 0, 1 << 40, keys_only=keys_only)
         page: Page = await self._perform("scan", lambda: done(work()))
         return Page([replace(group, source=0) for group in page.groups], page.marks, 0, done=True, rereads=True)
+
+    async def mark(self, marks: Sequence[Mark]) -> None:
+        """Which of them are the first is not known without a read."""
+        await self._perform("mark", lambda: done(self._disk.mark(marks)), writes=True)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         found: Sequence[Found] = await self._perform("find", lambda: done(self._disk.find(partition, keys)))

@@ -1,5 +1,5 @@
-"""The broken variants that cancel.pml, moves.pml and carry.pml name, one switch each: what ends, moves or carries a
-task. Patches for tests alone."""
+"""The broken variants that cancel.pml, ties.pml, moves.pml and carry.pml name, one switch each: what ends, moves or
+carries a task. Patches for tests alone."""
 
 # ruff: noqa: ANN401 - it stands between parts of any kind
 from __future__ import annotations
@@ -197,8 +197,19 @@ def old_nacks_accepted() -> AbstractContextManager[object]:
     return patch.object(DeliveryMachine, "_named", named)
 
 
+def copies_elsewhere_not_tied() -> AbstractContextManager[object]:
+    """NOTIE: a task is written into a second bucket without a word at its instant."""
+
+    def tie(*_: object) -> Procedure[bool]:
+        yield from ()
+        return True
+
+    return patch.object(insert_module, "tie", tie)
+
+
 SWITCHES: dict[str, Variant] = {
     "cancel NOSENDCHECK": verdicts_not_looked_at_when_sent,
+    "ties NOTIE": copies_elsewhere_not_tied,
     "moves OLDFIRESBLIND": moved_marks_ignored,
     "moves CANCELREADFIRST": looked_up_before_the_mark,
     "moves NOCELLCHECK": cell_not_read,

@@ -6,7 +6,6 @@ import asyncio
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +25,9 @@ from timerd.model.errors import (
     Unavailable,
 )
 from timerd.model.identity import TaskId, attempt_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
-from timerd.model.rows import FLAG_LATE, RowGroup
+from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter, MarkKind
@@ -39,6 +38,7 @@ from timerd.services.engine.engine_facts import Facts
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
+from timerd.services.engine.placing import by_bucket, came_late, positioned
 from timerd.services.engine.verbs import (
     CancelAnswer,
     Cursor,
@@ -151,7 +151,7 @@ class Engine:
         shards: Mapping[int, int],
     ) -> tuple[Times, bool]:
         """Where the rows live in the end, and whether they did so already."""
-        rows = _positioned(tasks.rows, positions_ms, asked_ms)
+        rows = positioned(tasks.rows, positions_ms, asked_ms)
         if kept:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
         if not len(rows):
@@ -159,7 +159,8 @@ class Engine:
         groups, spread = self._placed(rows, now_ms, shards)
         message = Append(groups, tasks.prefix, first_reply(positions_ms, asked_ms), spread)
         try:
-            done = await drive(insert(message, now_ms), self._procedures)
+            anchors = await self._anchors(tasks, positions_ms, asked_ms, now_ms)
+            done = await drive(insert(message, now_ms, anchors=anchors), self._procedures)
         except ClosedForGood as error:
             raise StoreUnknown("A task's instant was closed while it was written.") from error
         if done.repeated is not None:
@@ -174,26 +175,36 @@ class Engine:
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
         return positions_ms, False
 
+    async def _anchors(
+        self, tasks: NewTasks, positions_ms: Times, asked_ms: Times, now_ms: int
+    ) -> Mapping[int, int] | None:
+        """The shards of instants whose buckets are over (core/ties.py), as far as outcomes are kept: marks in a bucket
+        that was dropped would stay for ever. None: the store knows a repeat."""
+        if not self._scheduler.remembers_endings:
+            return None
+        rows = came_late(positions_ms, asked_ms, now_ms - self._config.history_retention_ms)
+        return await self.shards.place(tasks.prefix, tasks.rows.select(rows), asked_ms[rows]) if len(rows) else {}
+
     def _placed(self, rows: RowGroup, now_ms: int, shards: Mapping[int, int]) -> tuple[Groups, Spread | None]:
         """By bucket as far as a holder may want to hear of them, in one piece beyond."""
         far_from_ms = bucket_of(now_ms + self._config.look_ahead_ms + NOT_HELD_AHEAD_MS)
         positions_ms = rows.columns["position_ms"]
         far_count = int(np.count_nonzero(positions_ms >= far_from_ms)) if len(rows) >= SPREAD_ROWS else 0
         if far_count < SPREAD_ROWS:
-            return tuple(_by_bucket(rows, shards)), None
+            return tuple(by_bucket(rows, shards)), None
         order = np.argsort(positions_ms, kind="stable")
         near, far = rows.select(order[:-far_count]), rows.select(order[-far_count:])
         others = {bucket_ms: shard for bucket_ms, shard in shards.items() if shard}
-        return tuple(_by_bucket(near, shards)), Spread(TIME_SCOPE, 0, far, others)
+        return tuple(by_bucket(near, shards)), Spread(TIME_SCOPE, 0, far, others)
 
     async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> None:
         """Rows of a repeat whose instant has come: the first call may have died before they were taken in."""
-        rows = _positioned(tasks.rows, placed_ms, tasks.rows.columns["fire_at_ms"])
+        rows = positioned(tasks.rows, placed_ms, tasks.rows.columns["fire_at_ms"])
         rows = rows.select(np.flatnonzero(placed_ms <= now_ms))
         if len(rows):
             try:
                 shards = await self.shards.place(tasks.prefix, rows, rows.columns["position_ms"])
-                await drive(insert_repeated(Append(tuple(_by_bucket(rows, shards))), now_ms), self._procedures)
+                await drive(insert_repeated(Append(tuple(by_bucket(rows, shards))), now_ms), self._procedures)
             except ClosedForGood as error:
                 raise StoreUnknown("The task's instant was closed while it was looked for.") from error
 
@@ -369,32 +380,3 @@ def _taken(key: str) -> str:
 
 def _hash(namespace: str, request_id: str) -> bytes:
     return blake2b(f"{namespace}\0{request_id}".encode(), digest_size=12, person=b"timerd.request").digest()
-
-
-def _positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:
-    """The same rows where they will live; what came too late is marked so."""
-    if positions_ms.tobytes() == asked_ms.tobytes() == rows.columns["position_ms"].tobytes():
-        return rows
-    columns = rows.columns.copy()
-    columns["position_ms"] = positions_ms
-    columns["flags"] |= np.where(positions_ms > asked_ms, np.uint8(FLAG_LATE), np.uint8(0))
-    return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
-
-
-def _by_bucket(rows: RowGroup, shards: Mapping[int, int]) -> list[tuple[Partition, RowGroup]]:
-    """`shards` has the shard of each bucket."""
-    if not len(rows):
-        return []
-    positions_ms = rows.columns["position_ms"]
-    first_ms = bucket_of(int(positions_ms[0]))
-    if len(rows) == 1 or bool((positions_ms // BUCKET_MS == first_ms // BUCKET_MS).all()):
-        return [(Partition(TIME_SCOPE, first_ms, shards[first_ms]), rows)]
-    buckets = positions_ms - positions_ms % BUCKET_MS
-    # Sorted once: its parts are then slices, which copy nothing.
-    ordered = rows.select(np.argsort(buckets, kind="stable"))
-    places = np.sort(buckets)
-    ends = [*np.flatnonzero(np.diff(places)) + 1, len(places)]
-    return [
-        (Partition(TIME_SCOPE, int(places[start]), shards[int(places[start])]), ordered.select(slice(start, end)))
-        for start, end in pairwise([0, *ends])
-    ]

@@ -81,6 +81,11 @@ class Scheduler:
 
     # -- life -----------------------------------------------------------------------------------------------------
 
+    @property
+    def remembers_endings(self) -> bool:
+        """A repeated call writes its tasks again."""
+        return self._settings.remembered > 0
+
     async def run(self) -> None:
         """Until cancelled."""
         while True:

@@ -1,0 +1,48 @@
+"""Where the rows of one message go: to their instants, or to now where these have passed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.model.rows import FLAG_LATE, RowGroup
+
+Times = npt.NDArray[np.int64]
+
+
+def came_late(positions_ms: Times, asked_ms: Times, since_ms: int) -> npt.NDArray[np.intp]:
+    """The rows that go to a later bucket than that of their instant, if this is not before `since_ms`."""
+    return np.flatnonzero((asked_ms < positions_ms - positions_ms % BUCKET_MS) & (asked_ms >= since_ms))
+
+
+def positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:
+    """The same rows where they will live; what came too late is marked so."""
+    if positions_ms.tobytes() == asked_ms.tobytes() == rows.columns["position_ms"].tobytes():
+        return rows
+    columns = rows.columns.copy()
+    columns["position_ms"] = positions_ms
+    columns["flags"] |= np.where(positions_ms > asked_ms, np.uint8(FLAG_LATE), np.uint8(0))
+    return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
+
+
+def by_bucket(rows: RowGroup, shards: Mapping[int, int]) -> list[tuple[Partition, RowGroup]]:
+    """`shards` has the shard of each bucket."""
+    if not len(rows):
+        return []
+    positions_ms = rows.columns["position_ms"]
+    first_ms = bucket_of(int(positions_ms[0]))
+    if len(rows) == 1 or bool((positions_ms // BUCKET_MS == first_ms // BUCKET_MS).all()):
+        return [(Partition(TIME_SCOPE, first_ms, shards[first_ms]), rows)]
+    buckets = positions_ms - positions_ms % BUCKET_MS
+    # Sorted once: its parts are then slices, which copy nothing.
+    ordered = rows.select(np.argsort(buckets, kind="stable"))
+    places = np.sort(buckets)
+    ends = [*np.flatnonzero(np.diff(places)) + 1, len(places)]
+    return [
+        (Partition(TIME_SCOPE, int(places[start]), shards[int(places[start])]), ordered.select(slice(start, end)))
+        for start, end in pairwise([0, *ends])
+    ]
