@@ -139,8 +139,8 @@ class Held:
         self._guard(machine, list(machine.rows.open_before(1 << 62)), now_ms, CarryReason.HAND_OVER)
 
     def carry_sent(self, machine: PartitionMachine, now_ms: int) -> None:
-        """As `carry_open`, but what has only just been sent has a moment to end here: an ack that meets a row on its way
-        elsewhere goes the long way."""
+        """As `carry_open`, but what has only just been sent has a moment to end here: an ack that meets a row which has
+        left goes the long way."""
         sent_ms = int(self._time.exact_ms()) - JUST_SENT_MS
         self._guard(machine, list(machine.rows.open_since(sent_ms)), now_ms, CarryReason.HAND_OVER)
 
