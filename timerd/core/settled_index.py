@@ -124,6 +124,8 @@ class SettledIndex:
 
     def knows_any(self, keys: Sequence[RowKey]) -> bool:
         """Whether one of them is over."""
+        if len(keys) == 1:
+            return self.get(keys[0]) is not None
         if not self._fresh.keys().isdisjoint(keys):
             return True
         positions_ms = [key.position_ms for key in keys]
