@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from timerd.core.holding import Phase
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, parse_task_id
+from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.engine.elsewhere import Elsewhere
 from timerd.testing import Server
@@ -34,9 +35,9 @@ async def test_an_ack_said_twice_is_answered_alike_by_the_holder_and_by_the_stor
         looked: list[object] = []
         find = scheduler.procedures._store.find
 
-        async def noted(*asked: Any) -> object:
-            looked.append(asked)
-            return await find(*asked)
+        async def noted(partition: Partition, keys: Sequence[tuple[int, bytes]]) -> object:
+            looked.append(keys)
+            return await find(partition, keys)
 
         monkeypatch.setattr(scheduler.procedures._store, "find", noted)
         if not in_memory:
