@@ -22,7 +22,8 @@ from timerd.model.storage import (
     CasStatus,
     DeadLetter,
     Found,
-    KeysAt,
+    Look,
+    Looked,
     Mark,
     MarkKind,
     Page,
@@ -42,7 +43,8 @@ __all__ = [
     "Found",
     "Heard",
     "Hints",
-    "KeysAt",
+    "Look",
+    "Looked",
     "Mark",
     "MarkKind",
     "Page",
@@ -70,9 +72,6 @@ class Rows(Protocol):
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         """For each (position_ms, digest): its rows and marks, possibly none."""
-
-    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
-        """For each (position_ms, digest) of each group whether one row is there, of version 0, without a mark."""
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
         """Durable marks on rows that may not exist. How many are the first of their kind on their row, so that they
@@ -132,12 +131,16 @@ class Registers(Protocol):
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         """Serial reads: see every change that was applied before."""
 
-    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
-        """Serial as well: those of the tasks that have a register of moves."""
-
 
 class Store(Rows, Registers, Protocol):
     """An engine that has both, as all of ours do."""
+
+    async def look(self, look: Look) -> Looked: ...
+
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+        """As `mark`, then `look` when the marks are durable. Where that takes two steps and the second one fails, it
+        raises StoreUnknown."""
+        ...
 
 
 # Of a message: the channel it came by, and what it says.

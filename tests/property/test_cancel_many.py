@@ -117,8 +117,9 @@ def state_of(world: World) -> State:
 @given(before=st.lists(deeds(), max_size=14), first=delays_ms, chosen=st.lists(picks, min_size=1, max_size=8))
 def test_together_is_as_each_by_itself(before: list[Deed], first: list[int], chosen: list[int]) -> None:
     states: list[State] = []
-    for is_together in (True, False):
+    for is_together, knows_all in ((True, True), (True, False), (False, True)):
         world = World()
+        world.performer.knows_all = knows_all
         world.insert(first, 0)
         world.settle_down()
         for deed in before:
@@ -130,7 +131,7 @@ def test_together_is_as_each_by_itself(before: list[Deed], first: list[int], cho
         left = state_of(world)
         world.settle_down()
         states.append((said, left, state_of(world)))
-    assert states[0] == states[1]
+    assert states[0] == states[1] == states[2]
 
 
 @settings(max_examples=300)

@@ -37,7 +37,7 @@ from timerd.core.ledger import Ledger
 from timerd.core.memory import Memory
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Procedure, Request, Together
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, FindVacant, Procedure, Request, Together, Vacant
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -49,6 +49,7 @@ from timerd.model.shard_counts import ShardCounts
 from timerd.model.spread import Spread
 from timerd.model.storage import Append, BucketEntry, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
+from timerd.services.holding.held import Machines
 from timerd.services.holding.paging import read_page
 from timerd.services.holding.performing import Performer
 
@@ -98,8 +99,14 @@ class OneCommitStore(MemoryStore):
 class OneByOne(Performer):
     """What may be asked for at the same time is asked for one after the other."""
 
+    knows_all = True
+
     async def _together(self, request: Together) -> list[object]:
         return [await self.perform(each) for each in request.requests]
+
+    async def _find_vacant(self, request: FindVacant) -> Vacant | None:
+        """Also as one who cannot know what others hold."""
+        return await super()._find_vacant(request) if self.knows_all else None
 
 
 class TightMemory(Memory):
@@ -134,7 +141,7 @@ class World:
     lag_ms: int = 600_000
     now_ms: int = START_MS + 10_000
     store: OneCommitStore = field(default_factory=OneCommitStore)
-    machines: dict[Partition, PartitionMachine] = field(default_factory=dict)
+    machines: Machines = field(default_factory=Machines)
     tasks: dict[bytes, Task] = field(default_factory=dict)
     # On their way; the request where it is one that may share a commit.
     pending: list[tuple[object, Callable[[], None]]] = field(default_factory=list)

@@ -21,7 +21,7 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import Append, Appended, CasResult, CasStatus
 
 Result = TypeVar("Result")
-READS = {"scan", "find", "settled", "catalogue", "letters", "dead", "estimates", "read", "bare", "moved", "facts"}
+READS = {"scan", "find", "settled", "catalogue", "letters", "dead", "estimates", "read", "look", "facts"}
 
 
 @dataclass

@@ -14,13 +14,27 @@ from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
 from timerd.core.move import Wish, move_task
-from timerd.core.procedures import AppendRows, FindSettled, Procedure, Request, SetMarks, TryCas
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import (
+    AppendRows,
+    AskToEndMany,
+    FindSettled,
+    FindSettledMany,
+    FindVacant,
+    LookAt,
+    MarkAndLook,
+    Procedure,
+    Request,
+    SetMarks,
+    Together,
+    TryCas,
+)
 from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import single_row
-from timerd.model.settle import Outcome
+from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.holding.driving import drive
@@ -206,12 +220,14 @@ def test_many_are_cancelled_with_few_requests(world: World) -> None:
     ]
 
 
-def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(world: World) -> None:
+@pytest.mark.parametrize("knows_all", [True, False])
+def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(world: World, knows_all: bool) -> None:
     """The holder of both places has met it, so the task is over before it was looked for where it was moved to."""
     [task] = scheduled(world, 30_000)
     procedure = end_many([task.id], Outcome.CANCELLED, b"r")
     request: Request = next(procedure)
-    while not isinstance(request, SetMarks):
+    world.performer.knows_all = knows_all
+    while not isinstance(request, SetMarks | MarkAndLook):
         request = procedure.send(done(world.performer.perform(request)))
     run(world, move_task(task.id, wish(world, 1_000)))
     done(world.performer.perform(request))
@@ -223,6 +239,59 @@ def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(wor
     assert task.deliveries == 0
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"other")) is Cancelled.ALREADY_CANCELLED
+
+
+def far(world: World) -> tuple[Task, list[Request], Procedure[list[Cancelled | None]]]:
+    """A task in a bucket that nobody holds, and a cancel of it that notes what it asks for."""
+    [task] = scheduled(world, 3_600_000)
+    assert task.id.home not in world.machines
+    asked: list[Request] = []
+
+    def noted() -> Procedure[list[Cancelled | None]]:
+        procedure = end_many([task.id], Outcome.CANCELLED, b"r")
+        request = next(procedure)
+        while True:
+            asked.append(request)
+            answer = yield request
+            try:
+                request = procedure.send(answer)
+            except StopIteration as over:
+                return over.value  # type: ignore[no-any-return]
+
+    return task, asked, noted()
+
+
+def test_where_nobody_holds_the_partition_a_cancel_takes_two_trips_to_the_store(world: World) -> None:
+    _, asked, cancel = far(world)
+    assert run(world, cancel) == [Cancelled.CANCELLED]
+    assert [type(request) for request in asked] == [
+        FindVacant, Together, FindVacant, MarkAndLook, FindVacant, AskToEndMany
+    ]  # fmt: skip
+    assert [type(request) for request in asked[1].requests] == [LookAt]  # type: ignore[union-attr]
+
+
+def test_where_somebody_came_and_went_meanwhile_the_records_are_read_once_more(world: World) -> None:
+    """It may have fired after the look and before it was asked who holds it."""
+    task, asked, cancel = far(world)
+    request = up_to(world, cancel, MarkAndLook)
+    answer = done(world.performer.perform(request))
+    world.machines[task.id.home] = PartitionMachine(task.id.home, world.settings, world.memory)
+    del world.machines[task.id.home]
+    world.store._partitions[task.id.home].records[1, 1] = SettleRecord(
+        task.id.home, 1, 1, settle_entries([(RowKey(task.id.position_ms, task.id.digest, 0), Outcome.ACKED)]), ()
+    )
+    assert run(world, going_on(cancel, cancel.send(answer))) == [None], "the long way says how it ended"
+    assert isinstance(asked[-1], Together)
+    assert [type(request) for request in asked[-1].requests] == [FindSettledMany]
+
+
+def test_what_has_settled_before_the_mark_is_not_cancelled(world: World) -> None:
+    task, _, cancel = far(world)
+    request = up_to(world, cancel, MarkAndLook)
+    world.store._partitions[task.id.home].records[1, 1] = SettleRecord(
+        task.id.home, 1, 1, settle_entries([(RowKey(task.id.position_ms, task.id.digest, 0), Outcome.ACKED)]), ()
+    )
+    assert run(world, going_on(cancel, request)) == [None]
 
 
 def test_a_move_and_its_repeat(world: World) -> None:

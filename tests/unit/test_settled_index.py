@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from timerd.core.settled_index import SettledIndex
 from timerd.model.identity import RowKey
+from timerd.model.rows import concat, empty_group, single_row
 from timerd.model.settle import Outcome, settle_entries
+from timerd.model.task import NO_EXTRA, Template
 
 POSITION_MS = 1_800_000_000_000
 # What the hash multiplies positions by: a key whose digest is smaller by it, a millisecond later, has the same hash.
@@ -44,3 +46,15 @@ def test_rows_of_equal_hash_are_told_apart() -> None:
     assert index.get(first) is Outcome.ACKED
     assert index.get(second) is None
     assert index.get(third) is Outcome.EXPIRED
+
+
+def test_rows_are_known_whether_a_record_spans_all_of_them_or_some_or_none() -> None:
+    """Asked for together they are found as each by itself."""
+    index = SettledIndex()
+    for spans in ((0, 100), (0, 10), (40, 60), (100, 300), (200, 300)):
+        ended = [key(n, POSITION_MS + n) for n in spans] + [key(sum(spans), POSITION_MS + sum(spans) // 2)]
+        index.load(settle_entries([(each, Outcome.ACKED) for each in ended]))
+    for positions in ([20, 50, 100], range(301), [5], [400, 500], []):
+        groups = [single_row(key(n, POSITION_MS + n), 0, Template("n", "q"), b"", NO_EXTRA, 0) for n in positions]
+        together = index.known(concat(groups) if groups else empty_group()).tolist()
+        assert together == [index.get(key(n, POSITION_MS + n)) is not None for n in positions]

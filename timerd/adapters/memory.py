@@ -27,7 +27,8 @@ from timerd.ports import (
     CasStatus,
     DeadLetter,
     Found,
-    KeysAt,
+    Look,
+    Looked,
     Mark,
     MarkKind,
     Page,
@@ -146,8 +147,15 @@ class MemoryStore:
             marks[mark.key.position_ms, mark.key.digest].append(mark)
         return [Found(_rows_at(stored.places.get(key, {}).values()), marks.get(key, [])) for key in keys]
 
-    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
-        return [list(map(is_bare, await self.find(partition, keys))) for partition, keys in groups]
+    async def look(self, look: Look) -> Looked:
+        bare = [list(map(is_bare, await self.find(partition, keys))) for partition, keys in look.rows]
+        moved = {digest for digest in look.tasks if move_key(digest) in self._registers}
+        return Looked(
+            bare, moved, {p for p in look.partitions if p in self._partitions and self._partitions[p].records}
+        )
+
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+        return await self.mark(marks), await self.look(look)
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
         fresh = 0
@@ -228,9 +236,6 @@ class MemoryStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return [self._registers.get(key) for key in keys]
-
-    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
-        return {digest for digest in digests if move_key(digest) in self._registers}
 
     async def facts(self) -> StoreFacts:
         used_bytes = sum(g.size_bytes for stored in self._partitions.values() for g in stored.groups)

@@ -17,23 +17,26 @@ from timerd.core.procedures import (
     AskToEndMany,
     Ending,
     Find,
-    FindBare,
-    FindMoved,
     FindSettledMany,
+    FindVacant,
     HolderAnswer,
+    LookAt,
+    MarkAndLook,
     Procedure,
     SetMarks,
     Together,
+    Vacant,
 )
 from timerd.core.ties import anchor_of, tied_to
 from timerd.model.identity import RowKey, TaskId, digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Place
 from timerd.model.settle import Outcome
-from timerd.model.storage import Found, Mark, MarkKind
+from timerd.model.storage import Found, Look, Looked, Mark, MarkKind
 
 Tasks = Sequence[TaskId]
 FoundOf = Mapping[tuple[Partition, RowKey], Found]
+NOT_ENDED = Ending(None)
 # The holder does not know how the row stands: it is nobody, or still reads, or has forgotten what is over.
 NOT_KNOWN = (None, Asked.UNKNOWN)
 
@@ -52,6 +55,14 @@ class Group(NamedTuple):
         return [(position_ms, digest) for position_ms, digest, _ in self.keys]
 
 
+class Marked(NamedTuple):
+    """`fresh`: see SetMarks. `quiet`: partitions in which nothing has settled that does not know of the marks."""
+
+    fresh: int | None
+    moved: Set[bytes]
+    quiet: Set[Partition]
+
+
 def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled | None]]:
     """One answer a task, in order; None: it goes the long way."""
     homes = [home_key(task) for task in tasks]
@@ -60,8 +71,7 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
         return [None] * len(tasks)
     kind = KINDS[outcome]
     marks = [Mark(partition, key, kind, request) for partition, keys in groups for key in keys]
-    fresh: int | None = yield SetMarks(marks)
-    moved: Set[bytes] = yield FindMoved(_digests(groups))
+    fresh, moved, quiet = yield from _mark_and_look(groups, marks)
     groups = _without(groups, moved)
     firsts = None
     if fresh != len(marks):
@@ -74,8 +84,23 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
         replies: list[HolderAnswer] = yield AskToEndMany(group.partition, group.keys, outcome, request)
         answers.update(_known(group, replies, request))
         unsure += _unsure(group, replies)
-    answers.update((yield from _conclude(unsure, request, firsts)))
+    answers.update((yield from _conclude(unsure, request, firsts, quiet)))
     return list(map(answers.get, homes))
+
+
+def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[Marked]:
+    """The marks, then where the tasks are. A partition that nobody held from before the marks until after a look that
+    found no settle record of it is quiet: whoever comes later reads the marks before he sends anything, so it need not
+    be asked for its records once more."""
+    tasks, partitions = _digests(groups), [group.partition for group in groups]
+    vacant: Vacant | None = yield FindVacant(partitions)
+    if vacant is None:
+        count: int | None = yield SetMarks(marks)
+        looked: Looked = yield LookAt(Look((), tasks))
+        return Marked(count, looked.moved, frozenset())
+    count, looked = yield MarkAndLook(marks, Look((), tasks, [p for p in partitions if p in vacant.partitions]))
+    again: Vacant | None = yield FindVacant(partitions)
+    return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 
 
 def home_key(task: TaskId) -> RowKey:
@@ -107,14 +132,30 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
     so all of it is asked for at once."""
     if not groups:
         return []
-    settled = [FindSettledMany(group.partition, group.keys) for group in groups]
-    bare_rows = FindBare([(group.partition, group.places) for group in groups])
-    moved, bare, *endings = yield Together([FindMoved(_digests(groups)), bare_rows, *settled])
+    partitions = [group.partition for group in groups]
+    vacant: Vacant | None = yield FindVacant(partitions)
+    unheld = [p for p in partitions if vacant is not None and p in vacant.partitions]
+    first = LookAt(Look([(group.partition, group.places) for group in groups], _digests(groups), unheld))
+    held = [group for group in groups if group.partition not in unheld]
+    looked: Looked
+    looked, *said = yield Together([first, *map(_settled_of, held)])
+    left = [group for group in groups if group.partition in looked.settled]
+    said += (yield Together(list(map(_settled_of, left)))) if left else []
+    endings: dict[Partition, list[Ending]] = dict(zip([g.partition for g in (*held, *left)], said, strict=True))
     alive = [
-        group.only([is_bare and ending.outcome is None for is_bare, ending in zip(rows, ended, strict=True)])
-        for group, rows, ended in zip(groups, bare, endings, strict=True)
+        group.only([is_bare and not _has_ended(endings, group, n) for n, is_bare in enumerate(bare)])
+        for group, bare in zip(groups, looked.bare, strict=True)
     ]
-    return _without([group for group in alive if group.keys], moved)
+    return _without([group for group in alive if group.keys], looked.moved)
+
+
+def _settled_of(group: Group) -> FindSettledMany:
+    return FindSettledMany(group.partition, group.keys)
+
+
+def _has_ended(endings: Mapping[Partition, Sequence[Ending]], group: Group, at: int) -> bool:
+    """Without an answer it has no record."""
+    return group.partition in endings and endings[group.partition][at].outcome is not None
 
 
 def _rows_of(groups: Sequence[Group]) -> Procedure[FoundOf]:
@@ -186,16 +227,21 @@ def _unsure(group: Group, replies: Sequence[HolderAnswer]) -> list[tuple[Group, 
 
 
 def _conclude(
-    unsure: Sequence[tuple[Group, list[HolderAnswer]]], request: bytes, firsts: dict[RowKey, bytes] | None
+    unsure: Sequence[tuple[Group, list[HolderAnswer]]],
+    request: bytes,
+    firsts: dict[RowKey, bytes] | None,
+    quiet: Set[Partition],
 ) -> Procedure[dict[RowKey, Cancelled]]:
     """The marks are durable and nobody knows of an end: then whoever takes the rows in reads the marks. What is settled
     or gone goes the long way. `firsts` None: all marks are ours."""
     out: dict[RowKey, Cancelled] = {}
     if not unsure:
         return out
-    asked = [FindSettledMany(group.partition, group.keys) for group, _ in unsure]
-    found: list[list[Ending]] = yield Together(asked)
-    for (group, replies), endings in zip(unsure, found, strict=True):
+    asked = [_settled_of(group) for group, _ in unsure if group.partition not in quiet]
+    settled: list[list[Ending]] = (yield Together(asked)) if asked else []
+    found = {each.partition: endings for each, endings in zip(asked, settled, strict=True)}
+    for group, replies in unsure:
+        endings = found.get(group.partition) or [NOT_ENDED] * len(replies)
         for key, reply, ending in zip(group.keys, replies, endings, strict=True):
             if ending.outcome is not None or (firsts is not None and key not in firsts):
                 continue

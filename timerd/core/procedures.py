@@ -6,7 +6,7 @@ against a store, tests and the simulator step through it and stop it anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -16,7 +16,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome
-from timerd.model.storage import Append, Cas, KeysAt, Mark
+from timerd.model.storage import Append, Cas, Look, Mark
 
 Result = TypeVar("Result")
 
@@ -30,10 +30,34 @@ class Find:
 
 
 @dataclass(frozen=True, slots=True)
-class FindBare:
-    """-> list[list[bool]], one per key of each group: the row is there as it was written, once and without a mark"""
+class LookAt:
+    """-> Looked"""
 
-    groups: Sequence[KeysAt]
+    look: Look
+
+
+@dataclass(frozen=True, slots=True)
+class MarkAndLook:
+    """-> tuple[int | None, Looked]: SetMarks, then LookAt, in one trip where the store can do that"""
+
+    marks: Sequence[Mark]
+    look: Look
+
+
+@dataclass(frozen=True, slots=True)
+class FindVacant:
+    """-> Vacant | None: those of the partitions that nobody holds at this moment. None: other instances may hold any,
+    which only they can say"""
+
+    partitions: Sequence[Partition]
+
+
+@dataclass(frozen=True, slots=True)
+class Vacant:
+    """`changes`: how often a partition was taken or let go so far; while it is the same, the same are vacant."""
+
+    partitions: Set[Partition]
+    changes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +100,6 @@ class ReadRegisters:
 
 
 @dataclass(frozen=True, slots=True)
-class FindMoved:
-    """-> Set[bytes], serial: those of the tasks that have a register of moves"""
-
-    digests: Sequence[bytes]
-
-
-@dataclass(frozen=True, slots=True)
 class FindSettledMany:
     """-> list[Ending], one per key"""
 
@@ -104,7 +121,7 @@ class AskToEndMany:
 class Together:
     """-> list of the answers. The requests write nothing and do not wait for each other."""
 
-    requests: Sequence[Find | FindBare | FindMoved | FindSettledMany]
+    requests: Sequence[Find | LookAt | FindSettledMany]
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +209,13 @@ class HolderAnswer:
 
 Request = (
     Find
-    | FindBare
+    | LookAt
+    | MarkAndLook
+    | FindVacant
     | FindSettled
     | SetMarks
     | ReadRegister
     | ReadRegisters
-    | FindMoved
     | FindSettledMany
     | Together
     | AskToEndMany

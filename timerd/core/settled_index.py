@@ -124,6 +124,8 @@ class SettledIndex:
 
     def knows_any(self, keys: Sequence[RowKey]) -> bool:
         """Whether one of them is over."""
+        if len(keys) == 1:
+            return self.get(keys[0]) is not None
         if not self._fresh.keys().isdisjoint(keys):
             return True
         positions_ms = [key.position_ms for key in keys]
@@ -146,7 +148,7 @@ class SettledIndex:
             # Plain tuples are found as the keys that they are equal to.
             keys = zip(columns["position_ms"].tolist(), some.digests(), columns["version"].tolist(), strict=True)
             found[near] = [key in self._fresh for key in keys]
-        spans = [(_between(positions, c.earliest_ms, c.latest_ms), c) for c in self._chunks]
+        spans = _spans(positions, self._chunks)
         if any(len(inside) for inside, _ in spans):
             wanted, hashes = _as_entries(rows), _hash_rows(rows)
             for inside, chunk in spans:
@@ -213,6 +215,19 @@ def _chunk(entries: Entries) -> Chunk:
     kinds = np.flatnonzero(np.bincount(outcomes)).tolist()
     sorted_of = {kind: np.sort(distances[outcomes == kind]) for kind in kinds}
     return Chunk(hashes[order], entries.take(order), earliest_ms, int(positions.max()), sorted_of)
+
+
+def _spans(positions: Positions, chunks: Sequence[Chunk]) -> list[tuple[npt.NDArray[np.intp], Chunk]]:
+    """Of each chunk which positions lie in its span. Of a burst all lie in the spans of all chunks."""
+    if not len(positions):
+        return []
+    first_ms, last_ms, everything = int(positions.min()), int(positions.max()), np.arange(len(positions))
+    near = [c for c in chunks if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
+    whole = [c.earliest_ms <= first_ms and c.latest_ms >= last_ms for c in near]
+    return [
+        (everything if is_whole else _between(positions, c.earliest_ms, c.latest_ms), c)
+        for c, is_whole in zip(near, whole, strict=True)
+    ]
 
 
 def _between(positions: Positions, earliest_ms: int, latest_ms: int) -> npt.NDArray[np.intp]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
@@ -86,6 +86,24 @@ class Found:
 
     rows: RowGroup
     marks: Sequence[Mark] = ()
+
+
+class Look(NamedTuple):
+    """What is asked of the store in one trip before a task is ended, and once more after its mark is durable."""
+
+    rows: Sequence[KeysAt]
+    tasks: Sequence[bytes]
+    partitions: Sequence[Partition] = ()
+
+
+class Looked(NamedTuple):
+    """`bare`: for each key of each group whether one row is there, of version 0, without a mark. `moved`: those of the
+    tasks that have a register of moves (a serial read). `settled`: those of the partitions that have a settle record.
+    Each is read by itself, not all at the same moment."""
+
+    bare: Sequence[Sequence[bool]]
+    moved: Set[bytes]
+    settled: Set[Partition] = frozenset()
 
 
 def is_bare(found: Found) -> bool:

@@ -29,6 +29,7 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, move_key
 from timerd.model.settle import SettleRecord
+from timerd.model.storage import KeysAt
 from timerd.ports import (
     Append,
     Appended,
@@ -37,7 +38,8 @@ from timerd.ports import (
     CasResult,
     DeadLetter,
     Found,
-    KeysAt,
+    Look,
+    Looked,
     Mark,
     Page,
     StoreFacts,
@@ -97,9 +99,23 @@ class CassandraStore:
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         return await self._tasks.find(partition, keys)
 
-    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
-        """One partition after the other: a call has its groups side by side."""
+    async def look(self, look: Look) -> Looked:
+        """One partition after the other: a call has its groups side by side. The registers meanwhile."""
+        bare, stored = await asyncio.gather(
+            self._bare(look.rows), self.read([move_key(digest) for digest in look.tasks])
+        )
+        moved = {digest for digest, move in zip(look.tasks, stored, strict=True) if move is not None}
+        return Looked(bare, moved, {p for p in look.partitions if await self.settled(p)})
+
+    async def _bare(self, groups: Sequence[KeysAt]) -> list[list[bool]]:
         return [list(map(is_bare, await self.find(partition, keys))) for partition, keys in groups]
+
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+        fresh = await self.mark(marks)
+        try:
+            return fresh, await self.look(look)
+        except StoreUnavailable as error:
+            raise StoreUnknown(f"The marks were written, then the store went away: {error}") from error
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
         places: dict[Partition, list[tuple[Mark, int]]] = {}
@@ -159,10 +175,6 @@ class CassandraStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._registers.read(keys)
-
-    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
-        stored = await self.read([move_key(digest) for digest in digests])
-        return {digest for digest, move in zip(digests, stored, strict=True) if move is not None}
 
     async def tidy(self) -> None:
         """Forgets registers whose time has passed and days without buckets. Nothing of the time of an open bucket."""

@@ -7,8 +7,9 @@ brought up to date by the cursor at each use, forgotten when others need the roo
 from __future__ import annotations
 
 import sqlite3
+import struct
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from timerd.adapters.sqlite.groups import read_group, read_groups
 from timerd.model.errors import CorruptRow
+from timerd.model.identity import PREFIX_BYTES, digest_of
 from timerd.model.partition import Partition
 from timerd.model.rows import PREFIX, RowGroup, concat, empty_group
 
@@ -27,6 +29,8 @@ _DIGEST = np.dtype([("low", "<u8"), ("high", "<u4"), ("index", ">u4")])
 _RAW_DIGEST = np.dtype("V16")
 Hashes = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.intp]
+_PREFIX = struct.Struct("<QI")
+_64_BITS = (1 << 64) - 1
 _PRIMES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
 
@@ -117,6 +121,25 @@ class KeyIndex:
         one: list[bool] = ((count == 1) & ~later).tolist()
         return one
 
+    def is_single(self, partition: Partition, position_ms: int, digest: bytes) -> bool:
+        """As `single` for one row, without numpy, whose calls cost more here than its loops save."""
+        wanted = np.uint64(_mix_one(position_ms, digest))
+        runs = self._fresh(partition).runs
+        names = {int(run.groups[at]) for run in runs for at in _places(run.hashes, wanted)}
+        count = 0
+        for name in names:
+            opened = self._opened(name, payloads=True)
+            if opened is None:
+                continue
+            for at in _places(opened.hashes, wanted):
+                group, row = opened.group, int(opened.order[at])
+                at_ms, _, prefix, index, version, *_ = group.columns[row].item()
+                if at_ms == position_ms and digest_of(group.prefixes[prefix].tobytes(), index) == digest:
+                    if version:
+                        return False
+                    count += 1
+        return count == 1
+
     def forget(self, partition: Partition | None = None) -> None:
         """Of a partition, or all. Names may be given again after that."""
         self._open.clear()
@@ -195,6 +218,21 @@ def _mix(position_ms: npt.NDArray[np.int64], digest: npt.NDArray[np.void]) -> Ha
     prefix = low * _PRIMES[0] ^ (high + np.uint64(1)) * _PRIMES[1]
     mixed: Hashes = (prefix ^ position_ms.view(np.uint64)) * _PRIMES[0] + index * _PRIMES[2]
     return mixed ^ (mixed >> np.uint64(29))
+
+
+def _mix_one(position_ms: int, digest: bytes) -> int:
+    low, high, index = *_PREFIX.unpack_from(digest), int.from_bytes(digest[PREFIX_BYTES:])
+    prime, second, third = map(int, _PRIMES)
+    mixed = ((low * prime ^ (high + 1) * second ^ position_ms) * prime + index * third) & _64_BITS
+    return int(mixed ^ (mixed >> 29))
+
+
+def _places(ranked: Hashes, wanted: np.uint64) -> Iterator[int]:
+    """Of one hash."""
+    at = int(ranked.searchsorted(wanted))
+    while at < len(ranked) and ranked[at] == wanted:
+        yield at
+        at += 1
 
 
 def _sought(keys: Sequence[tuple[int, bytes]]) -> _Sought:

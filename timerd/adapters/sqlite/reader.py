@@ -15,12 +15,13 @@ from typing import TypeVar
 from timerd.adapters.sqlite.groups import between, read_groups
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
-from timerd.adapters.sqlite.marks import marked, marks_on, marks_since
+from timerd.adapters.sqlite.looking import look
+from timerd.adapters.sqlite.marks import marks_on, marks_since
 from timerd.adapters.sqlite.schema import connect_reader
 from timerd.model.errors import CorruptRow, StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.ports import Found, KeysAt, Page
+from timerd.ports import Found, Look, Looked, Page
 
 T = TypeVar("T")
 # Who is first among them waits for the last one.
@@ -123,18 +124,8 @@ class Reader:
         finally:
             connection.execute("COMMIT")
 
-    def bare(self, groups: Sequence[KeysAt]) -> list[list[bool]]:
-        connection = self._connection
-        connection.execute("BEGIN")
-        try:
-            return [self._bare(partition, keys) for partition, keys in groups]
-        finally:
-            connection.execute("COMMIT")
-
-    def _bare(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[bool]:
-        single = self.index.single(partition, keys)
-        some = marked(self._connection, partition, keys)
-        return [is_single and key not in some for is_single, key in zip(single, keys, strict=True)] if some else single
+    def look(self, asked: Look) -> Looked:
+        return look(self._connection, self.index, asked)
 
     def close(self) -> None:
         self._closed = True

@@ -23,10 +23,11 @@ from timerd.adapters.sqlite.letters import (
     take_letters,
     write_letters,
 )
+from timerd.adapters.sqlite.looking import look_beside
 from timerd.adapters.sqlite.marks import read_settled, write_marks, write_settled
 from timerd.adapters.sqlite.parts import lacks
 from timerd.adapters.sqlite.reader import Corruption, Reader
-from timerd.adapters.sqlite.registers import read_moved, read_registers
+from timerd.adapters.sqlite.registers import read_registers
 from timerd.adapters.sqlite.retention import drop_slice
 from timerd.adapters.sqlite.schema import MIGRATIONS, connect, migrate
 from timerd.adapters.sqlite.writer import Writer
@@ -43,7 +44,8 @@ from timerd.ports import (
     CasStatus,
     DeadLetter,
     Found,
-    KeysAt,
+    Look,
+    Looked,
     Mark,
     Page,
     StoreFacts,
@@ -128,13 +130,25 @@ class SqliteStore:
         await self.split_day(partition.bucket_ms)
         return await self._look_ups.run(lambda _: self._look_ups.find(partition, keys))
 
-    async def bare(self, groups: Sequence[KeysAt]) -> Sequence[Sequence[bool]]:
-        for day_ms in {partition.bucket_ms // DAY_MS * DAY_MS for partition, _ in groups}:
+    async def look(self, look: Look) -> Looked:
+        for day_ms in {partition.bucket_ms // DAY_MS * DAY_MS for partition, _ in look.rows}:
             await self.split_day(day_ms)
-        return await self._look_ups.run(lambda _: self._look_ups.bare(groups))
+        return await self._look_ups.run(lambda _: self._look_ups.look(look))
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
         return await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
+
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+        """Of what only this thread writes, it sees what it has written itself and all that was written before: as a
+        look in the moment in which the marks are readable. Rows are for the thread that looks up."""
+        if look.rows:
+            return await self.mark(marks), await self.look(look)
+
+        def run(commit: Commit) -> Callable[[], tuple[int, Looked]]:
+            fresh = write_marks(commit.connection, marks, commit.next_name)
+            return lambda: (fresh, look_beside(commit.connection, look))
+
+        return await self._writer.submit(run)
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         def write(commit: Commit) -> None:
@@ -190,9 +204,6 @@ class SqliteStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._look_ups.run(lambda connection: read_registers(connection, keys))
-
-    async def moved(self, digests: Sequence[bytes]) -> Set[bytes]:
-        return await self._look_ups.run(lambda connection: read_moved(connection, digests))
 
     async def facts(self) -> StoreFacts:
         far = await self._look_ups.run(corrupt_far_groups)

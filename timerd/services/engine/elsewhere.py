@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Coroutine
 from itertools import count
 
-from timerd.core.holding import Phase
+from timerd.core.holding import Asked, Phase
 from timerd.core.late_failure import again_waiting, end_waiting, free_position, guard_waiting, may_leave, waits_for
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
@@ -53,16 +54,20 @@ class Elsewhere:
         machine = self._scheduler.machines.get(here.place.partition)
         return None if machine is not None and machine.rows.is_open(here.place.key) else here
 
-    def end_in_memory(self, partition: Partition, key: RowKey) -> asyncio.Future[None] | None:
-        """An ack of a row that was carried on, or never sent again, since its delivery: thousands of them come at once
-        after a restart, and none needs the store. None: not all of its way is known here and durable, or it does not
-        wait there."""
+    def end_in_memory(self, partition: Partition, key: RowKey) -> Coroutine[None, None, bool] | None:
+        """An ack of a row that was carried on, or never sent again, since its delivery, or whose record was written
+        before the worker heard of it: thousands of them come at once after a restart, and none needs the store. None:
+        not all of its way is known here and durable, or it does not wait there. What is answered is durable: False
+        where it had ended before."""
         while (machine := self._scheduler.machines.get(partition)) is not None and machine.phase is Phase.HOT:
-            known = machine.ask(key)[1]
+            asked, known = machine.ask(key)
+            if asked is Asked.ENDED and machine.log.settled.get(key) is Outcome.ACKED:
+                # By a record that this holder read or makes, so whoever comes after it reads that as well.
+                return self._is_durable(machine, machine.log.last_ticket, has_ended=False)
             # A cancel while it was in hand has stopped its retries; it was done nevertheless.
             is_stopped = known in (Outcome.CANCELLED, Outcome.PURGED) and machine.log.settled.get(key) is None
             if may_leave(machine, key) or (is_stopped and key.digest not in machine.rows.suspended):
-                return self._durable(machine, end_waiting(machine, key, Outcome.ACKED))
+                return self._is_durable(machine, end_waiting(machine, key, Outcome.ACKED), has_ended=True)
             carry = machine.log.carries.get(key) if known is Outcome.CARRIED else None
             if carry is None or not machine.log.has_left(key):
                 return None
@@ -118,6 +123,10 @@ class Elsewhere:
                 return machine, here.place.key, here.rows
             await asyncio.sleep(LOOK_S)
         return None
+
+    async def _is_durable(self, machine: PartitionMachine, ticket: int, *, has_ended: bool) -> bool:
+        await self._durable(machine, ticket)
+        return has_ended
 
     def _durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
         durable = self._scheduler.held.durable(machine, ticket)

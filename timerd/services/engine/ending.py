@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
-from timerd.core.procedures import Request
+from timerd.core.procedures import Procedure, Request
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
@@ -40,8 +40,7 @@ async def end_all(
     """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt."""
     noting = _Noting(performer)
     groups = _dealt(tasks, side_by_side)
-    together = [drive(end_many(group, outcome, request), noting) for group in groups]
-    said = _sound(await asyncio.gather(*together, return_exceptions=True), noting)
+    said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
     answers = {
         task: answer
         for group, each in zip(groups, said, strict=True)
@@ -51,9 +50,20 @@ async def end_all(
     rest = [task for task in dict.fromkeys(tasks) if task not in answers]
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
-        work = [drive(end_task(task, outcome, request), noting) for task in part]
-        answers.update(zip(part, _sound(await asyncio.gather(*work, return_exceptions=True), noting), strict=True))
+        said_of_part = await _side_by_side([end_task(task, outcome, request) for task in part], noting)
+        answers.update(zip(part, said_of_part, strict=True))
     return [answers[task] for task in tasks]
+
+
+async def _side_by_side(procedures: Sequence[Procedure[Result]], noting: _Noting) -> list[Result]:
+    """One alone without a task of its own, whose start and end are turns of the loop."""
+    if len(procedures) > 1:
+        work = [drive(procedure, noting) for procedure in procedures]
+        return _sound(await asyncio.gather(*work, return_exceptions=True), noting)
+    try:
+        return [await drive(procedure, noting) for procedure in procedures]
+    except StoreUnavailable as error:
+        return _sound([error], noting)
 
 
 def _dealt(tasks: Sequence[TaskId], groups: int) -> list[Sequence[TaskId]]:

@@ -188,10 +188,8 @@ class Firing:
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
         self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
         place = self._held_back.place_of(delivery_id, (token.partition, token.key))
-        durable = self._elsewhere.end_in_memory(*place)
-        if durable is not None:
-            await durable
-        has_ended = durable is not None or await self._end_where_it_lives(token)
+        known = self._elsewhere.end_in_memory(*place)
+        has_ended = await (self._end_where_it_lives(token) if known is None else known)
         # After an error of the store the row still waits, for the worker says it once more.
         self._held_back.forget(delivery_id)
         return has_ended

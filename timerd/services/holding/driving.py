@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, Procedure, Request, SetMarks, TryCas
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, MarkAndLook, Procedure, Request, SetMarks, TryCas
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 
 Result = TypeVar("Result")
@@ -16,7 +16,7 @@ class Performs(Protocol):
     async def perform(self, request: Request) -> object: ...
 
 
-WRITES = (SetMarks, AppendRows, TryCas, AskToEnd, AskToEndMany)
+WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, AskToEnd, AskToEndMany)
 
 
 async def drive(procedure: Procedure[Result], performer: Performs) -> Result:

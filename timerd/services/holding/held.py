@@ -35,11 +35,29 @@ async def _nothing_waits(_now_ms: int) -> None:
     """Until somebody carries rows on."""
 
 
+class Machines(dict[Partition, PartitionMachine]):
+    """`changes`: how often one came or went."""
+
+    changes = 0
+
+    def __setitem__(self, partition: Partition, machine: PartitionMachine) -> None:
+        self.changes += 1
+        super().__setitem__(partition, machine)
+
+    def __delitem__(self, partition: Partition) -> None:
+        self.changes += 1
+        super().__delitem__(partition)
+
+    def clear(self) -> None:
+        self.changes += 1
+        super().clear()
+
+
 class Held:
     """Of one instance. `wake` callbacks are called when rows may be due earlier than was said."""
 
     def __init__(self, time: EngineTime) -> None:
-        self.machines: dict[Partition, PartitionMachine] = {}
+        self.machines = Machines()
         self.attempt: Attempt = _nothing
         self.events = PartitionEvents()
         self._time = time
@@ -109,7 +127,8 @@ class Held:
 
     def let_go(self, machine: PartitionMachine) -> None:
         """It is over: who waits for it hears that."""
-        self.machines.pop(machine.partition, None)
+        if machine.partition in self.machines:
+            del self.machines[machine.partition]
         self._settled_s.pop(machine.partition, None)
         self._tickets.lose(machine)
 

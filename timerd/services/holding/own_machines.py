@@ -9,12 +9,12 @@ partition, only that he is the one that was named (protocol section 5).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from timerd.core.holding import Asked, Offered, Phase
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows
+from timerd.core.procedures import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows, Vacant
 from timerd.core.waiting_rows import all_wait, end_waiting
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
@@ -38,6 +38,11 @@ class OwnMachines:
     def is_here(self, partition: Partition) -> bool:
         """Whether there is a machine, in whatever phase."""
         return partition in self._held.machines
+
+    def vacant(self, partitions: Iterable[Partition]) -> Vacant:
+        """Those that have no machine, in whatever phase."""
+        machines = self._held.machines
+        return Vacant({partition for partition in partitions if partition not in machines}, machines.changes)
 
     def token(self, partition: Partition) -> int | None:
         """By which this instance holds the partition; None: it does not, or does not know it yet."""

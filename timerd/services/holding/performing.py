@@ -4,7 +4,7 @@ instance or another instance."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence, Set
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from timerd.core.holding import Offered
@@ -16,12 +16,13 @@ from timerd.core.procedures import (
     AskToMove,
     Ending,
     Find,
-    FindBare,
-    FindMoved,
     FindSettled,
     FindSettledMany,
+    FindVacant,
     HintRows,
     HolderAnswer,
+    LookAt,
+    MarkAndLook,
     OfferRows,
     ReadRegister,
     ReadRegisters,
@@ -30,13 +31,14 @@ from timerd.core.procedures import (
     SetMarks,
     Together,
     TryCas,
+    Vacant,
 )
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
-from timerd.model.storage import Appended, CasResult, Found
+from timerd.model.storage import Appended, CasResult, Found, Looked
 from timerd.ports import Store
 from timerd.services.holding.held import Held
 from timerd.services.holding.other_holders import Alone, OtherHolders
@@ -63,8 +65,9 @@ class Performer:
         self._hint_own = hint
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
-            FindBare: self._find_bare,
-            FindMoved: self._find_moved,
+            LookAt: self._look_at,
+            MarkAndLook: self._mark_and_look,
+            FindVacant: self._find_vacant,
             Together: self._together,
             FindSettled: self._find_settled,
             SetMarks: self._set_marks,
@@ -88,19 +91,33 @@ class Performer:
     async def _find(self, request: Find) -> list[Found]:
         return list(await self._store.find(request.partition, request.keys))
 
-    async def _find_bare(self, request: FindBare) -> list[list[bool]]:
-        return [list(bare) for bare in await self._store.bare(request.groups)]
+    async def _look_at(self, request: LookAt) -> Looked:
+        return await self._store.look(request.look)
 
-    async def _find_moved(self, request: FindMoved) -> Set[bytes]:
-        return await self._store.moved(request.digests)
+    async def _mark_and_look(self, request: MarkAndLook) -> tuple[int | None, Looked]:
+        return await self._store.mark_and_look(request.marks, request.look)
+
+    async def _find_vacant(self, request: FindVacant) -> Vacant | None:
+        return self.own.vacant(request.partitions) if isinstance(self.others, Alone) else None
 
     async def _together(self, request: Together) -> list[object]:
         """Some at a time: a call may name tasks of a thousand partitions."""
         at_once = max(1, TOGETHER // self.others.side_by_side)
         answers: list[object] = []
         for at in range(0, len(request.requests), at_once):
-            answers += await asyncio.gather(*map(self.perform, request.requests[at : at + at_once]))
+            part = request.requests[at : at + at_once]
+            # What needs no store needs no turn of the loop either.
+            known = {n: said for n, each in enumerate(part) if (said := self._known_now(each)) is not None}
+            waiting = [self.perform(each) for n, each in enumerate(part) if n not in known]
+            found = iter([await waiting[0]] if len(waiting) == 1 else await asyncio.gather(*waiting))
+            answers += [known[n] if n in known else next(found) for n in range(len(part))]
         return answers
+
+    def _known_now(self, request: Request) -> list[Ending] | None:
+        """None: it is to be asked."""
+        if not isinstance(request, FindSettledMany) or not self.others.is_here(request.partition):
+            return None
+        return [NOT_ENDED] * len(request.keys) if self.own.all_wait(request.partition, request.keys) else None
 
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
@@ -120,10 +137,10 @@ class Performer:
     async def _find_settled_many(self, request: FindSettledMany) -> list[Ending]:
         """The records are read once; without any, as for every bucket that is far, nothing has ended."""
         partition, keys = request.partition, request.keys
+        if (waiting := self._known_now(request)) is not None:
+            return waiting
         known: list[Ending | None] = [None] * len(keys)
         if self.others.is_here(partition) and self.own.is_here(partition):
-            if self.own.all_wait(partition, keys):
-                return [NOT_ENDED] * len(keys)
             known = [self.own.ending(partition, key) for key in keys]
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]

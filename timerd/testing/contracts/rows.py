@@ -8,10 +8,11 @@ import pytest
 
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
-from timerd.model.registers import control_key
+from timerd.model.registers import control_key, move_key
 from timerd.model.rows import concat, single_row
+from timerd.model.settle import Outcome
 from timerd.model.task import Extra, RetryPolicy, Template
-from timerd.ports import Append, BucketEntry, Cas, Mark, MarkKind, Store
+from timerd.ports import Append, BucketEntry, Cas, Look, Looked, Mark, MarkKind, Store
 from timerd.testing.contracts.build import (
     BACKLOG,
     END_MS,
@@ -27,6 +28,7 @@ from timerd.testing.contracts.build import (
     row,
     scan,
 )
+from timerd.testing.contracts.settle import record
 
 
 @pytest.mark.asyncio
@@ -214,10 +216,43 @@ class RowsContract:
         marks = [("cancelled", 0, MarkKind.CANCELLED), ("forwarded", 3, MarkKind.FORWARD), ("k299", 0, MarkKind.ACKED)]
         await store.mark([Mark(HERE, key(name, version=version), kind, b"1") for name, version, kind in marks])
         asked = [*((START_MS, digest(name)) for name in (*names, "unknown", "bare")), (START_MS + 1, digest("bare"))]
-        here, there = await store.bare([(HERE, asked), (NEXT, [(END_MS + 1, digest("next"))])])
+        here, there = (await store.look(Look([(HERE, asked), (NEXT, [(END_MS + 1, digest("next"))])], []))).bare
         of_names = [True, False, False, False, False, *[True] * 299, False]
         assert list(here) == [*of_names, False, True, False]
         assert list(there) == [True]
+
+    async def test_one_is_looked_at_as_each_of_many(self, store: Store) -> None:
+        """Whatever is known of it, and of its partition."""
+        names = ("bare", "twice", "later", "cancelled", "forwarded", "moved", *(f"k{n}" for n in range(20)))
+        await store.append([message("m", *(key(name) for name in names if name != "later"))])
+        await store.append([carried(key("twice", version=1), key("later", version=1))])
+        await store.mark([Mark(HERE, key(name), MarkKind.CANCELLED, b"1") for name in ("cancelled", "forwarded")])
+        await store.cas([Cas(move_key(digest("moved")), None, b"1")])
+        for settled in (False, True):
+            if settled:
+                await store.settle([record(1, 1, Outcome.ACKED)])
+            for name in (*names, "unknown"):
+                place, task = (HERE, [(START_MS, digest(name))]), digest(name)
+                alone = await store.look(Look([place], [task], [HERE]))
+                many = await store.look(Look([place, place], [task, digest("other")], [HERE, NEXT]))
+                assert [list(map(list, alone.bare)) * 2, alone.moved] == [list(map(list, many.bare)), many.moved]
+                assert alone.settled == many.settled == ({HERE} if settled else set())
+
+    async def test_a_look_after_marks_sees_what_was_written_before(self, store: Store) -> None:
+        names = [f"k{n}" for n in range(12)]
+        await store.append([message("m", *(key(name) for name in names))])
+        await store.cas([Cas(move_key(digest("k3")), None, b"1")])
+        for part in (names[:1], names[3:4], names, names):
+            marks = [Mark(HERE, key(name), MarkKind.CANCELLED, b"1") for name in part]
+            fresh, looked = await store.mark_and_look(marks, Look((), [digest(name) for name in part], [HERE, NEXT]))
+            assert fresh in (None, {1: 1, 12: 10}[len(part)], 0)
+            assert looked == Looked([], {digest("k3")} & {digest(name) for name in part}, set())
+        await store.settle([record(1, 1, Outcome.ACKED)])
+        marks = [Mark(HERE, key("k0"), MarkKind.CANCELLED, b"2")]
+        again = await store.mark_and_look(marks, Look((), [digest("k0")], [HERE]))
+        assert again in ((0, Looked([], set(), {HERE})), (None, Looked([], set(), {HERE})))
+        (found,) = await store.find(HERE, [(START_MS, digest("k0"))])
+        assert [m.value for m in found.marks] == [b"1"]
 
     async def test_marks_that_are_the_first_of_their_kind_are_counted(self, store: Store) -> None:
         marks = [Mark(HERE, key(f"k{n}"), MarkKind.CANCELLED, b"first") for n in range(300)]
