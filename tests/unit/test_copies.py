@@ -40,6 +40,10 @@ def all_alike(outcome: Outcome) -> list[tuple[RowKey, Outcome]]:
     return [(each, outcome) for each in (FIRST, SECOND, THIRD)]
 
 
+def next_attempt_of(row: RowKey, position_ms: int) -> RowKey:
+    return RowKey(position_ms, row.digest, next_attempt(row.version))
+
+
 def test_one_of_them_is_sent_and_its_ack_ends_them_all() -> None:
     machine = hot(rows(FIRST, SECOND, THIRD))
     assert taken(machine) == [FIRST]
@@ -100,6 +104,25 @@ def test_what_was_written_again_while_a_worker_had_it_goes_on_when_that_fails() 
         (FIRST, CarryReason.RETRY),
         (SECOND, CarryReason.RETRY),
     ]
+
+
+def test_the_next_holder_writes_once_what_they_went_on_as() -> None:
+    machine = hot(rows(FIRST, SECOND))
+    taken(machine)
+    machine.again([Again(HERE, FIRST, NOW_MS + 5_000, NOW_MS, "failed")])
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    after, _ = acquired(machine.control, [write.record])
+    effects = only(after.page_read(page(rows(FIRST, SECOND)), NOW_MS), WriteCarried)
+    written = [group.keys() for each in effects if isinstance(each, WriteCarried) for _, group in each.groups]
+    assert written == [[next_attempt_of(FIRST, NOW_MS + 5_000)]]
+
+
+def test_a_row_that_comes_twice_is_sent_once() -> None:
+    machine = hot(rows(FIRST, FIRST))
+    assert taken(machine) == [FIRST]
+    assert machine.end([Ended(HERE, FIRST, Outcome.ACKED)])[1] == []
+    assert machine.rows.oldest_ms() is None
 
 
 def test_at_a_hand_over_they_leave_together() -> None:

@@ -41,10 +41,14 @@ class Copies:
             if n in over:
                 continue
             key = RowKey(int(rows.columns["position_ms"][n]), digest, int(rows.columns["version"][n]))
-            same = first.setdefault(digest, open_key(digest) or key)
-            if same != key and generation_of(same.version) == generation_of(key.version):
+            same = first.get(digest) or open_key(digest)
+            first.setdefault(digest, same or key)
+            if same is None or generation_of(same.version) != generation_of(key.version):
+                continue
+            # The very row that is open, or stands before it, has come twice.
+            if same != key:
                 self._of.setdefault(digest, {})[key] = rows.one(n)
-                over[n] = None
+            over[n] = None
 
     def __contains__(self, key: RowKey) -> bool:
         return key in self._of.get(key.digest, ())

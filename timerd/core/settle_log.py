@@ -58,6 +58,8 @@ class SettleLog:
         self._sequence = 0
         self._writing: SettleRecord | None = None
         self._carrying: dict[int, Batch] = {}
+        # Places of rows that are written again.
+        self._recarried: set[tuple[Partition, RowKey]] = set()
 
     @property
     def ticket(self) -> int:
@@ -122,13 +124,19 @@ class SettleLog:
 
     def complete(self, rows: RowGroup) -> None:
         """Of loaded rows those that an earlier holder carried on: the record is durable, the new row may not be. Rows
-        of one record were written together and are again, so that the store has all of them under one name or none."""
+        of one record were written together and are again, so that the store has all of them under one name or none.
+        Copies went on as one row."""
         if not self.unfinished:
             return
         for n, key in enumerate(rows.keys()):
             record = self.unfinished.pop(key, None)
-            if record is not None:
-                self._carrying.setdefault(-1 - record, Batch()).groups.append(self._carried(rows, n, key))
+            if record is None:
+                continue
+            group = self._carried(rows, n, key)
+            place = group[0], group[1].keys()[0]
+            if place not in self._recarried:
+                self._recarried.add(place)
+                self._carrying.setdefault(-1 - record, Batch()).groups.append(group)
 
     def _carried(self, rows: RowGroup, n: int, key: RowKey) -> Group:
         carry = self.carries.get(key)
@@ -167,6 +175,7 @@ class SettleLog:
     def recarry(self) -> Effects:
         """What earlier holders carried, once all of it is known."""
         self.unfinished.clear()
+        self._recarried.clear()
         return [WriteCarried(self.partition, n, b.groups) for n, b in self._carrying.items() if n < 0]
 
     def settled_written(self, sequence: int) -> Effects:
