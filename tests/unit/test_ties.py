@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
@@ -12,11 +13,13 @@ from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.insert import Inserted, insert
 from timerd.core.lookup import locate
+from timerd.core.move import Wish, move_task
 from timerd.core.procedures import Find, Procedure, Request, SetMarks
+from timerd.model.errors import Precondition
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, single_row
-from timerd.model.settle import Outcome
+from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 
@@ -43,6 +46,14 @@ def is_cancelled(world: World, partition: Partition, position_ms: int) -> bool:
     """Whoever holds that partition next will not send it."""
     [found] = done(world.store.find(partition, [(position_ms, task_at(partition, position_ms).digest)]))
     return any(mark.kind is MarkKind.CANCELLED for mark in found.marks)
+
+
+@dataclass
+class Said:
+    answer: Cancelled | None = None
+
+    def of(self, procedure: Procedure[Cancelled]) -> Procedure[None]:
+        self.answer = yield from procedure
 
 
 def cancelled(task: TaskId) -> Procedure[Cancelled]:
@@ -173,3 +184,44 @@ def asked(world: World, procedure: Procedure[object]) -> list[Request]:
             answer = done(world.performer.perform(requests[-1]))
     except StopIteration:
         return requests
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FORWARDED, Outcome.MOVED])
+@pytest.mark.parametrize(("partition", "position_ms"), [(BEFORE, LATE_MS), (AFTER, REPEATED_MS)])
+def test_a_cancel_ends_where_a_copy_left_its_place_and_nothing_leads_on(
+    world: World, outcome: Outcome, partition: Partition, position_ms: int
+) -> None:
+    """The holder refused the first row, and its writer died before it said where it would write it again; or the task
+    was moved by the id of the repeat, which took the first row with it."""
+    run(world, written(BEFORE, IN_TIME_MS))
+    run(world, written(partition, position_ms))
+    first, repeated = task_at(BEFORE, IN_TIME_MS), task_at(partition, position_ms)
+    over = [(RowKey(IN_TIME_MS, first.digest, 0), outcome)]
+    done(world.store.settle([SettleRecord(BEFORE, 1, 0, settle_entries(over), ())]))
+    said = Said()
+    assert stopped(world, said.of(cancelled(repeated)), 300) is None
+    assert said.answer is Cancelled.CANCELLED
+    assert is_cancelled(world, partition, position_ms)
+
+
+def test_a_copy_that_is_moved_while_its_task_is_cancelled_ends_where_it_lives_then() -> None:
+    """By its own id, which the cancel does not have: `moves` is of all of them."""
+    first, moved = task_at(BEFORE, IN_TIME_MS), 0
+    for after in range(40):
+        world, said = does_not_count(World()), Said()
+        run(world, written(BEFORE, IN_TIME_MS))
+        run(world, written(AFTER, REPEATED_MS))
+        rest = stopped(world, said.of(cancelled(task_at(AFTER, REPEATED_MS))), after)
+        if rest is None:
+            break
+        try:
+            run(world, move_task(first, Wish("w", REPEATED_MS + 5_000, world.now_ms, 86_400_000)))
+        except Precondition:
+            continue
+        moved += 1
+        assert stopped(world, rest, 300) is None
+        assert said.answer is Cancelled.CANCELLED
+        here = run(world, locate(first))
+        assert here.place.key.version
+        assert here.mark(MarkKind.CANCELLED) is not None, after
+    assert moved > 2
