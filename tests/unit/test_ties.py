@@ -9,7 +9,7 @@ import pytest
 
 from tests.property.world import START_MS, World, done
 from tests.unit.test_procedures import Result, going_on, run
-from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.insert import Inserted, insert
 from timerd.core.lookup import locate
@@ -18,9 +18,10 @@ from timerd.core.procedures import Find, Procedure, Request, SetMarks
 from timerd.model.errors import Precondition
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.registers import Control, control_key
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, single_row
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
-from timerd.model.storage import Append, Mark, MarkKind
+from timerd.model.storage import Append, Cas, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 
 BEFORE, AFTER = Partition(0, START_MS, 0), Partition(0, START_MS + BUCKET_MS, 3)
@@ -202,6 +203,27 @@ def test_a_cancel_ends_where_a_copy_left_its_place_and_nothing_leads_on(
     assert stopped(world, said.of(cancelled(repeated)), 300) is None
     assert said.answer is Cancelled.CANCELLED
     assert is_cancelled(world, partition, position_ms)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.ACKED])
+def test_what_was_refused_where_it_lives_ends_there_and_is_written_again_as_that(
+    world: World, outcome: Outcome
+) -> None:
+    """Its writer died before it said where it would write it, and somebody else does later what he was about to do."""
+    run(world, written(BEFORE, IN_TIME_MS))
+    first, said = task_at(BEFORE, IN_TIME_MS), Said()
+    over = [(RowKey(IN_TIME_MS, first.digest, 0), Outcome.FORWARDED)]
+    closed = Control(5, "", "", BEFORE.end_ms, BEFORE.end_ms).to_bytes()
+    done(world.store.settle([SettleRecord(BEFORE, 1, 0, settle_entries(over), ())]))
+    assert stopped(world, said.of(end_task(first, outcome, b"r")), 300) is None
+    assert said.answer is Cancelled.CANCELLED
+    done(world.store.cas([Cas(control_key(BEFORE), None, closed)]))
+    world.machines.clear()
+    row = single_row(over[0][0], INSTANT_MS, Template("default", "q"), b"", NO_EXTRA, FLAG_CARRIED)
+    run(world, insert(Append(((BEFORE, row),)), REPEATED_MS))
+    there = run(world, locate(first))
+    assert there.place.key.position_ms == REPEATED_MS
+    assert there.mark(KINDS[outcome]) == b"r"
 
 
 def test_a_copy_that_is_moved_while_its_task_is_cancelled_ends_where_it_lives_then() -> None:

@@ -97,6 +97,10 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             here = again
             continue
         said = yield from _ask(again, verdict, value, outcome, request, mine)
+        if said is Outcome.FORWARDED:
+            # Whoever writes it elsewhere reads the mark after he has pointed there; he may have died before that.
+            is_mine = again.first(KINDS[outcome]) == request
+            said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
             return said, again if again.move is None else None, fresh
         here = yield from locate(task)
