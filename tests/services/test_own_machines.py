@@ -67,6 +67,9 @@ async def test_what_a_worker_came_back_with_cannot_be_moved_whoever_is_asked() -
     nobody = HolderAnswer(None)
     assert own.or_with_worker(AskToMove(PLACE, has_it), nobody) == HolderAnswer(Asked.OPEN)
     assert own.or_with_worker(AskToMove(PLACE, away), nobody) == nobody
+    # One machine alone asks itself, whoever holds the partition.
+    assert own.ask_to_move(AskToMove(PLACE, has_it)) == HolderAnswer(Asked.OPEN)
+    assert own.ask_to_move(AskToMove(PLACE, away)) == nobody
     held.machines[PLACE] = still_reads
     assert own.ask_to_move(AskToMove(PLACE, has_it)) == HolderAnswer(Asked.OPEN)
     assert own.ask_to_move(AskToMove(PLACE, away)) == HolderAnswer(Asked.UNKNOWN)

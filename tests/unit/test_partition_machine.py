@@ -241,6 +241,18 @@ def test_the_floor_rises_before_the_compare_and_set() -> None:
     assert machine.offer(rows(key(1, 3_999)), 0) is Offered.BELOW_FLOOR
 
 
+def test_what_an_earlier_holder_refused_is_refused_again_where_its_writer_did_not_say_where_it_went() -> None:
+    """The writer has died before that. Whoever carries the row on again must not hear that it was taken in: as a row of
+    this place it is over, and nothing would ever send it."""
+    records = [SettleRecord(HERE, 5, 0, settle_entries([(key(0, 3_000), Outcome.FORWARDED)]))]
+    machine, _ = acquired(control(verified_ms=500, closing_ms=10_000), records)
+    machine.page_read(page(rows(key(0, 3_000)), cursor=7), NOW_MS)
+    assert taken(machine) == []
+    for source in (0, 7, 8):
+        assert machine.offer(rows(key(0, 3_000)), source) is Offered.BELOW_FLOOR
+    assert machine.offer(rows(key(1, 3_000)), 9) is Offered.ADOPTED
+
+
 def test_a_page_on_its_way_when_closing_rose_is_not_its_scan() -> None:
     machine = hot(rows(key(0)))
     assert taken(machine) == [key(0)]

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from tests.property.world import START_MS, World, done
 from tests.unit.test_procedures import Result, going_on, run
-from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.insert import Inserted, insert
 from timerd.core.lookup import locate
+from timerd.core.move import Wish, move_task
 from timerd.core.procedures import Find, Procedure, Request, SetMarks
+from timerd.model.errors import Precondition
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.registers import Control, control_key
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, single_row
-from timerd.model.settle import Outcome
-from timerd.model.storage import Append, Mark, MarkKind
+from timerd.model.settle import Outcome, SettleRecord, settle_entries
+from timerd.model.storage import Append, Cas, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 
 BEFORE, AFTER = Partition(0, START_MS, 0), Partition(0, START_MS + BUCKET_MS, 3)
@@ -43,6 +47,14 @@ def is_cancelled(world: World, partition: Partition, position_ms: int) -> bool:
     """Whoever holds that partition next will not send it."""
     [found] = done(world.store.find(partition, [(position_ms, task_at(partition, position_ms).digest)]))
     return any(mark.kind is MarkKind.CANCELLED for mark in found.marks)
+
+
+@dataclass
+class Said:
+    answer: Cancelled | None = None
+
+    def of(self, procedure: Procedure[Cancelled]) -> Procedure[None]:
+        self.answer = yield from procedure
 
 
 def cancelled(task: TaskId) -> Procedure[Cancelled]:
@@ -173,3 +185,65 @@ def asked(world: World, procedure: Procedure[object]) -> list[Request]:
             answer = done(world.performer.perform(requests[-1]))
     except StopIteration:
         return requests
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FORWARDED, Outcome.MOVED])
+@pytest.mark.parametrize(("partition", "position_ms"), [(BEFORE, LATE_MS), (AFTER, REPEATED_MS)])
+def test_a_cancel_ends_where_a_copy_left_its_place_and_nothing_leads_on(
+    world: World, outcome: Outcome, partition: Partition, position_ms: int
+) -> None:
+    """The holder refused the first row, and its writer died before it said where it would write it again; or the task
+    was moved by the id of the repeat, which took the first row with it."""
+    run(world, written(BEFORE, IN_TIME_MS))
+    run(world, written(partition, position_ms))
+    first, repeated = task_at(BEFORE, IN_TIME_MS), task_at(partition, position_ms)
+    over = [(RowKey(IN_TIME_MS, first.digest, 0), outcome)]
+    done(world.store.settle([SettleRecord(BEFORE, 1, 0, settle_entries(over), ())]))
+    said = Said()
+    assert stopped(world, said.of(cancelled(repeated)), 300) is None
+    assert said.answer is Cancelled.CANCELLED
+    assert is_cancelled(world, partition, position_ms)
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.ACKED])
+def test_what_was_refused_where_it_lives_ends_there_and_is_written_again_as_that(
+    world: World, outcome: Outcome
+) -> None:
+    """Its writer died before it said where it would write it, and somebody else does later what he was about to do."""
+    run(world, written(BEFORE, IN_TIME_MS))
+    first, said = task_at(BEFORE, IN_TIME_MS), Said()
+    over = [(RowKey(IN_TIME_MS, first.digest, 0), Outcome.FORWARDED)]
+    closed = Control(5, "", "", BEFORE.end_ms, BEFORE.end_ms).to_bytes()
+    done(world.store.settle([SettleRecord(BEFORE, 1, 0, settle_entries(over), ())]))
+    assert stopped(world, said.of(end_task(first, outcome, b"r")), 300) is None
+    assert said.answer is Cancelled.CANCELLED
+    done(world.store.cas([Cas(control_key(BEFORE), None, closed)]))
+    world.machines.clear()
+    row = single_row(over[0][0], INSTANT_MS, Template("default", "q"), b"", NO_EXTRA, FLAG_CARRIED)
+    run(world, insert(Append(((BEFORE, row),)), REPEATED_MS))
+    there = run(world, locate(first))
+    assert there.place.key.position_ms == REPEATED_MS
+    assert there.mark(KINDS[outcome]) == b"r"
+
+
+def test_a_copy_that_is_moved_while_its_task_is_cancelled_ends_where_it_lives_then() -> None:
+    """By its own id, which the cancel does not have: `moves` is of all of them."""
+    first, moved = task_at(BEFORE, IN_TIME_MS), 0
+    for after in range(40):
+        world, said = does_not_count(World()), Said()
+        run(world, written(BEFORE, IN_TIME_MS))
+        run(world, written(AFTER, REPEATED_MS))
+        rest = stopped(world, said.of(cancelled(task_at(AFTER, REPEATED_MS))), after)
+        if rest is None:
+            break
+        try:
+            run(world, move_task(first, Wish("w", REPEATED_MS + 5_000, world.now_ms, 86_400_000)))
+        except Precondition:
+            continue
+        moved += 1
+        assert stopped(world, rest, 300) is None
+        assert said.answer is Cancelled.CANCELLED
+        here = run(world, locate(first))
+        assert here.place.key.version
+        assert here.mark(MarkKind.CANCELLED) is not None, after
+    assert moved > 2

@@ -13,16 +13,19 @@ from dataclasses import replace
 from enum import Enum
 
 from timerd.core.holding import Asked
-from timerd.core.lookup import Located, follow, locate
+from timerd.core.lookup import Located, follow, locate, settled_move
 from timerd.core.procedures import AskInHand, AskToEnd, Ending, Find, FindSettled, HolderAnswer, Procedure, SetMarks
 from timerd.core.ties import ENDS, anchor_of, end_marks, ended_elsewhere, home_of, tied_to, unwritten
 from timerd.model.identity import TaskId, generation_of
-from timerd.model.registers import Place
+from timerd.model.registers import Move, MoveState, Place
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Mark, MarkKind
 
 KINDS = {Outcome.CANCELLED: MarkKind.CANCELLED, Outcome.PURGED: MarkKind.PURGED, Outcome.ACKED: MarkKind.ACKED}
 ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
+# Of a copy: nothing is sent from there any more, though no mark leads on. Who writes elsewhere what was refused here
+# reads the marks after he has pointed there, and takes ours along (core/insert.py); of a move, `moves` tells.
+LEFT_FOR_GOOD = (Outcome.FORWARDED, Outcome.MOVED)
 
 
 class Cancelled(Enum):
@@ -79,7 +82,7 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             yield from _mark_here(here)
             if outcome is Outcome.ACKED:
                 said = yield from _known_to_holder(here, request, mine)
-                if said is not None:
+                if isinstance(said, Cancelled):
                     return said, None, None
                 here = yield from locate(task)
                 continue
@@ -94,19 +97,23 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             here = again
             continue
         said = yield from _ask(again, verdict, value, outcome, request, mine)
-        if said is not None:
+        if said is Outcome.FORWARDED:
+            # Whoever writes it elsewhere reads the mark after he has pointed there; he may have died before that.
+            is_mine = again.first(KINDS[outcome]) == request
+            said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
+        if isinstance(said, Cancelled):
             return said, again if again.move is None else None, fresh
         here = yield from locate(task)
 
 
 def _ask(
     here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
-) -> Procedure[Cancelled | None]:
+) -> Procedure[Cancelled | Outcome]:
     lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
     key = here.place.key if here.rows is not None else unwritten(here.place)
     answer: HolderAnswer = yield AskToEnd(here.place.partition, key, verdict, value, lease_ms)
     said = yield from _conclude(here, answer, outcome, request, mine)
-    return said and (yield from _or_in_flight(here, outcome, said))
+    return (yield from _or_in_flight(here, outcome, said)) if isinstance(said, Cancelled) else said
 
 
 def _marks(task: TaskId, here: Located, kind: MarkKind, value: bytes) -> list[Mark]:
@@ -139,7 +146,16 @@ def _with_copies(
             there, marks = yield from _end_copy(task, place, outcome, request)
             said = max(said, there, key=GRAVITY.index)
             left += tied_to(marks)
+    if len(met) > 1 and (yield from _was_moved(task)):
+        # By the id of any of its rows, maybe after it was looked for where it lives; no row that was met is that one.
+        there, _, _ = yield from _end(task, outcome, request, None)
+        said = max(said, there, key=GRAVITY.index)
     return said
+
+
+def _was_moved(task: TaskId) -> Procedure[bool]:
+    stored = yield from settled_move(task.digest)
+    return stored is not None and Move.from_bytes(stored).state is MoveState.MOVED
 
 
 def _marked_at_home(task: TaskId, outcome: Outcome, request: bytes) -> Procedure[Found | None]:
@@ -170,11 +186,13 @@ def _end_copy(
             place = here.place
             continue
         said = yield from _ask(here, outcome, request, outcome, request, True)
-        if said is not None:
+        if said in LEFT_FOR_GOOD:
+            return Cancelled.CANCELLED, here.marks
+        if isinstance(said, Cancelled):
             return said, here.marks
 
 
-def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | None]:
+def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | Outcome]:
     """The record that says so may be that of a holder which had a successor by then: he has read the records without
     it, and would send the task again after its ack was confirmed."""
     answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, Outcome.ACKED, request)
@@ -219,8 +237,8 @@ def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: b
 
 def _conclude(
     here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes, mine: bool
-) -> Procedure[Cancelled | None]:
-    """None: it was carried on meanwhile, look again."""
+) -> Procedure[Cancelled | Outcome]:
+    """One of ONWARD: it was carried on meanwhile, look again."""
     if answer.asked is Asked.SILENT:
         return Cancelled.PENDING
     if answer.asked is Asked.OPEN:
@@ -235,7 +253,7 @@ def _conclude(
         return Cancelled.IN_FLIGHT
     if settled is None:
         return Cancelled.CANCELLED if here.first(KINDS[outcome]) == request else Cancelled.ALREADY_CANCELLED
-    return None if settled in ONWARD else _ended(here, settled, request, mine)
+    return settled if settled in ONWARD else _ended(here, settled, request, mine)
 
 
 def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure[Cancelled]:

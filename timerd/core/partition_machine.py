@@ -142,6 +142,7 @@ class PartitionMachine:
         refused = not self.phase.takes_in or any(
             key.position_ms < self.floor_ms or key in self.rows.row_verdicts for key in keys
         )
+        refused = refused or self._were_refused(keys)
         if not refused and source and source <= self.rows.cursor:
             return Offered.ALREADY_HAVE
         if refused or not self._takes_in:
@@ -316,6 +317,11 @@ class PartitionMachine:
     def _change(self, value: Control, expected: Control | None = None) -> Effects:
         self._changing = ChangeControl(self.partition, expected or self.control, value)
         return [self._changing]
+
+    def _were_refused(self, keys: Sequence[RowKey]) -> bool:
+        """One of them by an earlier holder, and its writer has not said where it goes."""
+        settled = self.log.settled
+        return settled.knows_any(keys) and any(settled.get(key) is Outcome.FORWARDED for key in keys)
 
     @property
     def _takes_in(self) -> bool:

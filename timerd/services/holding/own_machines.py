@@ -154,7 +154,7 @@ class OwnMachines:
     def ask_to_move(self, request: AskToMove) -> HolderAnswer:
         machine = self._held.machines.get(request.partition)
         if machine is None:
-            return HolderAnswer(None)
+            return self.or_with_worker(request, HolderAnswer(None))
         asked, outcome = machine.ask(request.key)
         said = self.or_with_worker(request, HolderAnswer(asked, outcome))
         if said.asked in (Asked.WAITING, Asked.UNKNOWN):
