@@ -134,12 +134,19 @@ def test_what_an_earlier_holder_sent_and_a_later_one_sent_again_fails_by_the_lat
     lost = tokens_of(taken_of([1], token=7))
     again = taken_of([1], token=9)
     tokens = send(machine, again, worker=2)
-    for action in (Action.NACK, Action.REJECT, Action.RELEASE):
+    for action in (Action.NACK, Action.RELEASE):
         assert not machine.settle(action, lost, NOW_MS + 1, None, "late")
     assert machine.extend(1, lost, NOW_MS + 2).lost == [lost]
     assert machine.resume(1, lost, NOW_MS + 2).lost == [lost]
     assert machine.in_flight == 1
     assert [e.key for e in machine.settle(Action.NACK, tokens, NOW_MS + 3, None, "no").again] == keys_of(again)
+
+
+def test_that_a_task_is_hopeless_counts_whichever_holder_sent_that_attempt(machine: DeliveryMachine) -> None:
+    lost, again = tokens_of(taken_of([1], token=7)), taken_of([1], token=9)
+    send(machine, again, worker=2)
+    settled = machine.settle(Action.REJECT, lost, NOW_MS + 1, None, "bad input")
+    assert [letter.key for letter in settled.letters] == keys_of(again)
 
 
 def test_a_silent_worker_loses_its_lease(machine: DeliveryMachine) -> None:

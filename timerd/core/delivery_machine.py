@@ -15,7 +15,7 @@ import numpy as np
 
 from timerd.core.before_restart import BeforeRestart, Held
 from timerd.core.fair_share import FairShare
-from timerd.core.flights import MAX_BATCH_ROWS, Batch, Flights, part_of
+from timerd.core.flights import ANY_HOLDER, MAX_BATCH_ROWS, Batch, Flights, part_of
 from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import Again, QueueKey, Taken
 from timerd.core.tally import Tallies
@@ -177,7 +177,7 @@ class DeliveryMachine:
             found = self._flights.find(delivery_id)
             if found is None:
                 self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
-            elif not found[0].was_sent_after(found[1], *sent):
+            elif not found[0].was_sent_after(found[1], sent[0], ANY_HOLDER if failure.hopeless else sent[1]):
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
                 self._fail(out, found[0], [found[1]], failure)

@@ -27,6 +27,8 @@ from timerd.model.settle import Outcome
 MAX_BATCH_ROWS = 1024
 LEASE_GRID_MS = 100
 ACKED = "acked"
+# That an attempt failed is no word on the same one of a later holder; that it is hopeless is.
+ANY_HOLDER = 1 << 64
 # An arena that holds no more than so much for nothing is left as it is.
 SLACK_BYTES = 65_536
 _DELIVERY_ID = np.dtype([("prefix", PREFIX), ("item", ">u4"), ("generation", ">u4")])
