@@ -382,7 +382,8 @@ class Checker:
             self._wrong(f"G3: {task.name} counts as acked, and nobody acknowledged it")
         if state == "CANCELLED" and not task.cancels:
             self._wrong(f"G2: {task.name} counts as cancelled, and no cancel was answered or left open")
-        if state == "DEAD" and not (task.rejected or task.wanted.max_attempts < 20):
+        has_failed = task.wanted.max_attempts < 20 or 20 in task.attempts.values()
+        if state == "DEAD" and not (task.rejected or has_failed):
             self._wrong(f"G3: {task.name} is a dead letter, and nobody rejected it")
         if state == "PURGED" or (state == "EXPIRED" and not task.wanted.expire_at_ms):
             self._wrong(f"G3: {task.name} is {state}, which nobody asked for")

@@ -410,3 +410,12 @@ def test_a_server_that_starts_has_loaded_nothing(ordered: Tale) -> None:
     ordered.server(LATE_MS + 2, "started")
     ordered.came(LATE_MS + 3, "b1", LATER)
     assert g9(ordered) == []
+
+
+@pytest.mark.parametrize(("attempts", "says"), [(19, ["G3: one is a dead letter, and nobody rejected it"]), (20, [])])
+def test_after_the_last_attempt_it_may_be_a_dead_letter(tale: Tale, attempts: int, says: list[str]) -> None:
+    tale.stored(1_000, "one", 5_000)
+    for number in range(1, attempts + 1):
+        tale.came(5_000 + LEASE_MS * number, "one", 5_000, attempt=number)
+    tale.over(600_000, one="DEAD")
+    assert tale.wrong == says

@@ -19,6 +19,7 @@ import grpc
 import grpc.aio
 
 from tests.simulator.cluster.pausing import PausingLoop, Stoppable
+from timerd.model.errors import TimerdError
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.work.home_worker import each_token
 
@@ -46,8 +47,8 @@ class Host(Protocol):
     def took_stream(self, task: asyncio.Task[Any]) -> None: ...
 
 
-class Refused(Exception):
-    """What a service ends a call with."""
+class Refused(TimerdError):
+    """What a service ends a call with: no error of its own."""
 
     def __init__(self, code: grpc.StatusCode, details: str) -> None:
         super().__init__(details)
