@@ -156,9 +156,9 @@ class PartitionMachine:
         """What this holder knows of a row; the version of `key` is that of the row found in the store."""
         if not self.phase.answers:
             return Asked.UNKNOWN, None
-        if self.rows.is_open(key):
+        # First, for what is open may be a later row of the same attempt.
+        if (outcome := self.log.settled.get(key)) is None and self.rows.is_open(key):
             return Asked.OPEN, None
-        outcome = self.log.settled.get(key)
         if outcome is None and key.position_ms < self.floor_ms:
             # Over and forgotten: a verdict that came since says nothing about how.
             return Asked.UNKNOWN, None
