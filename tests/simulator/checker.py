@@ -28,7 +28,7 @@ from tests.simulator.events import (
 )
 from tests.simulator.keys import Keys
 from tests.simulator.known import InHand, Known
-from tests.simulator.lost import LostOnTheWay
+from tests.simulator.lost import GRACE_MS, LostOnTheWay
 from tests.simulator.order import Order
 
 # A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
@@ -323,7 +323,8 @@ class Checker:
         return in_hand
 
     def _broke(self, broke: Broke) -> None:
-        """Whether an ack was still heard is not known."""
+        """Whether an ack was still heard is not known. A server that goes away keeps the leases of the streams that it
+        ends itself; of one that breaks before that it knows no more than of any other: the grace is what is left."""
         self._connected.discard(broke.worker)
         self._lost.broke(broke)
         for task in self._tasks.values():
@@ -331,6 +332,13 @@ class Checker:
                 task.acking = False
         if not broke.going_away:
             self._release(broke.worker, None)
+        elif broke.hung_up:
+            self._shorten(broke.worker, broke.at_ms + GRACE_MS - ROUNDED_MS)
+
+    def _shorten(self, worker: str, until_ms: float) -> None:
+        for task in self._tasks.values():
+            if task.in_hand is not None and task.in_hand.worker == worker:
+                task.in_hand.until_ms = min(task.in_hand.until_ms, until_ms)
 
     def _release(self, worker: str, ids: Sequence[bytes] | None) -> None:
         """None: all that the worker has."""

@@ -120,13 +120,15 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Broke:
-    """The stream of a worker of these queues is over. `going_away`: the server had said so."""
+    """The stream of a worker of these queues is over. `going_away`: the server had said so. `hung_up`: it was not the
+    server who ended it."""
 
     at_ms: float
     worker: str
     going_away: bool
     queues: tuple[str, ...]
     lease_ms: int
+    hung_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,5 +102,5 @@ class Tale:
     def extended(self, at_ms: float, delivery: bytes, *, worker: str = "w1") -> None:
         self.events.append(Held(at_ms, worker, (delivery,), LEASE_MS))
 
-    def broke(self, at_ms: float, *, worker: str = "w1", going_away: bool = False) -> None:
-        self.events.append(Broke(at_ms, worker, going_away, ("a",), LEASE_MS))
+    def broke(self, at_ms: float, *, worker: str = "w1", going_away: bool = False, hung_up: bool = False) -> None:
+        self.events.append(Broke(at_ms, worker, going_away, ("a",), LEASE_MS, hung_up))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator.events import Settled, Verb, Wanted
+from tests.simulator.lost import GRACE_MS
 from tests.simulator.tale import LEASE_MS, Tale
 from timerd.model.partition import BUCKET_MS
 
@@ -347,6 +348,27 @@ def test_a_lease_that_is_extended_while_the_server_stops_may_be_unknown_to_the_n
     in_hand.server(7_120, "started")
     in_hand.came(5_000 + LEASE_MS + 500, "one", 5_000, worker="w2")
     assert g5(in_hand) == held
+
+
+@pytest.mark.parametrize(
+    ("hung_up", "after_ms", "held"),
+    [(False, GRACE_MS, HELD), (True, GRACE_MS, []), (True, GRACE_MS - 2, HELD)],
+    ids=["ended by the server", "broken, after the grace", "broken, within the grace"],
+)
+def test_a_server_that_goes_away_keeps_the_leases_of_the_streams_that_it_ends_itself(
+    in_hand: Tale, hung_up: bool, after_ms: float, held: list[str]
+) -> None:
+    """A worker that dies before that is one more that does not come back within the grace."""
+    in_hand.broke(5_100, going_away=True, hung_up=hung_up)
+    in_hand.came(5_100 + after_ms, "one", 5_000, worker="w2")
+    assert g5(in_hand) == held
+
+
+def test_who_comes_back_from_a_server_that_went_away_has_its_delivery_in_hand_again(in_hand: Tale) -> None:
+    in_hand.broke(5_100, going_away=True, hung_up=True)
+    in_hand.came_back(5_200, b"one")
+    in_hand.came(5_200 + GRACE_MS, "one", 5_000, worker="w2")
+    assert g5(in_hand) == HELD
 
 
 @pytest.mark.parametrize(("is_acked", "held"), [(True, []), (False, HELD)])

@@ -111,7 +111,7 @@ class Worker:
         """The connection breaks."""
         if self.pipe is not None:
             self.pipe.end()
-            self._ended(self.pipe)
+            self._ended(self.pipe, hung_up=True)
 
     def lose(self) -> None:
         """The worker dies with all that it has in hand, and starts again."""
@@ -119,11 +119,11 @@ class Worker:
         self.in_hand.clear()
         self._owed.clear()
 
-    def _ended(self, pipe: Pipe) -> None:
+    def _ended(self, pipe: Pipe, *, hung_up: bool = False) -> None:
         if self.pipe is pipe:
             self.pipe = None
             going_away = self.run is not None and self.run.going_away
-            self.log(Broke(self.loop.now_ms, self.name, going_away, self.queues, self.lease_ms))
+            self.log(Broke(self.loop.now_ms, self.name, going_away, self.queues, self.lease_ms, hung_up))
             self.broke(self)
 
     def cut(self) -> None:

@@ -125,6 +125,17 @@ def test_a_row_that_comes_twice_is_sent_once() -> None:
     assert machine.rows.oldest_ms() is None
 
 
+def test_what_was_carried_on_unsent_has_ended_also_while_its_next_row_is_with_a_worker() -> None:
+    """Both are the same attempt. Who carries the first one there once more would write it again elsewhere."""
+    machine = hot(rows(FIRST))
+    assert taken(machine) == [FIRST]
+    machine.guard({FIRST: SECOND.position_ms}, NOW_MS, CarryReason.GUARD, was_sent=False)
+    machine.hint(rows(SECOND), 0)
+    assert taken(machine) == [SECOND]
+    assert machine.ask(SECOND) == (Asked.OPEN, None)
+    assert machine.ask(FIRST) == (Asked.ENDED, Outcome.CARRIED)
+
+
 def test_at_a_hand_over_they_leave_together() -> None:
     machine = hot(rows(FIRST, SECOND))
     taken(machine)

@@ -10,6 +10,7 @@ from tests.property.world import QUEUES, START_MS, Task, World, done
 from timerd.core import keys
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
+from timerd.core.holding import Asked
 from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
 from timerd.core.lookup import Located, locate
@@ -17,10 +18,12 @@ from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import (
     AppendRows,
+    AskToEnd,
     AskToEndMany,
     FindSettled,
     FindSettledMany,
     FindVacant,
+    HolderAnswer,
     LookAt,
     MarkAndLook,
     Procedure,
@@ -469,6 +472,55 @@ def test_who_takes_the_key_over_and_dies_leaves_it_with_the_old_task(world: Worl
     claimed(world, new.id._replace(item=98), Conflict.REPLACE)
     assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
     assert claimed(world, new.id, Conflict.REPLACE).replaces == (old.id,)
+
+
+def replaced_in_silence(world: World, old: Task, new: Task) -> None:
+    """The mark is durable, and who holds the task did not answer: he may carry it to where there is no mark."""
+    taking = activate(NAME, new.id, claimed(world, new.id, Conflict.REPLACE))
+    up_to(world, taking, AskToEnd)
+    with pytest.raises(StoreUnknown, match="may still fire"):
+        run(world, going_on(taking, taking.send(HolderAnswer(Asked.SILENT))))
+    here = run(world, locate(old.id))
+    assert here.first(MarkKind.CANCELLED) is not None
+    assert here.ending.outcome is None
+
+
+def test_a_task_whose_holder_is_silent_is_not_replaced_before_the_repeat_has_ended_it(world: World) -> None:
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    replaced_in_silence(world, old, new)
+    again = claimed(world, new.id, Conflict.REPLACE)
+    assert again.replaces == (old.id,)
+    assert run(world, activate(NAME, new.id, again)) is None
+    assert run(world, resolve(NAME)) == new.id
+    world.advance(31_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert old.deliveries == 0
+
+
+@pytest.mark.parametrize("policy", Conflict)
+def test_a_key_is_not_passed_on_before_all_have_ended_that_had_it(world: World, policy: Conflict) -> None:
+    """Also one of which only a mark tells that it was cancelled."""
+    old, new, last = scheduled(world, 30_000, 40_000, 50_000)
+    with_key(world, old)
+    replaced_in_silence(world, old, new)
+    if policy is not Conflict.REPLACE:
+        assert claimed(world, last.id, policy).taken_by == new.id
+        run(world, end_task(new.id, Outcome.CANCELLED, b"r"))
+    held = claimed(world, last.id, policy)
+    assert held.taken_by is None
+    assert old.id in held.replaces
+    assert run(world, activate(NAME, last.id, held)) is None
+    assert run(world, resolve(NAME)) == last.id
+
+
+def test_a_task_that_gets_its_key_again_is_not_the_only_one_that_the_next_one_ends(world: World) -> None:
+    old, new, last = scheduled(world, 30_000, 40_000, 50_000)
+    with_key(world, old)
+    replaced_in_silence(world, old, new)
+    assert run(world, keys.regain(NAME, new.id, world.now_ms)) is None
+    assert claimed(world, last.id, Conflict.REPLACE).replaces == (new.id, old.id)
 
 
 def test_who_loses_the_key_cancels_the_own_task(world: World) -> None:

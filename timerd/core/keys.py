@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
-from timerd.core.cancel import KINDS, Cancelled, end_task
+from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Asked
 from timerd.core.lookup import locate
 from timerd.core.procedures import AskToMove, HolderAnswer, Procedure, ReadRegister, TryCas
+from timerd.core.ties import ENDS
 from timerd.model.errors import Aborted, StoreUnknown
 from timerd.model.identity import TaskId, attempt_of, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
@@ -47,9 +48,10 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
     who reserved may be gone before it is done: the repeat, or the next one, does it."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
-        old = yield from _holders(current, mine)
-        if old and policy is not Conflict.REPLACE:
-            return Reserved(taken_by=old[0])
+        alive, unsure = yield from _holders(current, mine)
+        if alive and policy is not Conflict.REPLACE:
+            return Reserved(taken_by=alive[0])
+        old = alive + unsure
         pending = KeyEntry(str(mine), replaces=(*map(str, old), *_as_named_before(current, mine))).to_bytes()
         change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
         result: CasResult = yield TryCas(change)
@@ -61,7 +63,10 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
     """After the row is durable. None: the task stands. Else somebody took the key over: our own row is cancelled."""
     for old in reserved.replaces:
-        yield from end_task(old, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
+        said = yield from end_task(old, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
+        if said is Cancelled.PENDING:
+            # It may be carried on past its mark. As long as the key names it, the repeat ends it in its new place.
+            raise StoreUnknown("Who holds the task that had the key did not answer: that task may still fire.")
     active = KeyEntry(str(mine), active=True).to_bytes()
     found: bytes | None = reserved.stored
     for _ in range(MAX_TRIES):
@@ -119,7 +124,7 @@ def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:
 def other_holder(name: RegisterKey, mine: TaskId) -> Procedure[TaskId | None]:
     """Another living task that has the key."""
     current: bytes | None = yield ReadRegister(name)
-    alive = yield from _holders(current, mine)
+    alive, _ = yield from _holders(current, mine)
     return alive[0] if alive else None
 
 
@@ -128,11 +133,11 @@ def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId 
     What is stored is not what was: who read that before, and saw this task dead, does not get the key by it."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
-        alive = yield from _holders(current, mine)
+        alive, unsure = yield from _holders(current, mine)
         if alive:
             return alive[0]
         was_active = current is not None and KeyEntry.from_bytes(current).active
-        value = KeyEntry(str(mine), active=not was_active).to_bytes()
+        value = KeyEntry(str(mine), active=not was_active, replaces=tuple(map(str, unsure))).to_bytes()
         result: CasResult = yield TryCas(Cas(name, current, value, latest_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED:
             return None
@@ -155,18 +160,25 @@ def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
     return [text for text, task in known.items() if task is not None and task.digest == mine.digest]
 
 
-def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[TaskId, ...]]:
+def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskId, ...], tuple[TaskId, ...]]]:
     """The live tasks that have the key. None: it is free, or its task ended, or its writer died before the row. More
     than one: who took it over died, or has not come so far, before the others were cancelled. A task whose end a crash
-    would undo has not ended: it would live again, without the key by which it is found."""
+    would undo has not ended: it would live again, without the key by which it is found. And those that a call has
+    marked as cancelled, of which nobody has said yet that they ended: a holder that did not answer it may carry them to
+    a place where there is no mark."""
     if current is None:
-        return ()
+        return (), ()
     entry = KeyEntry.from_bytes(current)
     alive: list[TaskId] = []
+    unsure: list[TaskId] = []
     for task in map(parse_task_id, (entry.task_id, *entry.replaces)):
         if task is None or task.digest == mine.digest:
             continue
         here = yield from locate(task, durable=True)
-        if not (here.rows is None or here.ending.outcome is not None or any(map(here.first, KINDS.values()))):
+        if here.rows is None or here.ending.outcome is not None:
+            continue
+        if any(map(here.first, ENDS)):
+            unsure.append(task)
+        elif here.first(MarkKind.ACKED) is None:
             alive.append(task)
-    return tuple(alive)
+    return tuple(alive), tuple(unsure)

@@ -165,7 +165,7 @@ class Move:
 @dataclass(frozen=True, slots=True)
 class KeyEntry:
     """A caller-chosen key. PENDING while `active` is False: reserved by a writer whose row may or may not be there.
-    `replaces`: the tasks that had the key, and live until it is ACTIVE."""
+    `replaces`: the tasks that had the key, and may live as long as it says so."""
 
     task_id: str
     active: bool = False
