@@ -98,7 +98,8 @@ def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[
         count: int | None = yield SetMarks(marks)
         looked: Looked = yield LookAt(Look((), tasks))
         return Marked(count, looked.moved, frozenset())
-    count, looked = yield MarkAndLook(marks, Look((), tasks, [p for p in partitions if p in vacant.partitions]))
+    unheld = [partition for partition in partitions if partition in vacant.partitions]
+    count, looked = yield MarkAndLook(marks, Look((), tasks, unheld))
     again: Vacant | None = yield FindVacant(partitions)
     return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 

@@ -16,8 +16,19 @@ from timerd.model.storage import CasStatus
 from timerd.ports import Store
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-READS = ("scan", "find", "settled", "catalogue", "dead", "letters", "estimates", "facts", "read", "bare", "moved")
-WRITES = ("append", "mark", "settle", "drop", "finish_bucket", "bury", "exhume", "save_estimates", "cas")
+READS = ("scan", "find", "settled", "catalogue", "dead", "letters", "estimates", "facts", "read", "look")
+WRITES = (
+    "append",
+    "mark",
+    "mark_and_look",
+    "settle",
+    "drop",
+    "finish_bucket",
+    "bury",
+    "exhume",
+    "save_estimates",
+    "cas",
+)
 Call = Callable[..., Awaitable[Any]]
 
 

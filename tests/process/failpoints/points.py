@@ -22,7 +22,7 @@ from timerd.adapters.sqlite.days import Days
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove, Request, SetMarks, TryCas
+from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove, MarkAndLook, Request, SetMarks, TryCas
 from timerd.model.registers import Table
 from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
 from timerd.services.holding.effector import Effector
@@ -85,7 +85,7 @@ def _of_table(table: Table) -> Callable[[TryCas], bool]:
     return lambda request: request.change.key.table is table
 
 
-def _of_mark(kind: MarkKind) -> Callable[[SetMarks], bool]:
+def _of_mark(kind: MarkKind) -> Callable[[SetMarks | MarkAndLook], bool]:
     return lambda request: any(mark.kind is kind for mark in request.marks)
 
 
@@ -98,7 +98,7 @@ POINTS = {
     "rows appended": _performs(AppendRows),
     "key changed": _performs(TryCas, _of_table(Table.KEYS)),
     # Cancel and reschedule.
-    "cancel marked": _performs(SetMarks, _of_mark(MarkKind.CANCELLED)),
+    "cancel marked": _performs((SetMarks, MarkAndLook), _of_mark(MarkKind.CANCELLED)),
     "cancel asked": _performs((AskToEnd, AskToEndMany)),
     "move changed": _performs(TryCas, _of_table(Table.MOVES)),
     "move written": _performs(AppendRows, lambda request: not _has_callers_rows(request.messages)),

@@ -124,11 +124,18 @@ class HandOver:
                     self.begin_due(now_ms)
                     self._held.tick(now_ms)
                     await asyncio.sleep(LOOK_S)
+                    self._carry_all(now_ms)
                 self._settle_all(now_ms)
                 await self._held.until_idle()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SUCCEEDED_S):
                 await self._until_succeeded()
+
+    def _carry_all(self, now_ms: int) -> None:
+        """What had only just been sent has had its moment, whatever the clock says."""
+        for machine in list(self._held.machines.values()):
+            if machine.phase is Phase.HAND_OVER:
+                self._held.carry_open(machine, now_ms)
 
     def _settle_all(self, now_ms: int) -> None:
         for machine in list(self._held.machines.values()):
