@@ -15,11 +15,8 @@ from timerd.core.copies import Over
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.identity import RowKey, generation_of
-from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup
+from timerd.model.rows import WRITTEN_BY_HOLDERS, RowGroup
 from timerd.model.settle import Carry
-
-# What a carry or a move wrote is no repeat.
-WRITTEN_BY_HOLDERS = FLAG_CARRIED | FLAG_MOVED_IN
 
 
 def pass_ended(log: SettleLog, rows: RowGroup, digests: Sequence[bytes], over: Over) -> None:

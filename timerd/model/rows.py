@@ -23,6 +23,8 @@ from timerd.model.task import NO_EXTRA, Extra, Template, dump_json
 FLAG_MOVED_IN = 1  # the target of a move: fires only where `moves` says that the task lives here
 FLAG_CARRIED = 2  # written by a carry: retry, guard, hand-over
 FLAG_LATE = 4  # its fire_at had passed when it was scheduled
+# What these wrote is no repeat of a call, and is found by the way that it went.
+WRITTEN_BY_HOLDERS = FLAG_CARRIED | FLAG_MOVED_IN
 
 ROW = np.dtype(
     [

@@ -15,10 +15,10 @@ import numpy as np
 from timerd.core.carrying import join
 from timerd.core.flights import each_delivery_id, part_of
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.repeats import WRITTEN_BY_HOLDERS
 from timerd.core.taken import Taken
 from timerd.model.identity import RowKey
 from timerd.model.registers import Place
+from timerd.model.rows import WRITTEN_BY_HOLDERS
 
 # Of these delivery ids those that workers have, and where their rows are.
 InHand = Callable[[Collection[bytes]], Mapping[bytes, Place]]
