@@ -74,6 +74,8 @@ DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
 # Of each bucket, where nothing is recorded yet: so that a few instances share a minute that nobody announced.
 DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
+# On Cassandra each is a row, which whoever takes the partition over has to read.
+SETTLE_EVERY_MS = {"sqlite": 5, "cassandra": 20}
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 # Of each partition, where a repeated call may write its tasks twice: about 200 bytes each, up to twice as many.
@@ -208,7 +210,13 @@ async def assemble(
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     remembered = 0 if config.store == "sqlite" and timing is None else REMEMBERED_ENDINGS
-    settings = Settings(name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, remembered=remembered)
+    settings = Settings(
+        name,
+        config.listen,
+        max_mark_lag_ms=config.max_mark_lag_ms,
+        settle_every_ms=SETTLE_EVERY_MS[config.store],
+        remembered=remembered,
+    )
     scheduler = Scheduler(
         store,
         time,
@@ -226,6 +234,7 @@ async def assemble(
     firing = Firing(scheduler, time, store, secret, config.resume_grace_ms)
     delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
     scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
+    scheduler.held.came_since = delivery.machine.before.came_since
     engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
     peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
 

@@ -8,10 +8,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from tests.property.ordered_pages import cut
 from tests.property.world import OneCommitStore
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Append, Appended, Found, Page
+
+# A page has as many rows and marks as would have this size.
+ROW_BYTES = 200
 
 
 class RereadingStore(OneCommitStore):
@@ -21,16 +25,8 @@ class RereadingStore(OneCommitStore):
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
-        """All in the order of their sources; `-cursor` says how many groups a scan had before. Marks with each page."""
         whole = await super().scan(partition, lo_ms, hi_ms, 0, 1 << 60, keys_only=keys_only)
-        groups: list[RowGroup] = []
-        left_bytes = limit_bytes
-        for group in whole.groups[-cursor:]:
-            if left_bytes <= 0:
-                return Page(groups, whole.marks, cursor - len(groups), done=False, rereads=True)
-            groups.append(_nameless(group))
-            left_bytes -= group.size_bytes
-        return Page(groups, whole.marks, 0, done=True, rereads=True)
+        return cut(whole, cursor, max(1, limit_bytes // ROW_BYTES))
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         return [replace(found, rows=_nameless(found.rows)) for found in await super().find(partition, keys)]

@@ -37,6 +37,8 @@ class Waiting:
 
 def _firing(phase: Phase) -> Firing:
     machine = SimpleNamespace(phase=phase, rows=SimpleNamespace(waiting=Waiting()))
+    machine.sweep = SimpleNamespace(loaded_ms=DUE_MS + 1)
+    machine.known_ms = lambda now_ms: now_ms
     scheduler = SimpleNamespace(machines={"one": machine}, opening=(), held=SimpleNamespace())
     return Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
 

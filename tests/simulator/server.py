@@ -79,6 +79,7 @@ class Run:
         firing = Firing(scheduler, time, store, SECRET, config.resume_grace_ms)
         delivery = Delivery(firing, LoopAlarm(time.exact_ms), resume_grace_ms=config.resume_grace_ms)
         scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
+        scheduler.held.came_since = delivery.machine.before.came_since
         return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires), HangingUp())
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:

@@ -21,6 +21,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AppendRows, AskToMove, HolderAnswer
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
+from timerd.core.sweep import WHOLE_MS
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
 from timerd.services.engine.firing import Firing
@@ -41,7 +42,7 @@ def mark_before_closing_scan() -> AbstractContextManager[object]:
     """`verified` moves together with `closing`, and what was closed is scanned afterwards."""
 
     def mark(self: PartitionMachine, control: Control, now_ms: int) -> Effects:
-        self._sweep.scanned_ms = max(self._sweep.scanned_ms, min(now_ms, self.partition.end_ms))
+        self.sweep.scanned_ms = max(self.sweep.scanned_ms, min(now_ms, self.partition.end_ms))
         return _MARK(self, control, now_ms)
 
     return patch.object(PartitionMachine, "_mark", mark)
@@ -138,7 +139,7 @@ def fires_before_its_first_page() -> AbstractContextManager[object]:
         if self.phase is not Phase.RECOVER or self.control is None:
             return []
         self.log.recover(records, self.control.verified_ms, self.control.counts)
-        self.phase = Phase.HOT
+        self.phase, self.sweep.loaded_ms = Phase.HOT, WHOLE_MS
         return self._read_page(now_ms)
 
     return patch.object(PartitionMachine, "settled_read", read)

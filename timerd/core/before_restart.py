@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
+from timerd.model.identity import RowKey, delivery_id_of
+
 # The default attempt_timeout, for want of the task's own.
 HELD_MS = 3_600_000
 MAX_HELD = 100_000
@@ -43,6 +45,11 @@ class BeforeRestart:
             return False
         del self._named[delivery_id]
         return True
+
+    def came_since(self, key: RowKey, since_ms: int) -> bool:
+        """Whether a worker has that attempt, and named it first after that."""
+        first_ms, latest = self._named.get(delivery_id_of(key.digest, key.version), (-1, -1))
+        return latest == key.version and first_ms >= since_ms
 
     def has_later(self, delivery_id: bytes, version: int) -> bool:
         """Whether a worker has a later attempt: what an older one says counts no more."""

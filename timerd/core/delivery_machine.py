@@ -65,7 +65,7 @@ class DeliveryMachine:
         self._workers: dict[int, Worker] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
-        self._before = BeforeRestart()
+        self.before = BeforeRestart()
         self._draining = False
 
     @property
@@ -223,7 +223,7 @@ class DeliveryMachine:
     def let_go(self, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
         return [
-            delivery_id for delivery_id, version, _ in self._named(tokens) if self._before.give_up(delivery_id, version)
+            delivery_id for delivery_id, version, _ in self._named(tokens) if self.before.give_up(delivery_id, version)
         ]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
@@ -239,7 +239,7 @@ class DeliveryMachine:
         gone: list[QueueKey] = []
         for worker in [w for w, at_ms in self._leaving.items() if at_ms <= now_ms]:
             gone += self._remove(worker, now_ms, out)
-        self._before.forget(now_ms)
+        self.before.forget(now_ms)
         return out, gone
 
     def next_wake_ms(self) -> int | None:
@@ -282,7 +282,7 @@ class DeliveryMachine:
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
         ids = delivery_ids_of(tokens, self._secret)
         ended, unknown = self._flights.acked(ids, now_ms)
-        self._before.end(ids)
+        self.before.end(ids)
         out = Settlement(ended)
         for at in unknown:
             self._settle_unknown(out, at, ids[at], token_at(tokens, at), None)
@@ -300,7 +300,7 @@ class DeliveryMachine:
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
             elif found is None and not is_genuine_token(token_at(tokens, at), self._secret):
                 out.refused[at] = FORGED
-            elif found is None and self._before.give_up(delivery_id, version):
+            elif found is None and self.before.give_up(delivery_id, version):
                 out.released.append(delivery_id)
         return out
 
@@ -313,9 +313,9 @@ class DeliveryMachine:
             out.refused[at] = FORGED
             return
         named = parse_token(token)
-        if failure is not None and self._before.has_later(delivery_id, named.key.version):
+        if failure is not None and self.before.has_later(delivery_id, named.key.version):
             return
-        held = self._before.give_up(delivery_id, named.key.version)
+        held = self.before.give_up(delivery_id, named.key.version)
         if failure is None:
             out.late.append(named)
             return
@@ -347,7 +347,7 @@ class DeliveryMachine:
     ) -> None:
         """Not open here: held where the worker may have it from before a restart."""
         may_begin = not known_only and is_genuine_token(token, self._secret)
-        lease_ms = self._before.hold(delivery_id, parse_token(token).key.version, now_ms, until_ms, may_begin=may_begin)
+        lease_ms = self.before.hold(delivery_id, parse_token(token).key.version, now_ms, until_ms, may_begin=may_begin)
         if lease_ms is None:
             out.lost.append(token)
         else:

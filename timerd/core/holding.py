@@ -90,6 +90,8 @@ class Settings:
     # Only what has been with a worker for so long: where one second has more tasks, what is worked on is not stuck.
     stuck_after_ms: int = 10_000
     carry_batch: int = 1_000
+    # A record of what ended is written this often at the most.
+    settle_every_ms: int = 5
     # A row that was written late is pointed elsewhere a moment after it was met: it is not called unexplained at once.
     recounts: int = 4
     # Endings by which a task is known that is written once more at another position. None where a repeated call writes

@@ -1,6 +1,6 @@
 """The life of one held partition (protocol section 4): acquire, load, fire, settle, close, verify, finish.
 
-    ACQUIRE --cas token--> RECOVER --settle records--> LOAD --all pages--> HOT --end, all settled--> COUNT --cas--> DONE
+    ACQUIRE --cas token--> RECOVER --settle records--> LOAD --what is due soon--> HOT --all settled--> COUNT --> DONE
        |                                                   HOT --settled, carried--> RELEASE --cas--> HANDED_OVER
        '--a living holder--> REFUSED                        any --refused--> LOST
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
+from timerd.core.asking import asked_about
 from timerd.core.carry import guard_carry, retry_carry
 from timerd.core.carrying import carry_on, park
 from timerd.core.closing_open import end_open
@@ -24,7 +25,7 @@ from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
-from timerd.core.repeats import is_said_by_open, pass_ended
+from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor, is_stirred, others_wait
@@ -56,7 +57,7 @@ class PartitionMachine:
         self._may_take = may_take
         self.successor = ""
         self._changing: ChangeControl | None = None
-        self._sweep = Sweep(partition, partition.bucket_ms)
+        self.sweep = Sweep(partition, partition.bucket_ms)
         self._moves = MoveWatch(partition)
         self._marked_ms = 0
         self._flagged = self._flagging = False
@@ -115,8 +116,12 @@ class PartitionMachine:
             self.rows.merge(from_floor(group, self.floor_ms))
         if self.rows.reloading is None:
             self.rows.forget_hints(page.cursor)
-        next_page = self._sweep.turned(page)
-        return next_page or self._swept(now_ms)
+        effects = self.sweep.turned(page)
+        is_over = not effects
+        if self.phase is Phase.LOAD and (is_over or (not self.log.unfinished and self.sweep.is_ahead(now_ms))):
+            self.phase = Phase.HOT
+            effects += self.log.recarry()
+        return [*effects, *self._swept(now_ms)] if is_over else effects
 
     def lose(self) -> Effects:
         """Somebody else holds the partition, or may."""
@@ -153,19 +158,10 @@ class PartitionMachine:
         return Offered.ADOPTED
 
     def ask(self, key: RowKey) -> tuple[Asked, Outcome | None]:
-        """What this holder knows of a row; the version of `key` is that of the row found in the store."""
+        """What this holder knows of a row (core/asking.py)."""
         if not self.phase.answers:
             return Asked.UNKNOWN, None
-        # First, for what is open may be a later row of the same attempt.
-        if (outcome := self.log.settled.get(key)) is None and self.rows.is_open(key):
-            return Asked.OPEN, None
-        if outcome is None and key.position_ms < self.floor_ms:
-            # Over and forgotten: a verdict that came since says nothing about how.
-            return Asked.UNKNOWN, None
-        if outcome is None and is_said_by_open(self.rows, key):
-            return Asked.OPEN, None
-        outcome = outcome or self.rows.verdict(key)
-        return (Asked.WAITING, None) if outcome is None else (Asked.ENDED, outcome)
+        return asked_about(self.rows, self.log, self.floor_ms, self.sweep.loaded_ms, key)
 
     def cancel(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
         """Remembers the verdict, for rows not yet known as well. Returns the request that gave it first."""
@@ -200,12 +196,16 @@ class PartitionMachine:
 
     # -- firing and settling --------------------------------------------------------------------------------------
 
+    def known_ms(self, now_ms: int) -> int:
+        """How far what is due may be sent: what has not been read may have marks."""
+        return min(now_ms, self.sweep.loaded_ms - 1)
+
     def take(self, queue: QueueKey, limit: int, now_ms: int, *, expires: bool = True, upto: int = LAST) -> Taken | None:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        met = partial(pass_ended, self.log) if self._settings.remembered else None
-        rows, digests, ended = self.rows.take(queue, limit, now_ms, expires=expires, upto=upto, met=met)
+        met, known_ms = partial(pass_ended, self.log) if self._settings.remembered else None, self.known_ms(now_ms)
+        rows, digests, ended = self.rows.take(queue, limit, known_ms, expires=expires, upto=upto, met=met)
         self.log.end_met(ended)
         if rows is None or not digests:
             return None
@@ -293,7 +293,7 @@ class PartitionMachine:
         if self.log.recovers:
             return self.floor_ms
         held = [ms for ms in (self.rows.oldest_ms(), self.log.oldest_ms()) if ms is not None]
-        return max(self.floor_ms, min([self._sweep.scanned_ms, *held]))
+        return max(self.floor_ms, min([self.sweep.scanned_ms, *held]))
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class PartitionMachine:
     def _recover(self, control: Control) -> Effects:
         self.phase = Phase.RECOVER
         self.floor_ms = control.verified_ms
-        self._sweep = Sweep(self.partition, control.verified_ms)
+        self.sweep = Sweep(self.partition, control.verified_ms)
         self.log = SettleLog(self.partition, control.token, self._settings.remembered)
         refused = self.rows.row_verdicts
         self.rows = RowsInHand(self._memory, self.log.settled)
@@ -331,24 +331,21 @@ class PartitionMachine:
     def _read_page(self, now_ms: int) -> Effects:
         """One read at a time."""
         closing_ms = self.control.closing_ms if self.control is not None else self.floor_ms
-        return self._sweep.start(self.floor_ms, closing_ms, self.rows.cursor, now_ms)
+        return self.sweep.start(self.floor_ms, closing_ms, self.rows.cursor, now_ms)
 
     def _swept(self, now_ms: int) -> Effects:
         """All pages are here. What was closed while they were read is scanned at once."""
         effects: Effects = []
         if self.rows.reloading is not None:
             self.rows.end_reload()
-        elif self.phase is Phase.LOAD:
-            self.phase = Phase.HOT
-            effects += self.log.recarry()
-        if self.control is not None and self.control.closing_ms > self._sweep.scanned_ms:
+        if self.control is not None and self.control.closing_ms > self.sweep.scanned_ms:
             effects += self._read_page(now_ms)
         return [*effects, *self._ask_moves()]
 
     def _reload(self) -> Effects:
         """Brings in more of a queue that was cut, once most of what it had is gone."""
-        queue = None if self._sweep.is_reading else self.rows.thin_queue()
-        return [] if queue is None else self._sweep.reload(self.rows.begin_reload(queue))
+        queue = None if self.sweep.is_reading else self.rows.thin_queue()
+        return [] if queue is None else self.sweep.reload(self.rows.begin_reload(queue))
 
     def _park(self, now_ms: int) -> None:
         """What nobody took by the lag limit goes to its queue's backlog."""
@@ -365,7 +362,7 @@ class PartitionMachine:
         if closing == end_ms and not self._flagged:
             return self._flag()
         verified = self.verifiable_ms()
-        if verified == end_ms and self.log.is_idle and not self._sweep.is_reading:
+        if verified == end_ms and self.log.is_idle and not self.sweep.is_reading:
             self.phase = Phase.COUNT
             return [CountRows(self.partition)]
         if verified == control.verified_ms and not self._closes(control, closing):
@@ -385,7 +382,7 @@ class PartitionMachine:
 
     def _closes(self, control: Control, closing_ms: int) -> bool:
         """Whether anything asks for `closing` to be raised: something is open or ended, or the bucket is over."""
-        is_met_again = self._sweep.is_wide(control.closing_ms, closing_ms) and others_wait(self.rows)
+        is_met_again = self.sweep.is_wide(control.closing_ms, closing_ms) and others_wait(self.rows)
         return closing_ms > control.closing_ms and bool(
             is_met_again or closing_ms == self.partition.end_ms or is_stirred(self.rows, self.log.settled)
         )

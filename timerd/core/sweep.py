@@ -23,6 +23,8 @@ from timerd.model.storage import Page
 
 # What is due so soon is met by a sweep a second before, also where every hint was lost.
 AHEAD_MS = 2_000
+# Later than whatever has a position.
+WHOLE_MS = 1 << 62
 # Keys are read again and again until `closing` has passed them: where nothing else raises it, it is raised this often.
 WIDE_MS = 10_000
 
@@ -32,6 +34,8 @@ class Sweep:
 
     def __init__(self, partition: Partition, scanned_ms: int) -> None:
         self.scanned_ms = scanned_ms
+        # What is below it has been read once, rows and marks; in the end that is everything.
+        self.loaded_ms = scanned_ms
         self._partition = partition
         self._covers_ms = scanned_ms
         self._reading: ReadPage | None = None
@@ -64,9 +68,15 @@ class Sweep:
         read, self._reading = self._reading, None
         self._rereads |= page.rereads
         if not page.done and read is not None:
+            self.loaded_ms = max(self.loaded_ms, page.through_ms)
             return self._read(replace(read, cursor=page.cursor))
+        self.loaded_ms = WHOLE_MS
         self.scanned_ms = max(self.scanned_ms, self._covers_ms)
         return []
+
+    def is_ahead(self, now_ms: int) -> bool:
+        """Whether all that is due now and in the next moment has been read."""
+        return self.loaded_ms > now_ms + AHEAD_MS
 
     def is_wide(self, closing_ms: int, now_ms: int) -> bool:
         """Whether what is read at each sweep should be made less."""

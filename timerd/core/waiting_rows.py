@@ -16,7 +16,9 @@ Keys = Sequence[RowKey]
 
 def all_wait(machine: PartitionMachine, keys: Keys) -> bool:
     """Whether `machine.ask` says of each that it waits. False: of one it does not, or may not."""
-    if not machine.phase.answers or min(key.position_ms for key in keys) < machine.floor_ms:
+    positions_ms = [key.position_ms for key in keys]
+    is_read = machine.floor_ms <= min(positions_ms) and max(positions_ms) < machine.sweep.loaded_ms
+    if not machine.phase.answers or not is_read:
         return False
     rows, digests = machine.rows, [key.digest for key in keys]
     if not (rows.open.keys().isdisjoint(digests) and rows.alive.keys().isdisjoint(digests)):

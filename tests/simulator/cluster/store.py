@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
+from tests.property.ordered_pages import cut
 from tests.property.world import done
 from tests.simulator.cluster.pausing import PausingLoop
 from tests.simulator.cluster.replicas import Land, Replicas
@@ -62,6 +63,8 @@ class RemoteStore:
     ) -> None:
         self.is_cut = False
         self.has_cursors = True
+        # Of a store without cursors: so many rows and marks a page, in the order of positions; 0: all of them.
+        self.page_rows = 0
         self.trap: Trap | None = None
         # How much later this instance hears what it has read.
         self.lag_ms = 0.0
@@ -122,6 +125,8 @@ class RemoteStore:
             return await self._perform("scan", lambda: done(work()))  # type: ignore[no-any-return]
         work = partial(self._disk.scan, partition, lo_ms, hi_ms, 0, 1 << 40, keys_only=keys_only)
         page: Page = await self._perform("scan", lambda: done(work()))
+        if self.page_rows:
+            return cut(page, cursor, self.page_rows)
         return Page([replace(group, source=0) for group in page.groups], page.marks, 0, done=True, rereads=True)
 
     async def mark(self, marks: Sequence[Mark]) -> None:

@@ -37,6 +37,8 @@ from timerd.services.holding.cluster_settings import CLUSTER
 
 MOST_INSTANCES = 4
 QUIET_TTL_MS = 100_000
+# In one of so many histories a scan has more than one page.
+CUT, CUT_AT, CUT_ROWS = 8, 2, 2
 
 
 @dataclass
@@ -96,6 +98,7 @@ class ClusterStory(Story):
         self.begun_ms = self.loop.now_ms
         store = RemoteStore(self.disk, self.weather, self.pausing, self.replicas, self)
         store.has_cursors = self.has_cursors
+        store.page_rows = CUT_ROWS if self.seed % CUT == CUT_AT else 0
         address = f"{name}:{self.begun}"
         self.instances[name] = Instance(
             name, address, self.pausing, self.net, store, self.config, self.settings, self.timing, self._told

@@ -5,7 +5,7 @@ carries a task. Patches for tests alone."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -13,8 +13,10 @@ from unittest.mock import patch
 import timerd.core.cancel as cancel_module
 import timerd.core.insert as insert_module
 import timerd.core.move as move_module
+import timerd.core.partition_machine as partition_machine_module
 from tests.simulator.variants import Variant
 from timerd.adapters.memory import MemoryStore
+from timerd.core.asking import asked_about
 from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.effects import Effects
 from timerd.core.holding import Phase
@@ -24,6 +26,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import Procedure, ReadRegister, TryCas
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
+from timerd.core.sweep import WHOLE_MS
 from timerd.model.identity import TaskId
 from timerd.model.registers import Move, MoveState, move_key
 from timerd.model.storage import Cas, Mark, MarkKind
@@ -127,7 +130,14 @@ def suspended_rows_passed() -> AbstractContextManager[object]:
 
 def answers_before_it_has_read() -> AbstractContextManager[object]:
     """ASKEARLY: a holder answers before it has read the settle records, or all of its rows."""
-    return patch.object(Phase, "answers", property(lambda phase: phase in ANSWERING))
+
+    def asked(rows: Any, log: Any, floor_ms: int, _: int, key: Any) -> Any:
+        return asked_about(rows, log, floor_ms, WHOLE_MS, key)
+
+    stack = ExitStack()
+    stack.enter_context(patch.object(Phase, "answers", property(lambda phase: phase in ANSWERING)))
+    stack.enter_context(patch.object(partition_machine_module, "asked_about", asked))
+    return stack
 
 
 def carried_rows_not_written_again() -> AbstractContextManager[object]:

@@ -53,6 +53,7 @@ class Part(NamedTuple):
 
 
 class _Answer(NamedTuple):
+    sent: Untyped
     future: asyncio.Future[Part]
     part: Part | None
     error: BaseException | None
@@ -196,16 +197,16 @@ class Driver:
         async with self._slots:
             future: asyncio.Future[Part] = self._loop.create_future()
             sent = self._session.execute_async(bound, execution_profile=profile, paging_state=state)
-            sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future,))
+            sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future, sent))
             return await future
 
     # -- on the driver's thread -----------------------------------------------------------------------------------
 
     def _answered(self, rows: Sequence[Row] | None, future: asyncio.Future[Part], sent: Untyped) -> None:
-        self._post(_Answer(future, Part(rows or (), sent._paging_state), None))
+        self._post(_Answer(sent, future, Part(rows or (), sent._paging_state), None))
 
-    def _failed(self, error: BaseException, future: asyncio.Future[Part]) -> None:
-        self._post(_Answer(future, None, error))
+    def _failed(self, error: BaseException, future: asyncio.Future[Part], sent: Untyped) -> None:
+        self._post(_Answer(sent, future, None, error))
 
     def _post(self, answer: _Answer) -> None:
         self._answers.append(answer)
@@ -223,13 +224,21 @@ class Driver:
         # First: what comes from here on asks for another wake-up, or is met below.
         self._is_woken = False
         while self._answers:
-            future, part, error = self._answers.popleft()
+            sent, future, part, error = self._answers.popleft()
+            _untie(sent)
             if future.done():
                 continue
             if part is not None:
                 future.set_result(part)
             elif error is not None:
                 future.set_exception(error)
+
+
+def _untie(sent: Untyped) -> None:
+    """It leads to itself by its callbacks and its timer. Thousands of such circles, left to the collector, hold up
+    firing for 25 to 40 ms every two seconds."""
+    sent.clear_callbacks()
+    sent._timer = None
 
 
 def _filled(statement: Statement, values: Wire) -> Untyped:

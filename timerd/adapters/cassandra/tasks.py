@@ -101,7 +101,8 @@ class TaskTable:
                     marks.append(to_mark(partition, row))
             if taken:
                 groups.append(await self._group(partition, taken, keys_only))
-        return Page(groups, marks, 0 if is_last else cursor_after(place), done=is_last, rereads=True)
+        through_ms = place[0] if place else 0
+        return Page(groups, marks, 0 if is_last else cursor_after(place), is_last, rereads=True, through_ms=through_ms)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
         """For each key in order."""

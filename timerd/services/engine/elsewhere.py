@@ -75,10 +75,13 @@ class Elsewhere:
         return None
 
     async def again(self, item: Again) -> None:
-        """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway."""
+        """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway. A
+        worker that was silent may have come back with it meanwhile, and been told that it has it still."""
         while (waiting := await self._waiting(item.partition, item.key)) is not None:
             machine, key, rows = waiting
             position_ms = await drive(free_position(machine.partition, item), self._scheduler.procedures)
+            if self._scheduler.held.came_since(item.key, item.failed_at_ms):
+                return
             if may_leave(machine, key):
                 ticket = again_waiting(machine, key, rows, item._replace(position_ms=position_ms))
                 await self._durable(machine, ticket)

@@ -98,15 +98,15 @@ class Firing:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         if self._is_opening(queue):
             return None
-        found = (machine.rows.waiting.next_ms(queue) for machine in self._giving())
-        return min((ms for ms in found if ms is not None), default=None)
+        found = ((machine.rows.waiting.next_ms(queue), machine.sweep.loaded_ms) for machine in self._giving())
+        return min((ms for ms, loaded_ms in found if ms is not None and ms < loaded_ms), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         if self._is_opening(queue):
             return 0
         found = 0
         for machine in self._giving():
-            found += machine.rows.waiting.due_rows(queue, until_ms, most)
+            found += machine.rows.waiting.due_rows(queue, machine.known_ms(until_ms), most)
             if found >= most:
                 return most
         return found
@@ -114,7 +114,7 @@ class Firing:
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         if self._is_opening(queue):
             return None
-        keys = (machine.rows.waiting.head_key(queue, now_ms) for machine in self._giving())
+        keys = (machine.rows.waiting.head_key(queue, machine.known_ms(now_ms)) for machine in self._giving())
         return min((key for key in keys if key is not None), default=None)
 
     def on_due(self, wake: Callable[[], None]) -> None:
@@ -279,8 +279,8 @@ class Firing:
         return [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
 
     def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        found = [(key, m) for m in self._giving() if (key := m.rows.waiting.head_key(queue, now_ms)) is not None]
-        return sorted(found, key=lambda pair: pair[0])
+        keys = [(m.rows.waiting.head_key(queue, m.known_ms(now_ms)), m) for m in self._giving()]
+        return sorted(((key, m) for key, m in keys if key is not None), key=lambda pair: pair[0])
 
     def _sift(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
         """Without what may not be sent although it is due."""

@@ -21,7 +21,6 @@ from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.partition_events import PartitionEvents
 from timerd.services.holding.tickets import Tickets
 
-SETTLE_EVERY_S = 0.005
 JUST_SENT_MS = 50
 Leases = Callable[[RowKey], int | None]
 Attempt = Callable[[PartitionMachine, Effect], Coroutine[Any, Any, None]]
@@ -56,11 +55,12 @@ class Machines(dict[Partition, PartitionMachine]):
 class Held:
     """Of one instance. `wake` callbacks are called when rows may be due earlier than was said."""
 
-    def __init__(self, time: EngineTime) -> None:
+    def __init__(self, time: EngineTime, settle_every_s: float) -> None:
         self.machines = Machines()
         self.attempt: Attempt = _nothing
         self.events = PartitionEvents()
         self._time = time
+        self._settle_every_s = settle_every_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._tickets = Tickets()
         self._settling: set[Partition] = set()
@@ -74,6 +74,8 @@ class Held:
         self.waits: Callable[[RowKey], bool] = lambda _key: False
         # Until when a worker may have what it came back with; 0: nobody did with that.
         self.held_until_ms: Callable[[RowKey], int] = lambda _key: 0
+        # Whether a worker came back with that delivery since, and was told that it has it still.
+        self.came_since: Callable[[RowKey, int], bool] = lambda _key, _since_ms: False
         # The rows that wait learn how long those deliveries may be in hand.
         self.prolong: Callable[[int], Awaitable[None]] = _nothing_waits
 
@@ -114,7 +116,7 @@ class Held:
         self._settling.add(machine.partition)
         loop = asyncio.get_running_loop()
         last_s = self._settled_s.get(machine.partition, 0.0)
-        loop.call_at(max(loop.time(), last_s + SETTLE_EVERY_S), self._settle, machine)
+        loop.call_at(max(loop.time(), last_s + self._settle_every_s), self._settle, machine)
 
     def _settle(self, machine: PartitionMachine) -> None:
         self._settling.discard(machine.partition)

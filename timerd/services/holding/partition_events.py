@@ -32,8 +32,9 @@ class PartitionEvents:
 
     @contextmanager
     def watch(self, machine: PartitionMachine) -> Iterator[None]:
-        """While it hears what was asked for. What is brought in again after it was cut is no news."""
-        was, rows, is_sweep = machine.phase, machine.rows.waiting.rows, machine.rows.reloading is None
+        """While it hears what was asked for. What is read for the first time, or again after it was cut, is no news."""
+        was, rows = machine.phase, machine.rows.waiting.rows
+        is_sweep = machine.rows.reloading is None and machine.sweep.loaded_ms >= machine.partition.end_ms
         yield
         if was is machine.phase:
             self.rescued_rows += max(0, machine.rows.waiting.rows - rows) if was is Phase.HOT and is_sweep else 0

@@ -57,7 +57,7 @@ class Scheduler:
         self._settings = settings
         self._instance = instance
         self._reconciled_ms, self._reconcile_every_ms = 0, RECONCILE_MS
-        self.held = held = Held(time)
+        self.held = held = Held(time, settings.settle_every_ms / 1000)
         self.machines = held.machines
         self.procedures = Performer(store, held, self.hint)
         self.membership = membership or Alone(settings.holder)
