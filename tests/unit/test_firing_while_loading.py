@@ -81,9 +81,9 @@ def test_rows_that_an_earlier_holder_carried_are_all_met_first() -> None:
     record = SettleRecord(HERE, 5, 0, settle_entries([(FAR, Outcome.CARRIED)]), (carry,))
     machine, _ = acquired(control(), [record])
     machine.page_read(part(rows(DUE), through_ms=SOON_MS), NOW_MS)
-    assert machine.phase is Phase.LOAD
+    assert taken(machine, NOW_MS) == []
     machine.page_read(Page([rows(FAR)], [], 0, done=True, rereads=True), NOW_MS)
-    assert machine.phase is Phase.HOT
+    assert taken(machine, NOW_MS) == [DUE]
 
 
 def test_the_mark_stays_until_everything_has_been_read() -> None:
