@@ -39,6 +39,7 @@ def _figures(bench: Bench, name: str, got: dict[str, Any]) -> list[Figure]:
         Figure(f"{name}, max", got["max_ms"], "ms"),
         Figure(f"{name}, early", got["early"], "tasks", at_most(0)),
         Figure(f"{name}, twice", got["received"] - bench.count(RATE_PER_S * SECONDS), "tasks", at_most(0)),
+        Figure(f"{name}, instance's CPU from schedule to delivery", got["cpu_s"] / got["received"] * 1e6, "us/task"),
     ]
 
 
@@ -46,7 +47,9 @@ async def _one(bench: Bench, server: Server) -> dict[str, Any]:
     loader = await bench.loader(server)
     receiver = await bench.receiver(server, loader, QUEUE, batches=False)
     patient = replace(bench, slack=max(bench.slack, SLACK))
+    cpu_s = server.cpu_s()
     got = await steady(patient, loader, receiver, QUEUE, SECONDS)
+    cpu_s = server.cpu_s() - cpu_s
     await receiver.stop()
     await bench.stack.aclose()
-    return got
+    return {**got, "cpu_s": cpu_s}

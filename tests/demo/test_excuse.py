@@ -26,6 +26,15 @@ def test_a_move_whose_answer_nobody_heard_may_have_been_made_after_the_crash() -
     assert forgotten_by_a_crash(replace(STORY, calls=(SCHEDULE, refused))) == set()
 
 
+def test_a_move_that_nobody_heard_of_and_that_was_not_made_leaves_the_delivery_as_it_is() -> None:
+    unheard = replace(MOVE, answered_ms=1400, outcome="UNKNOWN")
+    story = replace(STORY, calls=(SCHEDULE, unheard), deliveries=(OLD,))
+    assert forgotten_by_a_crash(story) == set()
+    assert judge(story).holds
+    moved = replace(story, calls=(SCHEDULE, MOVE))
+    assert judge(replace(moved, deliveries=())).violations["lost"]
+
+
 def test_without_a_crash_between_the_two_it_does() -> None:
     assert forgotten_by_a_crash(replace(STORY, kills=())) == set()
     assert forgotten_by_a_crash(replace(STORY, kills=(Kill(2100, 2500),))) == set()
