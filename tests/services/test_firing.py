@@ -9,10 +9,11 @@ from typing import Any, cast
 
 import pytest
 
+from timerd.core.before_restart import BeforeRestart
 from timerd.core.holding import Phase
-from timerd.core.taken import Ended, QueueKey
+from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Unavailable
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.engine.firing import Firing
@@ -86,3 +87,17 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
     with nullcontext() if waits else pytest.raises(Unavailable):
         await firing.bury([cast(Any, letter)], [dead])
     assert store.calls == (["bury"] if waits else ["bury", "exhume"])
+
+
+async def test_what_a_worker_was_told_to_have_stays_held_back_when_the_failure_of_its_lease_gives_way() -> None:
+    """It came back 4 ms after its lease had ended, while its row was being looked up."""
+    before = BeforeRestart()
+    key = RowKey(DUE_MS, b"d" * 16, 0)
+    delivery_id = delivery_id_of(key.digest, key.version)
+    held = SimpleNamespace(came_since=before.came_since, lease_of=lambda _: None)
+    firing = Firing(cast(Any, SimpleNamespace(held=held, machines={})), cast(Any, None), cast(Any, None), b"secret")
+    until_ms = before.hold(delivery_id, key.version, 5_004, 8_004, may_begin=True)
+    assert until_ms is not None
+    firing.leased({delivery_id: until_ms})
+    await firing._again_elsewhere(Again(Partition(0, 0, 0), key, 5_000, 5_000, "lease ended"))
+    assert firing._lease_of(key) == until_ms

@@ -21,3 +21,11 @@ def test_another_attempt_is_not_what_came_back() -> None:
     before = BeforeRestart()
     before.hold(ID, KEY.version, 5_004, 8_004, may_begin=True)
     assert not before.came_since(KEY._replace(version=KEY.version + 1), 5_000)
+
+
+def test_a_later_attempt_that_came_back_is_told_by_when_it_was_named_itself() -> None:
+    before = BeforeRestart()
+    before.hold(ID, KEY.version, 100, 3_100, may_begin=True)
+    later = KEY._replace(version=KEY.version + 1)
+    before.hold(delivery_id_of(later.digest, later.version), later.version, 5_004, 8_004, may_begin=True)
+    assert before.came_since(later, 5_000)

@@ -4,16 +4,23 @@ far it has been read. Beyond that nothing is sent and nothing is said, for there
 
 from __future__ import annotations
 
-from tests.unit.test_partition_machine import HERE, NOW_MS, QUEUE, START_MS, acquired, control, key, rows
+from dataclasses import replace
+
+from tests.property.rereading import RereadingStore
+from tests.unit.test_partition_machine import HERE, MAIL, NOW_MS, QUEUE, START_MS, acquired, control, key, rows
 from timerd.core.effects import ReadPage
 from timerd.core.holding import Asked, Phase
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.sweep import AHEAD_MS
+from timerd.core.ties import end_marks
 from timerd.core.waiting_rows import all_wait
 from timerd.model.identity import RowKey
-from timerd.model.rows import RowGroup
+from timerd.model.registers import Place
+from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
-from timerd.model.storage import Mark, MarkKind, Page
+from timerd.model.storage import Append, Mark, MarkKind, Page
+from timerd.model.task import NO_EXTRA
+from timerd.services.holding.paging import read_page
 
 NOW_AFTER_MS = NOW_MS - START_MS
 DUE, FAR = key(0, NOW_AFTER_MS), key(1, NOW_AFTER_MS + 30_000)
@@ -84,6 +91,35 @@ def test_rows_that_an_earlier_holder_carried_are_all_met_first() -> None:
     assert taken(machine, NOW_MS) == []
     machine.page_read(Page([rows(FAR)], [], 0, done=True, rereads=True), NOW_MS)
     assert taken(machine, NOW_MS) == [DUE]
+
+
+def test_what_expired_while_the_load_lagged_behind_is_not_sent() -> None:
+    row = single_row(DUE, DUE.position_ms, replace(MAIL, expire_at_ms=NOW_MS + 5_000), b"body", NO_EXTRA, 0)
+    machine, _ = acquired(control())
+    machine.page_read(part(row, through_ms=SOON_MS), NOW_MS)
+    assert taken(machine, NOW_MS + 60_000) == []
+
+
+def test_what_has_not_been_read_is_not_parked_either() -> None:
+    machine = begun()
+    assert taken(machine, NOW_MS) == [DUE]
+    machine.hint(rows(FAR), 0)
+    machine.tick(FAR.position_ms + 600_001)
+    assert machine.log.settled.get(FAR) is None
+
+
+async def test_a_cancel_at_the_last_instant_is_known_with_the_first_page() -> None:
+    """Of a task whose place who cancelled it did not know, in pages of one row."""
+    store = RereadingStore()
+    await store.append([Append(((HERE, rows(DUE, FAR)),))])
+    marks = end_marks([Place(HERE, DUE._replace(position_ms=START_MS + 10))], MarkKind.CANCELLED, b"request")
+    await store.mark([mark for mark in marks if mark.key.position_ms == HERE.end_ms - 1])
+    first = await read_page(store, ReadPage(HERE, START_MS, HERE.end_ms, 0), lambda group: group, page_bytes=1)
+    assert not first.done
+    machine, _ = acquired(control())
+    machine.page_read(replace(first, through_ms=SOON_MS), NOW_MS)
+    assert machine.phase is Phase.HOT
+    assert taken(machine, NOW_MS) == []
 
 
 def test_the_mark_stays_until_everything_has_been_read() -> None:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.core.late_failure import free_position, waits_for
+from tests.unit.test_partition_machine import HERE, MAIL, hot, taken
+from timerd.core.late_failure import free_position, has_ended_as_another, waits_for
 from timerd.core.lookup import Located
 from timerd.core.procedures import Ending, Find
-from timerd.core.taken import Again
+from timerd.core.taken import Again, Ended
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import Place
-from timerd.model.rows import RowGroup, single_row
+from timerd.model.rows import FLAG_CARRIED, RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found
-from timerd.model.task import Extra, Template
+from timerd.model.task import NO_EXTRA, Extra, Template
 
 PLACE = Partition(0, 0, 0)
 DIGEST = b"d" * 16
@@ -56,3 +57,16 @@ def test_the_next_attempt_does_not_live_where_its_row_ended_before() -> None:
     with pytest.raises(StopIteration) as end:
         procedure.send([Found(row(BUCKET_MS, 0))])
     assert end.value.value == BUCKET_MS
+
+
+@pytest.mark.parametrize(("flags", "is_copy"), [(0, True), (FLAG_CARRIED, False)], ids=["said again", "carried on"])
+def test_a_copy_of_what_was_acked_is_not_carried_on_by_a_late_failure(flags: int, *, is_copy: bool) -> None:
+    """It ends as the row that was acked when it is met; as the next attempt it would fire."""
+    acked = RowKey(HERE.bucket_ms + 1_000, DIGEST, 0)
+    copy = acked._replace(position_ms=acked.position_ms + 500)
+    machine = hot(single_row(acked, 1_000, MAIL, b"", NO_EXTRA, 0), remembered=100)
+    assert taken(machine) == [acked]
+    machine.end([Ended(HERE, acked, Outcome.ACKED)])
+    found = single_row(copy, 1_000, MAIL, b"", NO_EXTRA, flags)
+    here = Located(Place(HERE, copy), found, (), Ending(None), None, None)
+    assert has_ended_as_another(machine, here) == is_copy

@@ -120,7 +120,7 @@ def test_an_expired_row_ends_instead_of_being_sent() -> None:
     late = rows(key(0))
     late.templates = [Template(*QUEUE, expire_at_ms=START_MS + 5_000)]
     here.merge(late)
-    found, digests, ended = here.take(QUEUE, 1, START_MS + 5_000)
+    found, digests, ended = here.take(QUEUE, 1, START_MS + 5_000, past_ms=START_MS + 5_000)
     assert (digests, ended) == ([], [(key(0), Outcome.EXPIRED)])
     assert found is None or not len(found)
 

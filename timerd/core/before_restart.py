@@ -28,15 +28,15 @@ class Held:
 
 class BeforeRestart:
     def __init__(self) -> None:
-        # delivery id -> first named at, version of the latest attempt
-        self._named: dict[bytes, tuple[int, int]] = {}
+        # delivery id -> first named at; version of the latest attempt, that first named at
+        self._named: dict[bytes, tuple[int, int, int]] = {}
 
     def hold(self, delivery_id: bytes, version: int, now_ms: int, until_ms: int, *, may_begin: bool) -> int | None:
         """The lease end; None: the worker has lost it. `may_begin`: it may be one that was not named before."""
-        first_ms, latest = self._named.get(delivery_id, (now_ms, version))
+        first_ms, latest, since_ms = self._named.get(delivery_id, (now_ms, version, now_ms))
         if delivery_id not in self._named and (not may_begin or len(self._named) >= MAX_HELD):
             return None
-        self._named[delivery_id] = first_ms, max(version, latest)
+        self._named[delivery_id] = first_ms, max(version, latest), now_ms if version > latest else since_ms
         return min(until_ms, first_ms + HELD_MS) if now_ms < first_ms + HELD_MS else None
 
     def give_up(self, delivery_id: bytes, version: int) -> bool:
@@ -47,9 +47,9 @@ class BeforeRestart:
         return True
 
     def came_since(self, key: RowKey, since_ms: int) -> bool:
-        """Whether a worker has that attempt, and named it first after that."""
-        first_ms, latest = self._named.get(delivery_id_of(key.digest, key.version), (-1, -1))
-        return latest == key.version and first_ms >= since_ms
+        """Whether a worker has that attempt, and named it first since then."""
+        _, latest, latest_ms = self._named.get(delivery_id_of(key.digest, key.version), (-1, -1, -1))
+        return latest == key.version and latest_ms >= since_ms
 
     def has_later(self, delivery_id: bytes, version: int) -> bool:
         """Whether a worker has a later attempt: what an older one says counts no more."""
@@ -63,6 +63,6 @@ class BeforeRestart:
 
     def forget(self, now_ms: int) -> None:
         """Named first, forgotten first; a few each time."""
-        for delivery_id, (first_ms, _) in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
+        for delivery_id, (first_ms, *_) in [*islice(self._named.items(), _FORGOTTEN_AT_ONCE)]:
             if first_ms + 2 * HELD_MS <= now_ms:
                 del self._named[delivery_id]

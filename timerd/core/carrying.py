@@ -72,7 +72,7 @@ def park(rows: RowsInHand, log: SettleLog, limit_ms: int, batch_rows: int) -> No
 
 def _park(rows: RowsInHand, log: SettleLog, queue: QueueKey, limit_ms: int, batch_rows: int) -> bool:
     """Whether there are copies of what has left, which go as well."""
-    taken, digests, ended = rows.take(queue, batch_rows, limit_ms, met=partial(pass_ended, log))
+    taken, digests, ended = rows.take(queue, batch_rows, limit_ms, past_ms=limit_ms, met=partial(pass_ended, log))
     log.end_met(ended)
     if taken is not None and digests:
         log.park(taken.keys(), (backlog_of(taken, log.partition), taken.compact()))

@@ -12,7 +12,7 @@ from timerd.core.procedures import Find, Procedure
 from timerd.core.taken import Again
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.rows import RowGroup
+from timerd.model.rows import WRITTEN_BY_HOLDERS, RowGroup
 from timerd.model.settle import Carry, CarryReason, Outcome
 from timerd.model.storage import Found
 
@@ -30,6 +30,13 @@ def waits_for(here: Located, sent: RowKey) -> bool:
 def may_leave(machine: PartitionMachine, key: RowKey) -> bool:
     """Not while a move of it is undecided: both rows would fire."""
     return machine.ask(key)[0] is Asked.WAITING and key.digest not in machine.rows.suspended
+
+
+def has_ended_as_another(machine: PartitionMachine, here: Located) -> bool:
+    """Whether the row is a copy of one that is over for good, by which it ends when it is met (core/repeats.py)."""
+    if here.rows is None or int(here.rows.columns["flags"][0]) & WRITTEN_BY_HOLDERS:
+        return False
+    return isinstance(machine.log.lately.otherwise(here.place.key), Outcome)
 
 
 def free_position(place: Partition, again: Again) -> Procedure[int]:

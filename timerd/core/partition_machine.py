@@ -204,8 +204,8 @@ class PartitionMachine:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        met, known_ms = partial(pass_ended, self.log) if self._settings.remembered else None, self.known_ms(now_ms)
-        rows, digests, ended = self.rows.take(queue, limit, known_ms, expires=expires, upto=upto, met=met)
+        met, past = partial(pass_ended, self.log) if self._settings.remembered else None, now_ms if expires else 0
+        rows, digests, ended = self.rows.take(queue, limit, self.known_ms(now_ms), past_ms=past, upto=upto, met=met)
         self.log.end_met(ended)
         if rows is None or not digests:
             return None
@@ -351,7 +351,7 @@ class PartitionMachine:
         """What nobody took by the lag limit goes to its queue's backlog."""
         if self.partition.scope != TIME_SCOPE or self.log.has_open:
             return
-        limit_ms = now_ms - self._settings.max_mark_lag_ms
+        limit_ms = self.known_ms(now_ms - self._settings.max_mark_lag_ms)
         if (self.rows.waiting.oldest_ms() or now_ms) <= limit_ms:
             park(self.rows, self.log, limit_ms, self._settings.carry_batch)
 

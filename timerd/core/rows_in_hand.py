@@ -131,21 +131,21 @@ class RowsInHand:
         self,
         queue: QueueKey,
         limit: int,
-        now_ms: int,
+        until_ms: int,
         *,
-        expires: bool = True,
+        past_ms: int = 0,
         upto: int = LAST,
         met: Met | None = None,
     ) -> tuple[RowGroup | None, list[bytes], list[Ending]]:
         """Due rows that may be sent (no longer waiting, not yet open), their digests, and rows that turned out to be
-        over. What has been with a worker, who may have it still, does not expire here; without `expires`, nothing.
+        over: what expires by `past_ms` too, but not what has been with a worker, who may have it still.
         `met` adds what else is over."""
-        rows = self.waiting.take(queue, limit, now_ms, upto)
+        rows = self.waiting.take(queue, limit, until_ms, upto)
         self._count()
         if rows is None:
             return None, [], []
         digests = rows.digests()
-        over = self._sieve(rows, digests, now_ms if expires else 0)
+        over = self._sieve(rows, digests, past_ms)
         if met is not None:
             met(rows, digests, over)
         if len(set(digests)) < len(digests) or not self.open.keys().isdisjoint(digests):

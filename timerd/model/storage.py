@@ -71,7 +71,8 @@ class Page:
     rows of the range that became readable since the cursor (also on rows that do not exist). Go on with `cursor`
     while not `done`. An engine without cursors answers 0 at the end, and less before it, and `rereads`: the next scan
     brings the same rows again. `RowGroup.source` is the name that `Appended.sources` gave to what was written
-    together. `through_ms`: pages come in the order of positions, and none of the next ones has anything below it."""
+    together. `through_ms`: pages come in the order of positions, and none of the next ones has anything below it; 0:
+    nobody knows."""
 
     groups: Sequence[RowGroup]
     marks: Sequence[Mark]

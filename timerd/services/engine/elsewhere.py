@@ -7,7 +7,15 @@ from collections.abc import Coroutine
 from itertools import count
 
 from timerd.core.holding import Asked, Phase
-from timerd.core.late_failure import again_waiting, end_waiting, free_position, guard_waiting, may_leave, waits_for
+from timerd.core.late_failure import (
+    again_waiting,
+    end_waiting,
+    free_position,
+    guard_waiting,
+    has_ended_as_another,
+    may_leave,
+    waits_for,
+)
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
@@ -74,18 +82,19 @@ class Elsewhere:
             partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
         return None
 
-    async def again(self, item: Again) -> None:
+    async def again(self, item: Again) -> bool:
         """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway. A
-        worker that was silent may have come back with it meanwhile, and been told that it has it still."""
+        worker that was silent may have come back with it meanwhile, and been told that it has it still: False."""
         while (waiting := await self._waiting(item.partition, item.key)) is not None:
             machine, key, rows = waiting
             position_ms = await drive(free_position(machine.partition, item), self._scheduler.procedures)
             if self._scheduler.held.came_since(item.key, item.failed_at_ms):
-                return
+                return False
             if may_leave(machine, key):
                 ticket = again_waiting(machine, key, rows, item._replace(position_ms=position_ms))
                 await self._durable(machine, ticket)
-                return
+                break
+        return True
 
     async def prolong(self, partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int) -> None:
         """The row that waits there for a delivery in hand waits until then."""
@@ -122,6 +131,8 @@ class Elsewhere:
             machine = self._scheduler.machines.get(here.place.partition)
             if machine is None:
                 self._scheduler.hold(here.place.partition)
+            elif has_ended_as_another(machine, here):
+                return None
             elif here.written and may_leave(machine, here.place.key):
                 return machine, here.place.key, here.rows
             await asyncio.sleep(LOOK_S)

@@ -375,9 +375,10 @@ class Firing:
 
     async def _again_elsewhere(self, item: Again) -> None:
         failure = Failure(item.failed_at_ms, item.last_error, max(0, item.position_ms - item.failed_at_ms))
-        if await self._forwarded(item.partition, item.key, failure) is None:
-            await self._elsewhere.again(item)
-        self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
+        if self._scheduler.held.came_since(item.key, item.failed_at_ms):
+            return
+        if await self._forwarded(item.partition, item.key, failure) is not None or await self._elsewhere.again(item):
+            self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
 
 def _silent() -> Unavailable:
