@@ -1,8 +1,7 @@
 """Hand-over: of two instances one is stopped with SIGTERM and started again, three times, while 200 tasks are due each
 second; once where the shards that it gives away have nothing else, and once where each of them is full.
 
-What its successor would have to preload is the difference between the two: a full shard is loaded page by page, the
-earliest first, and what is due is sent from the first page on.
+A full shard is loaded page by page, the earliest first, and what is due is sent when what is due soon has been read.
 """
 
 from __future__ import annotations

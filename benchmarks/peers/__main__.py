@@ -37,7 +37,7 @@ from benchmarks.peers.rows import ROWS, Row, Trial
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
 # Of a row: enough to tell a good setting from a bad one.
 SWEEP_SCALE = 0.3
-SWEEP_ROWS = {"batch": "bulk-1h", "fetch": "fire"}
+SWEEP_ROWS = {"batch": "bulk-1h", "writers": "bulk-1h", "fetch": "fire"}
 # A peer that hangs must not hang the others.
 TRIAL_S = 120.0
 SLACKS = (1, 4, 16)

@@ -31,7 +31,8 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`sweep` names what is tried in a small run before: for storing `batch`, for receiving `fetch`."""
+    """`sweep` names what is tried in a small run before: for storing `batch` and how many `writers` send such at once,
+    for receiving `fetch`."""
 
     name: str
     title: str
@@ -84,7 +85,7 @@ def _redis(fsync: str) -> Open:
     return partial(servers.redis, fsync=fsync)
 
 
-BATCHES: dict[str, tuple[int, ...]] = {"batch": (1_000, 4_000), "fetch": (500, 1_500)}
+BATCHES: dict[str, tuple[int, ...]] = {"batch": (1_000, 4_000), "writers": (1, 2, 4), "fetch": (500, 1_500)}
 REDIS: dict[str, Any] = {
     "program": "redis-server",
     "modules": ("redis", "hiredis"),
@@ -94,7 +95,7 @@ REDIS: dict[str, Any] = {
 BEANSTALK: dict[str, Any] = {
     "program": "beanstalkd",
     "client": "beanstalk",
-    "sweep": {"batch": (1_000,), "fetch": (50, 200)},
+    "sweep": {"batch": (1_000,), "writers": (1, 4), "fetch": (50, 200)},
 }
 TIMERD = Contender("timerd", "timerd", "yes: fsync", True, _timerd)
 PEERS = (

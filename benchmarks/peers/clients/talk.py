@@ -7,12 +7,14 @@ asking anybody. Tasks are made before the clock starts, and what was received is
 from __future__ import annotations
 
 import json
+import math
 import random
 import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 from benchmarks.stats import summary
@@ -77,7 +79,8 @@ class Talk:
         self._received = 0
 
     def start(self, target: str, seed: int, options: Mapping[str, Any]) -> Answer:
-        self._client, self._seed = self._open(target, options), seed
+        self._clients = [self._open(target, options) for _ in range(int(options.get("writers", 1)))]
+        self._client, self._seed = self._clients[0], seed
         return {}
 
     def schedule(
@@ -85,12 +88,8 @@ class Talk:
     ) -> Answer:
         """In messages, until all are stored or the time is over."""
         tasks = made(self._seed, 0, count, from_ms, span_ms, payload_bytes)
-        size = int(self._client.options.get("batch", 1_000))
         self._stored, begun = [], time.perf_counter()
-        for first in range(0, count, size):
-            self._stored += self._client.store(tasks[first : first + size])
-            if time.perf_counter() - begun > limit_s:
-                break
+        self._in_messages(tasks, lambda client, some: self._stored.extend(client.store(some)), begun + limit_s)
         seconds, ended_ms = time.perf_counter() - begun, time.time() * 1e3
         self._client.ready()
         return {"stored": len(self._stored), "seconds": seconds, "ended_ms": ended_ms}
@@ -110,10 +109,28 @@ class Talk:
         return ended | {"cancelled": sum(done), "asked": len(done)}
 
     def cancel(self) -> Answer:
-        size, done, begun = int(self._client.options.get("batch", 1_000)), 0, time.perf_counter()
-        for first in range(0, len(self._stored), size):
-            done += self._client.cancel(self._stored[first : first + size])
-        return {"cancelled": done, "asked": len(self._stored), "seconds": time.perf_counter() - begun}
+        done: list[int] = []
+        begun = time.perf_counter()
+        self._in_messages(self._stored, lambda client, some: done.append(client.cancel(some)), math.inf)
+        return {"cancelled": sum(done), "asked": len(self._stored), "seconds": time.perf_counter() - begun}
+
+    def _in_messages(
+        self, things: Sequence[Any], call: Callable[[Client, Sequence[Any]], object], end_s: float
+    ) -> None:
+        """Of `batch` things each, by as many connections as there are `writers`, none begun after `end_s`."""
+        size = int(self._client.options.get("batch", 1_000))
+        # A list's iterator gives each thread another one.
+        messages = iter([things[first : first + size] for first in range(0, len(things), size)])
+
+        def write(client: Client) -> None:
+            for some in messages:
+                call(client, some)
+                if time.perf_counter() > end_s:
+                    break
+
+        with ThreadPoolExecutor(len(self._clients)) as pool:
+            for each in [pool.submit(write, client) for client in self._clients]:
+                each.result()
 
     def receive(self) -> Answer:
         threading.Thread(target=self._client.consume, args=(self._enter,), daemon=True).start()
