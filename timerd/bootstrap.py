@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import signal
 import socket
-import sys
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
+from timerd.adapters import interpreter
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.allocator import give_back_large_buffers
 from timerd.adapters.clocks import SystemClock
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
     from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
-# The collector looks at young objects this often: columns make little garbage, and a look holds up firing.
-GC_THRESHOLD = 50_000
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
 # Of each bucket, where nothing is recorded yet: so that a few instances share a minute that nobody announced.
@@ -192,6 +189,16 @@ class Node:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
 
 
+def _settings(config: ServerConfig, name: str, *, is_alone: bool) -> Settings:
+    return Settings(
+        name,
+        config.listen,
+        max_mark_lag_ms=config.max_mark_lag_ms,
+        settle_every_ms=SETTLE_EVERY_MS[config.store],
+        remembered=0 if config.store == "sqlite" and is_alone else REMEMBERED_ENDINGS,
+    )
+
+
 async def assemble(
     config: ServerConfig,
     store: Store,
@@ -209,18 +216,10 @@ async def assemble(
     member = Member(name, store, clock, timing) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
-    remembered = 0 if config.store == "sqlite" and timing is None else REMEMBERED_ENDINGS
-    settings = Settings(
-        name,
-        config.listen,
-        max_mark_lag_ms=config.max_mark_lag_ms,
-        settle_every_ms=SETTLE_EVERY_MS[config.store],
-        remembered=remembered,
-    )
     scheduler = Scheduler(
         store,
         time,
-        settings,
+        _settings(config, name, is_alone=timing is None),
         InstanceMachine(config.look_ahead_ms),
         Memory(config.memory_budget_bytes),
         config.history_retention_ms,
@@ -330,7 +329,7 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
             await hints.close()
         await store.close()
         raise
-    _tune()
+    interpreter.tune()
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -393,11 +392,3 @@ def _kept(checked: Checked) -> Kept:
     ledger = Ledger()
     ledger.add_finished([each for each in checked.controls if each.finished])
     return Kept(checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained)
-
-
-def _tune() -> None:
-    """What was made at the start is never collected; a thread gives the interpreter up soon."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(GC_THRESHOLD)
-    sys.setswitchinterval(0.0005)
