@@ -24,6 +24,13 @@ def test_linked_files_exist(page: Path) -> None:
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_linked_sections_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text())
+    missing = [f"{file}#{name}" for file, name in links if name not in _sections(page.parent / file if file else page)]
+    assert missing == []
+
+
 def test_the_readme_leads_to_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
     assert sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - linked) == []
@@ -40,3 +47,9 @@ def test_the_figures_of_the_readme_stand_in_the_page_of_figures() -> None:
 
 def _has(file: Path, test: str) -> bool:
     return file.is_file() and (not test or f"def {test}(" in file.read_text())
+
+
+def _sections(page: Path) -> set[str]:
+    """As a heading is named in a link to it."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}

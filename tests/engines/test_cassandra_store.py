@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
 import pytest
+from cassandra.cluster import ResponseFuture
 
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.codec import INLINE_BYTES, ROW_BYTES
@@ -89,6 +91,17 @@ class TestPages:
             assert [k.position_ms for k in read.keys] == sorted(positions)
             assert len(read.groups) > 1
 
+    async def test_a_page_says_below_what_nothing_is_left_for_the_next_ones(self, store: CassandraStore) -> None:
+        """A holder fires up to there, before it has read the rest."""
+        await store.append([batch("m", [START_MS + n // 3 for n in range(60)])])
+        through_ms, cursor, done = 0, 0, False
+        while not done:
+            page = await store.scan(HERE, START_MS, END_MS, cursor, 1)
+            positions = [k.position_ms for group in page.groups for k in group.keys()]
+            assert not positions or min(positions) >= through_ms
+            assert page.done or page.through_ms >= max(positions)
+            through_ms, cursor, done = page.through_ms, page.cursor, page.done
+
     async def test_a_page_is_cut_by_the_bytes_of_its_rows(self, store: CassandraStore) -> None:
         sizes = [10, INLINE_BYTES, INLINE_BYTES + 1, 300_000, 0, 1 << 20, 5_000] * 3
         bodies = {key(f"k{n}", n): bytes([n]) * size for n, size in enumerate(sizes)}
@@ -123,6 +136,21 @@ class TestPages:
         await store.append([carried(k, payload=body) for k, body in bodies.items()])
         found = await store.find(HERE, [(k.position_ms, k.digest) for k in bodies])
         assert [f.rows.payload(0) for f in found] == list(bodies.values())
+
+
+class TestAnswers:
+    async def test_they_are_freed_without_the_collector(self, store: CassandraStore) -> None:
+        """Thousands of circles that wait for it hold up firing for 40 ms."""
+        await store.append([batch("m", [START_MS])])
+        gc.collect()
+        gc.disable()
+        try:
+            for _ in range(20):
+                await scan(store)
+            await asyncio.sleep(0.1)
+            assert sum(isinstance(each, ResponseFuture) for each in gc.get_objects()) <= 1
+        finally:
+            gc.enable()
 
 
 class TestRepeats:

@@ -55,6 +55,15 @@ class TestSweep:
         assert sweep.start(START_MS, END_MS, 0, END_MS + 5_000) == []
         assert not sweep.is_reading
 
+    def test_pages_that_do_not_say_how_far_they_go_lead_nowhere_before_the_last_one(self) -> None:
+        """Of a store with cursors, whose pages are in the order of writing; also of a bucket that has not begun."""
+        sweep = Sweep(HERE, START_MS)
+        sweep.start(START_MS, START_MS, 0, START_MS - 60_000)
+        sweep.turned(Page([], [], 7, done=False))
+        assert not sweep.is_ahead(START_MS - 60_000)
+        sweep.turned(Page([], [], 9, done=True))
+        assert sweep.is_ahead(END_MS)
+
     def test_with_cursors_everything_since_the_cursor_is_read(self) -> None:
         sweep = Sweep(HERE, START_MS)
         sweep.start(START_MS, START_MS, 0, NOW_MS)

@@ -34,8 +34,8 @@ class Sweep:
 
     def __init__(self, partition: Partition, scanned_ms: int) -> None:
         self.scanned_ms = scanned_ms
-        # What is below it has been read once, rows and marks; in the end that is everything.
-        self.loaded_ms = scanned_ms
+        # What is below it has been read once, rows and marks, as far as pages say so; in the end that is everything.
+        self.loaded_ms = 0
         self._partition = partition
         self._covers_ms = scanned_ms
         self._reading: ReadPage | None = None
