@@ -3,7 +3,8 @@
     python -m benchmarks.capacity [--pending 10e9] [--per-day 1e9] [--payload 200] [--shards 70] [--write-docs]
 
 Every figure is either measured (`MEASURED`, each with the command that measures it again), a setting of timerd, or a
-choice of whoever plans, named as such.
+choice of whoever plans, named as such. Those of docs/benchmarks.md are read from there, and what writes it writes
+this one too: a page that copied them was of another run after each benchmark.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
+from benchmarks.document import median_on
 from timerd.core.heat import SHARD_ROWS
 from timerd.model.partition import BUCKET_MS
 from timerd.model.settle import ENTRY
 from timerd.model.shard_counts import MOST_HOT
 
-PAGE = Path(__file__).resolve().parent.parent / "docs" / "capacity.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = DOCS / "capacity.md"
 DAY_S = 86_400
 TB, GB = 1e12, 1e9
 BUCKET_S = BUCKET_MS // 1_000
@@ -34,14 +37,23 @@ class Figure(NamedTuple):
     source: str
 
 
+def of_benchmarks(part: str, row: str, what: str) -> Figure:
+    """As the last run of the benchmarks wrote it."""
+    return Figure(median_on(DOCS / "benchmarks.md", part, row), what, "[benchmarks.md](benchmarks.md)")
+
+
 MEASURED = {
     "row": Figure(236, "bytes of a task of 200 B on a Cassandra node's disk", "`python -m benchmarks.cassandra_disk`"),
-    "memory": Figure(295, "bytes of a loaded task of 200 B in an instance", "[benchmarks.md](benchmarks.md)"),
+    "memory": of_benchmarks("memory", "near due", "bytes of a loaded task of 200 B in an instance"),
     "insert": Figure(38_800, "rows/s one node takes in, messages of 1,000", "[cassandra.md](cassandra.md)"),
     "scan": Figure(60_000, "rows/s one node gives back, with bodies", "[cassandra.md](cassandra.md)"),
-    "trickle": Figure(390, "us of an instance's CPU a task at 2,000/s, all in all", "[benchmarks.md](benchmarks.md)"),
-    "stored": Figure(7.30, "us of it to store a task, in messages of 1,000", "[benchmarks.md](benchmarks.md)"),
-    "fired": Figure(6.30, "us of it to fire a task, many at an instant", "[benchmarks.md](benchmarks.md)"),
+    "trickle": of_benchmarks(
+        "lateness",
+        "a handler of batches, server CPU from schedule to delivery",
+        "us of an instance's CPU a task at 2,000/s, all in all",
+    ),
+    "stored": of_benchmarks("bulk", "due over 30 days, server CPU", "us of it to store a task, in messages of 1,000"),
+    "fired": of_benchmarks("fire", "a handler of batches, server CPU", "us of it to fire a task, many at an instant"),
     "beats": Figure(0.5, "LWT/s of an instance at rest", "`python -m benchmarks.store_calls`"),
     "marks": Figure(1.0, "LWT/s of a shard that fires", "`python -m benchmarks.store_calls`"),
 }
@@ -267,6 +279,10 @@ def page(plan: Plan) -> str:
     return head + table + FIGURES + figures + notes
 
 
+def write() -> None:
+    PAGE.write_text(page(Plan()))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pending", type=float, default=Plan.pending)
@@ -282,7 +298,7 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help="of the figures that are planned for by default")
     given = parser.parse_args()
     if given.write_docs:
-        PAGE.write_text(page(Plan()))
+        write()
         return
     plan = Plan(
         given.pending, given.per_day, given.payload, given.shards, given.replicas, given.peak, given.history_days,

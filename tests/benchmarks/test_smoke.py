@@ -17,7 +17,7 @@ import pytest
 
 from benchmarks import __main__ as command
 from benchmarks.bench import none_lost
-from benchmarks.document import put
+from benchmarks.document import median_on, put
 from benchmarks.figures import Figure, TasksLost, at_least, at_most, record_of, rows_of
 from benchmarks.measures import MEASURES
 from benchmarks.report import parts, readme
@@ -92,6 +92,15 @@ def test_a_part_of_a_page_is_replaced_and_the_rest_is_left(tmp_path: Path) -> No
     assert "By hand." in text
     assert "one" not in text
     assert text.index("three") < text.index("two")
+
+
+def test_the_median_of_a_row_is_read_from_its_part_alone(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    put(page, "bulk", "|  | median |\n| --- | ---: |\n| far | 227,890 tasks/s |")
+    put(page, "single", "| far | 4.55 us/task | 4 - 5 |")
+    assert (median_on(page, "bulk", "far"), median_on(page, "single", "far")) == (227_890, 4.55)
+    with pytest.raises(KeyError, match="no row 'near' in its part 'bulk'"):
+        median_on(page, "bulk", "near")
 
 
 def test_a_lost_task_fails_the_measure() -> None:
