@@ -15,6 +15,14 @@ _LARGE_BYTES = 128 * 1024
 _SPARE_BYTES = 4 << 20
 
 
+def give_back_spare() -> None:
+    """All that is free, wherever it lies. Some milliseconds in which other threads may wait for the allocator: for a
+    moment in which nothing happens. Does nothing where the C library has no malloc_trim."""
+    libc = ctypes.CDLL(None)
+    if hasattr(libc, "malloc_trim"):
+        libc.malloc_trim(0)
+
+
 def give_back_large_buffers() -> None:
     """Does nothing where the C library has no mallopt. Call it before threads are started."""
     libc = ctypes.CDLL(None)

@@ -27,10 +27,13 @@ Outcome = tuple[Job, Any, BaseException | None]
 
 
 class Jobs:
-    """A queue from coroutines to one thread."""
+    """A queue from coroutines to one thread. `rest` is called by the thread when it has had nothing to do for `rest_s`,
+    once after each time that it had."""
 
-    def __init__(self) -> None:
+    def __init__(self, rest: Callable[[], None], rest_s: float = 1.0) -> None:
         self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._rest = rest
+        self._rest_s = rest_s
 
     def hand_over(self, work: Callable[[Any], Any]) -> asyncio.Future[Any]:
         """What comes of it; in the order of the calls."""
@@ -46,7 +49,7 @@ class Jobs:
     def next_batch(self, most: int) -> tuple[list[Job], bool]:
         """Waits for work, and takes all there is of it. False: there will be no more."""
         batch: list[Job] = []
-        job = self._waiting.get()
+        job = self._first()
         while job is not None:
             batch.append(job)
             if len(batch) >= most:
@@ -56,6 +59,13 @@ class Jobs:
             except Empty:
                 return batch, True
         return batch, False
+
+    def _first(self) -> Job | None:
+        try:
+            return self._waiting.get(timeout=self._rest_s)
+        except Empty:
+            self._rest()
+            return self._waiting.get()
 
 
 def tell(outcomes: Iterable[Outcome]) -> None:

@@ -17,7 +17,7 @@ from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.looking import look
 from timerd.adapters.sqlite.marks import marks_on, marks_since
-from timerd.adapters.sqlite.schema import connect_reader
+from timerd.adapters.sqlite.schema import connect_reader, give_back_pages
 from timerd.model.errors import CorruptRow, StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -55,7 +55,7 @@ class Reader:
     def __init__(self, path: Path, on_corrupt: Corruption, name: str) -> None:
         self._connection = connect_reader(path)
         self._on_corrupt = on_corrupt
-        self._jobs = Jobs()
+        self._jobs = Jobs(lambda: give_back_pages(self._connection))
         self._closed = False
         self.index = KeyIndex(self._connection, on_corrupt)
         self._thread = threading.Thread(target=self._serve, name=f"timerd-{name}", daemon=True)

@@ -7,6 +7,7 @@ ordinal, times as the distance to its start.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,6 +21,7 @@ PAGE_BYTES = 4096
 CHECKPOINT_PAGES = 20_000
 READ_MAP_BYTES = 0
 WRITE_CACHE_KIB = 8192
+READ_CACHE_KIB = 2048
 
 _FIRST = """
 CREATE TABLE groups (
@@ -102,9 +104,15 @@ def connect_reader(path: Path) -> sqlite3.Connection:
     # No column with text is read: where one comes, it was a blob that is spoilt, and its checksum will tell.
     connection.text_factory = bytes
     connection.execute(f"PRAGMA mmap_size = {READ_MAP_BYTES}")
-    connection.execute("PRAGMA cache_size = -8192")
+    connection.execute(f"PRAGMA cache_size = {-READ_CACHE_KIB}")
     connection.execute("PRAGMA query_only = ON")
     return connection
+
+
+def give_back_pages(connection: sqlite3.Connection) -> None:
+    """Those that it keeps in memory, to the allocator. A connection that is broken keeps nothing that matters."""
+    with contextlib.suppress(sqlite3.Error):
+        connection.execute("PRAGMA shrink_memory")
 
 
 def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration] = MIGRATIONS) -> int:

@@ -14,7 +14,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
+from timerd.adapters.allocator import give_back_spare
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
+from timerd.adapters.sqlite.schema import give_back_pages
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 
 T = TypeVar("T")
@@ -23,6 +25,9 @@ MOST_JOBS = 4_096
 # A disk that has not finished a commit for so long is frozen: who comes now is told at once instead of waiting with the
 # others, whose outcome it decides when it goes on.
 PATIENCE_S = 5.0
+# While nothing is written nothing fires, so this is the moment for what holds up all threads. A little later than
+# the readers rest, so that what they gave back goes too.
+REST_S = 1.5
 # Errors of one piece of work, not of the disk: the others of its commit are repeated without it.
 _OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
 _log = logging.getLogger(__name__)
@@ -52,7 +57,7 @@ class Writer(Generic[TxT]):
         self._on_error = on_error
         self._transaction = transaction
         self._reopen = reopen
-        self._jobs = Jobs()
+        self._jobs = Jobs(self._rest, REST_S)
         self._closed = False
         self._broken = False
         # Of work that was handed in: how much, how much of it was answered, and when it last went on.
@@ -93,6 +98,10 @@ class Writer(Generic[TxT]):
             # What it wrote is not kept while it waits for more.
             del batch
         self._transaction.connection.close()
+
+    def _rest(self) -> None:
+        give_back_pages(self._transaction.connection)
+        give_back_spare()
 
     def _commit(self, batch: Sequence[Job]) -> list[Outcome]:
         try:
