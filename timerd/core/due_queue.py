@@ -37,6 +37,8 @@ FRONT_RUNS = 32
 FRONT_ROWS = 8_192
 FRONT_BYTES = 4 << 20
 FEW_DUE = 16
+# Runs that give so many rows each are not gathered: these cost more to be moved than the runs do.
+SHARE_ROWS = 64
 # About so many rows say where a share of them ends.
 SAMPLE_ROWS = 8_192
 Positions = npt.NDArray[np.int64]
@@ -123,12 +125,13 @@ class DueQueue:
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
             return None
-        if len(due) > 1:
+        shares = _shares(due, limit, now_ms, upto)
+        if len(due) > 1 and sum(shares) < len(due) * SHARE_ROWS:
             self._gather_front(lane, due, now_ms + FRONT_MS, max(limit, _front_rows(due)))
             due = self._pop_due(lane, limit, now_ms)
-        picked = [(s, n) for s, n in zip(due, _shares(due, limit, now_ms, upto), strict=True)]
-        parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in picked if n]
-        for segment, n in picked:
+            shares = _shares(due, limit, now_ms, upto)
+        parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(due, shares, strict=True) if n]
+        for segment, n in zip(due, shares, strict=True):
             self._advance(lane, segment, n)
         if not lane.rows:
             del self._lanes[queue]
@@ -237,12 +240,12 @@ class DueQueue:
             return
         alive = [s for s in tier if s.cursor < s.end]
         tier.clear()
-        parts = [_lean(s.rest()) for s in alive]
+        parts = [s.rest() for s in alive]
         for s in alive:
             self._count(lane, s.cursor - s.end, -s.size_bytes)
             # Used up, and its rows let go: the entry stays in the heap until its head would have been due.
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
-        self._add_segment(lane, segment.priority, _sorted(concat(parts)))
+        self._add_segment(lane, segment.priority, _joined(parts))
 
     def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, most: int) -> None:
         """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
@@ -257,7 +260,7 @@ class DueQueue:
             parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
-            self._push(lane, priority, _sorted(concat([_lean(part) for part in parts])))
+            self._push(lane, priority, _joined(parts))
 
     def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
         rest = segment.rest()
@@ -327,7 +330,12 @@ def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
 def _lean(rows: RowGroup) -> RowGroup:
     """Without what `concat` would copy in vain: of arenas it takes only what is used, of tables everything."""
     tables = len(rows.prefixes) + len(rows.templates) + len(rows.extras)
-    return rows if tables <= len(rows) else rows.compact()
+    return rows if tables <= len(rows) else rows.trimmed()
+
+
+def _joined(parts: list[RowGroup]) -> RowGroup:
+    """One run. What it does not use of their tables would be in it, and in every run that is made of it."""
+    return _sorted(concat([_lean(part) for part in parts]).trimmed())
 
 
 def _sorted(rows: RowGroup) -> RowGroup:

@@ -113,20 +113,25 @@ class RowGroup:
         if len(self.columns) == 1:
             plain = len(self.prefixes) == len(self.templates) == 1 and not self.extras
             return self._compact_one() if plain else self.one(0)
+        out = self.trimmed()
+        out.payloads = gather(self.payloads, out.columns["offset"], out.columns["length"])
+        out.columns["offset"] = starts(out.columns["length"])
+        return out
+
+    def trimmed(self) -> RowGroup:
+        """The same rows, with prefixes, templates and extras of just what they use. The arena is shared."""
         columns = self.columns.copy()
-        payloads = gather(self.payloads, columns["offset"], columns["length"])
-        columns["offset"] = starts(columns["length"])
         prefixes, templates, extras = self.prefixes, self.templates, self.extras
         if len(prefixes) > 1:
-            used, columns["prefix"] = _in_order_of_use(columns["prefix"])
+            used, columns["prefix"] = _in_order_of_use(columns["prefix"], len(prefixes))
             prefixes = prefixes[used]
         if len(templates) > 1:
-            kinds, columns["template"] = _in_order_of_use(columns["template"])
+            kinds, columns["template"] = _in_order_of_use(columns["template"], len(templates))
             templates = [templates[kind] for kind in kinds.tolist()]
         if extras:
             extras = [extras[at - 1] for at in columns["extra"].tolist() if at]
             columns["extra"] = np.where(columns["extra"] > 0, np.cumsum(columns["extra"] > 0), 0)
-        return RowGroup(columns, prefixes, list(templates), payloads, extras, self.source)
+        return RowGroup(columns, prefixes, list(templates), self.payloads, extras, self.source)
 
     def _compact_one(self) -> RowGroup:
         columns = self.columns.copy()
@@ -177,17 +182,20 @@ def _template_text(template: Template) -> bytes:
     return dump_json(template.to_json())
 
 
-def _in_order_of_use(indexes: Columns) -> tuple[Columns, Columns]:
-    """The distinct indexes by their first use, and for each row its place among them."""
+def _in_order_of_use(indexes: Columns, table: int) -> tuple[Columns, Columns]:
+    """The distinct indexes into a table of that length, by their first use, and for each row its place among them."""
     if len(indexes) <= _FEW_ROWS:
         listed = indexes.tolist()
         renames = {index: n for n, index in enumerate(dict.fromkeys(listed))}
         return np.array(list(renames), np.uint32), np.array([renames[index] for index in listed], np.uint32)
-    used, first, places = np.unique(indexes, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    renamed = np.empty(len(order), np.uint32)
-    renamed[order] = np.arange(len(order), dtype=np.uint32)
-    return used[order], renamed[places]
+    # Of several values for one place the last one stays, so from the end the first use does.
+    first = np.full(table, len(indexes))
+    first[indexes[::-1]] = np.arange(len(indexes) - 1, -1, -1)
+    used = np.flatnonzero(first < len(indexes)).astype(np.uint32)
+    used = used[np.argsort(first[used])]
+    renamed = np.empty(table, np.uint32)
+    renamed[used] = np.arange(len(used), dtype=np.uint32)
+    return used, renamed[indexes]
 
 
 def gather(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> bytes:
