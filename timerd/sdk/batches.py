@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, cast
 
 from timerd.sdk.answers import read_answer
-from timerd.sdk.checks import optional_name
+from timerd.sdk.checks import MAX_PAYLOAD_BYTES, optional_name
 from timerd.sdk.templates import Template
-from timerd.sdk.times import Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
+from timerd.sdk.times import EPOCH, Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
 from timerd.sdk.values import Answered, Item
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -20,6 +22,37 @@ MAX_TASKS = 1000
 # Below 1 MiB with everything that goes around the payloads.
 MAX_BYTES = 900 * 1024
 _TASK_BYTES = 24
+_MS = timedelta(milliseconds=1)
+
+
+class Plain(NamedTuple):
+    """Tasks that have nothing but a payload and an instant."""
+
+    payloads: tuple[bytes, ...]
+    fire_at_ms: list[int]
+    size_bytes: int
+
+
+def plain_of(items: Sequence[object]) -> Plain | None:
+    """None: at least one is something else than a pair of payload and instant, or is wrong; who looks at each of them
+    finds out which."""
+    if set(map(type, items)) != {tuple} or set(map(len, cast(Sequence[tuple[object, ...]], items))) != {2}:
+        return None
+    payloads, moments = zip(*cast(Sequence[tuple[Any, Any]], items), strict=True)
+    if set(map(type, moments)) != {datetime}:
+        return None
+    try:
+        if set(map(type, payloads)) == {str}:
+            payloads = tuple(map(str.encode, payloads))
+        # Rounded up.
+        fire_at_ms = [-((EPOCH - moment) // _MS) for moment in moments]
+    except (TypeError, UnicodeEncodeError):
+        # No time zone, or half a character.
+        return None
+    if set(map(type, payloads)) != {bytes}:
+        return None
+    sizes = list(map(len, payloads))
+    return Plain(payloads, fire_at_ms, sum(sizes)) if max(sizes) <= MAX_PAYLOAD_BYTES else None
 
 
 class Batch:
@@ -41,10 +74,22 @@ class Batch:
     def __len__(self) -> int:
         return len(self._dues)
 
-    def has_room(self, payload_bytes: int) -> bool:
-        if not self._dues:
+    def next(self) -> Batch:
+        """An empty one of the same kind."""
+        return Batch(self.template, self._clock)
+
+    def has_room(self, payload_bytes: int, tasks: int = 1) -> bool:
+        """For one task there always is in an empty one."""
+        if tasks == 1 and not self._dues:
             return True
-        return len(self._dues) < MAX_TASKS and self._bytes + payload_bytes + _TASK_BYTES <= MAX_BYTES
+        size_bytes = self._bytes + payload_bytes + _TASK_BYTES * tasks
+        return len(self._dues) + tasks <= MAX_TASKS and size_bytes <= MAX_BYTES
+
+    def extend(self, plain: Plain) -> None:
+        self._dues.extend(plain.fire_at_ms)
+        self._is_delay.extend(bytes(len(plain.payloads)))
+        self._payloads.extend(plain.payloads)
+        self._bytes += plain.size_bytes + _TASK_BYTES * len(plain.payloads)
 
     def add(self, payload: bytes, due: Due) -> int:
         """The index of the task in the message."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from itertools import islice, repeat
 
 from timerd.sdk.answers import FailedTasks
-from timerd.sdk.batches import Batch
+from timerd.sdk.batches import Batch, plain_of
 from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
@@ -26,22 +27,40 @@ Progress = Callable[[int], None]
 _MESSAGES_UNDER_WAY = 16
 
 
+# Looked at together: one by one takes four times as long. They wait in memory, and may have a megabyte each.
+_TOGETHER = 25
+
+
 def batches_of(items: Iterable[BulkItem], template: Template, clock: MsClock) -> Iterator[Batch]:
     batch = Batch(template, clock)
-    for index, item in enumerate(items):
-        try:
-            payload, due = _parts_of(item)
-            if not batch.has_room(len(payload)):
-                yield batch
-                batch = Batch(template, clock)
-            if isinstance(item, Item) and _differs(item):
-                batch.add_item(payload, due, item)
-            else:
-                batch.add(payload, due)
-        except InvalidTask as wrong:
-            raise wrong.of_item(index) from None
+    waiting, first = iter(items), 0
+    while some := list(islice(waiting, _TOGETHER)):
+        plain = plain_of(some)
+        if plain is not None and batch.has_room(plain.size_bytes, len(some)):
+            batch.extend(plain)
+        else:
+            for index, item in enumerate(some, first):
+                if (now := _put(batch, item, index)) is not batch:
+                    yield batch
+                    batch = now
+        first += len(some)
     if len(batch):
         yield batch
+
+
+def _put(batch: Batch, item: BulkItem, index: int) -> Batch:
+    """The batch that it is in: the next one where this one is full."""
+    try:
+        payload, due = _parts_of(item)
+        if not batch.has_room(len(payload)):
+            batch = batch.next()
+        if isinstance(item, Item) and _differs(item):
+            batch.add_item(payload, due, item)
+        else:
+            batch.add(payload, due)
+    except InvalidTask as wrong:
+        raise wrong.of_item(index) from None
+    return batch
 
 
 def _parts_of(item: BulkItem) -> tuple[bytes, Due]:
@@ -131,7 +150,7 @@ class Bulk:
             answered = FailedTasks(self._template.queue, answer, batch.asked_ms())
         else:
             answered = batch.read(answer.schedule)
-        part.extend([Task(answered, index) for index in range(len(batch))])
+        part.extend(map(Task, repeat(answered), range(len(batch))))
         all_stored = not isinstance(answer, TimerdError) and answer.schedule.HasField("placement")
         self._note(part, {} if all_stored else {n: e for n, task in enumerate(part, first) if (e := task.error)})
         self._all_answered.set()
