@@ -24,7 +24,7 @@ from timerd.sdk.values import Answered, Item, PartlyStored, Task
 BulkItem = tuple[bytes | str, datetime | Span] | Item
 Progress = Callable[[int], None]
 # Enough to keep a server busy while the next ones are packed; little enough to bound the memory.
-_MESSAGES_UNDER_WAY = 16
+_MESSAGES_UNDER_WAY = 32
 
 
 # Looked at together: one by one takes four times as long. They wait in memory, and may have a megabyte each.
