@@ -11,13 +11,16 @@ import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import repeat
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
 from timerd.core.taken import Ended, Taken
 from timerd.core.tally import QueueTally
-from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
+from timerd.model.columns import pieces
+from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import PREFIX
@@ -79,8 +82,7 @@ def delivery_ids(taken: Taken) -> bytes:
 
 
 def each_delivery_id(taken: Taken) -> list[bytes]:
-    raw = delivery_ids(taken)
-    return [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+    return pieces(delivery_ids(taken), DELIVERY_ID_BYTES)
 
 
 def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:
@@ -152,31 +154,34 @@ class Flights:
         return batch, slot % MAX_BATCH_ROWS
 
     def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[int]]:
-        """`pop` for many, in one loop because every ack passes here; the second list names those that are not open.
-        What follows one another is mostly of one batch, and is counted together."""
+        """`pop` for many, because every ack passes here; the second list names those that are not open. What follows
+        one another was mostly sent so, and is taken out together."""
+        slots = list(map(self._slots.pop, ids, repeat(None)))
         ended: list[Ended] = []
         unknown: list[int] = []
-        pop, batches, append = self._slots.pop, self._batches, ended.append
-        last, counted, outcome = None, 0, Outcome.ACKED
-        for at, delivery_id in enumerate(ids):
-            slot = pop(delivery_id, None)
-            if slot is None:
+        at = 0
+        while at < len(slots):
+            if (slot := slots[at]) is None:
                 unknown.append(at)
+                at += 1
                 continue
-            batch, row = batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS
-            batch.open -= 1
-            if not batch.open:
-                self._forget(batch)
-            if batch is not last:
-                if last is not None:
-                    last.settled(ACKED, now_ms, len(ended) - counted)
-                last, counted = batch, len(ended)
-            taken = batch.taken
-            key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
-            append(Ended(taken.partition, key, outcome))
-        if last is not None:
-            last.settled(ACKED, now_ms, len(ended) - counted)
+            first, at = at, at + 1
+            row = slot % MAX_BATCH_ROWS
+            while at < len(slots) and slots[at] == slot + at - first and row + at - first < MAX_BATCH_ROWS:
+                at += 1
+            ended += self._end(self._batches[slot // MAX_BATCH_ROWS], slice(row, row + at - first), now_ms)
         return ended, unknown
+
+    def _end(self, batch: Batch, rows: slice, now_ms: int) -> Iterator[Ended]:
+        count = rows.stop - rows.start
+        batch.open -= count
+        if not batch.open:
+            self._forget(batch)
+        batch.settled(ACKED, now_ms, count)
+        taken = batch.taken
+        keys = row_keys(batch.positions[rows], taken.digests[rows], batch.versions[rows])
+        parts = zip(repeat(taken.partition), keys, repeat(Outcome.ACKED), strict=False)
+        return cast(Iterator[Ended], map(tuple.__new__, repeat(Ended), parts))
 
     def remove(self, ids: Iterable[bytes]) -> None:
         for delivery_id in ids:

@@ -8,7 +8,7 @@ remembered for rows not yet known as well, and is checked in the step that start
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from itertools import count, repeat
 
 import numpy as np
 
@@ -171,8 +171,7 @@ class RowsInHand:
         positions, versions = rows.columns["position_ms"].tolist(), rows.columns["version"].tolist()
         batch = OpenBatch(rows, positions, versions, len(digests), min(positions), max(positions), now_ms)
         self._batches.append(batch)
-        for n, digest in enumerate(digests):
-            self.open[digest] = (batch, n)
+        self.open.update(zip(digests, zip(repeat(batch), count()), strict=False))
         self.canaries += len(digests) if rows.template_of(0).namespace == CANARY.namespace else 0
 
     def leave(self, key: RowKey, outcome: Outcome) -> None:

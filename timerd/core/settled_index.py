@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.due_queue import tie_of
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, row_keys
 from timerd.model.rows import RowGroup
 from timerd.model.settle import ENTRY, Outcome, settle_entries
 
@@ -202,7 +202,7 @@ class SettledIndex:
 
 
 def keys_of(entries: Entries) -> Iterator[RowKey]:
-    return map(RowKey, entries["position_ms"].tolist(), entries["digest"].tolist(), entries["version"].tolist())
+    return row_keys(entries["position_ms"].tolist(), entries["digest"].tolist(), entries["version"].tolist())
 
 
 def _chunk(entries: Entries) -> Chunk:

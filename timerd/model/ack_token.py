@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.model.columns import pieces
 from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, MAC_BYTES, RowKey
 from timerd.model.partition import Partition
 
@@ -84,8 +85,7 @@ def delivery_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
     out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
     out["digest"] = columns["digest"]
     out["generation"] = columns["version"] >> ATTEMPT_BITS
-    raw = out.tobytes()
-    ids = [raw[at : at + DELIVERY_ID_BYTES] for at in range(0, len(raw), DELIVERY_ID_BYTES)]
+    ids = pieces(out.tobytes(), DELIVERY_ID_BYTES)
     for at in forged_among(tokens, secret) if ids else ():
         ids[at] = b""
     return ids

@@ -9,9 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from hashlib import blake2b
-from typing import NamedTuple
+from itertools import repeat
+from typing import NamedTuple, cast
 
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 
@@ -34,6 +35,12 @@ class RowKey(NamedTuple):
     position_ms: int
     digest: bytes
     version: int
+
+
+def row_keys(positions_ms: Iterable[int], digests: Iterable[bytes], versions: Iterable[int]) -> Iterator[RowKey]:
+    """One for each row, without a call of Python's for each: half the time."""
+    parts = zip(positions_ms, digests, versions, strict=True)
+    return cast(Iterator[RowKey], map(tuple.__new__, repeat(RowKey), parts))
 
 
 class TaskId(NamedTuple):

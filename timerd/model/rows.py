@@ -15,8 +15,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from timerd.model.columns import Columns, pack_columns, starts, unpack_columns
-from timerd.model.identity import PREFIX_BYTES, RowKey
+from timerd.model.columns import Columns, pack_columns, pieces, starts, unpack_columns
+from timerd.model.identity import PREFIX_BYTES, RowKey, row_keys
 from timerd.model.task import NO_EXTRA, Extra, Template, dump_json
 
 # Flags of a row.
@@ -80,12 +80,11 @@ class RowGroup:
 
     def digests(self) -> list[bytes]:
         """16 bytes for each row: prefix and index."""
-        raw = self.packed_digests().tobytes()
-        return [raw[at : at + 16] for at in range(0, len(raw), 16)]
+        return pieces(self.packed_digests().tobytes(), DIGEST.itemsize)
 
     def keys(self) -> list[RowKey]:
         columns = self.columns
-        return list(map(RowKey, columns["position_ms"].tolist(), self.digests(), columns["version"].tolist()))
+        return list(row_keys(columns["position_ms"].tolist(), self.digests(), columns["version"].tolist()))
 
     def payload(self, row: int) -> bytes:
         start = int(self.columns["offset"][row])

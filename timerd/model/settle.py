@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.task import dump_json
 
@@ -111,12 +111,12 @@ class SettleRecord:
 
     def outcomes(self) -> list[tuple[RowKey, Outcome]]:
         e = self.entries
-        keys = map(RowKey, e["position_ms"].tolist(), e["digest"].tolist(), e["version"].tolist())
+        keys = row_keys(e["position_ms"].tolist(), e["digest"].tolist(), e["version"].tolist())
         return list(zip(keys, map(Outcome, e["outcome"].tolist()), strict=True))
 
 
 def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
     """(n,) of ENTRY."""
     pack = _ENTRY.pack
-    packed = b"".join([pack(key[0], key[1], key[2], outcome) for key, outcome in ended])
+    packed = b"".join([pack(*key, outcome) for key, outcome in ended])
     return np.frombuffer(packed, ENTRY)
