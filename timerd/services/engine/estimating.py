@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
+import numpy as np
+import numpy.typing as npt
+
 from timerd.core.taken import CANARY, QueueKey
 from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
@@ -20,6 +23,31 @@ from timerd.ports import Store
 
 MINUTE_MS = 60_000
 MAX_QUEUES = 100_000
+# About half a millisecond of the loop.
+COUNTED_AT_ONCE = 8_192
+
+
+class Minutes:
+    """How many tasks of one queue came for each minute. What comes is counted later, many at a time: counted row by
+    row a message costs its tasks a tenth of all that a server does for them."""
+
+    def __init__(self) -> None:
+        self._counted: Counter[int] = Counter()
+        self._waiting: list[npt.NDArray[np.int64]] = []
+        self._rows = 0
+
+    def add(self, minutes: npt.NDArray[np.int64]) -> None:
+        self._waiting.append(minutes)
+        self._rows += len(minutes)
+        if self._rows >= COUNTED_AT_ONCE:
+            self.counts()
+
+    def counts(self) -> Counter[int]:
+        if self._waiting:
+            found, times = np.unique(np.concatenate(self._waiting), return_counts=True)
+            self._counted.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+            self._waiting, self._rows = [], 0
+        return self._counted
 
 
 class Estimating:
@@ -29,8 +57,7 @@ class Estimating:
         self._store = store
         # Since the start, by queue.
         self.scheduled: Counter[QueueKey] = Counter()
-        # Minutes of each queue.
-        self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        self._new: defaultdict[tuple[str, str], Minutes] = defaultdict(Minutes)
         # What a task id says of its queue -> the queue.
         self._queues: dict[int, tuple[str, str]] = {}
 
@@ -40,7 +67,7 @@ class Estimating:
             if template.namespace == CANARY.namespace:
                 continue
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
-            self._new[template.namespace, template.queue].update(own.tolist())
+            self._new[template.namespace, template.queue].add(own)
             self._count(QueueKey(template.namespace, template.queue), len(own))
             self._remember(template)
 
@@ -49,13 +76,13 @@ class Estimating:
         for (scope, minute), ended in Counter([(task.scope, task.position_ms // MINUTE_MS) for task in tasks]).items():
             queue = self._queues.get(scope)
             if queue is not None:
-                self._new[queue][minute] -= ended
+                self._new[queue].counts()[minute] -= ended
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""
         first = now_ms // MINUTE_MS
         stored = await self._store.estimates(namespace, queue, first * MINUTE_MS, 1 << 62)
-        own = [c for (space, name), c in self._new.items() if space == namespace and queue in ("", name)]
+        own = [m.counts() for (space, name), m in self._new.items() if space == namespace and queue in ("", name)]
         fresh = sum(n for counter in own for minute, n in counter.items() if minute >= first)
         return max(0, sum(stored.values()) + fresh)
 
@@ -70,7 +97,7 @@ class Estimating:
         self.scheduled[queue if known else OTHERS] += tasks
 
     async def flush(self) -> None:
-        new, self._new = self._new, defaultdict(Counter)
-        counts = {(*queue, minute * MINUTE_MS): n for queue, counter in new.items() for minute, n in counter.items()}
+        new, self._new = self._new, defaultdict(Minutes)
+        counts = {(*queue, minute * MINUTE_MS): n for queue, own in new.items() for minute, n in own.counts().items()}
         if counts:
             await self._store.save_estimates(counts)
