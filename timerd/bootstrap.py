@@ -20,7 +20,7 @@ import grpc
 
 from timerd.adapters import interpreter
 from timerd.adapters.alarm import make_alarm
-from timerd.adapters.allocator import give_back_large_buffers
+from timerd.adapters.allocator import give_back_large_buffers, give_back_spare
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.open_files import allow_open_files
 from timerd.adapters.sqlite.store import SqliteStore
@@ -274,7 +274,7 @@ async def open_store(config: ServerConfig, clock: Clock) -> Store:
         return int(clock.wall_ms())
 
     if config.store == "sqlite":
-        return SqliteStore(config.data, now_ms, config.synchronous)
+        return SqliteStore(config.data, now_ms, config.synchronous, give_back_spare)
     with _needs_driver():
         from timerd.adapters.cassandra.opening import open_store as open_cassandra
     return await open_cassandra(config.cassandra, now_ms)

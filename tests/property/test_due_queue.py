@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue, before, tie_of
+from timerd.core.joining import joined
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
@@ -116,6 +117,12 @@ def test_what_many_runs_have_next_is_gathered() -> None:
     run_state_machine_as_test(QueueModel, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
 
 
+@pytest.mark.usefixtures("small")
+def test_what_few_runs_have_is_taken_as_it_lies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(due_queue, "SHARE_ROWS", 1)
+    run_state_machine_as_test(QueueModel, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
+
+
 def runs_of(queue: DueQueue) -> list[RowGroup]:
     return [entry[2].run for lane in queue._lanes.values() for heap in lane.heaps.values() for entry in heap]
 
@@ -135,6 +142,36 @@ def test_many_runs_cost_what_few_do() -> None:
     assert second is not None
     assert second.columns["position_ms"].tolist() == sorted([n // 100 for n in range(1_000, 2_000)])
     assert {id(run) for run in runs_of(queue)} == runs, "nothing was gathered anew"
+
+
+def test_few_runs_that_give_much_stay_as_they_are() -> None:
+    """Else a backlog, into which new runs come all the time, is moved again for each message."""
+    queue, name, count = DueQueue(), QueueKey("n", "a"), due_queue.LARGEST_MERGE_ROWS
+    for number in range(3):
+        queue.add(series(number, count))
+    runs = {id(run) for run in runs_of(queue)}
+    taken = queue.take(name, 3 * due_queue.SHARE_ROWS, count)
+    assert taken is not None
+    assert taken.columns["position_ms"].tolist() == sorted([n // 3 for n in range(3 * due_queue.SHARE_ROWS)])
+    assert {id(run) for run in runs_of(queue)} == runs
+    queue.check()
+
+
+def test_where_all_that_is_due_comes_too_late_nothing_is_given() -> None:
+    queue, name = DueQueue(), QueueKey("n", "a")
+    for number in range(2):
+        queue.add(series(number, 5, from_ms=10))
+    assert queue.take(name, 1_000, 100, upto=9) is None
+    queue.check()
+
+
+def test_what_rows_do_not_use_is_not_in_the_run_that_is_made_of_them() -> None:
+    """Else a run that was gathered again and again has a table that is longer than itself."""
+    many = concat([series(number, 3) for number in range(40)])
+    parts = [many.select(slice(at, at + 50)) for at in (0, 50)]
+    run = joined(parts)
+    assert len(run.prefixes) == 34
+    assert sorted(run.digests()) == sorted([*parts[0].digests(), *parts[1].digests()])
 
 
 def test_what_comes_by_ones_from_many_runs_is_gathered_ahead() -> None:

@@ -79,6 +79,33 @@ def test_no_more_is_taken_from_a_feed_than_is_looked_at_together() -> None:
     assert taken <= 25
 
 
+def test_a_buffer_that_is_filled_anew_for_each_item_is_read_before() -> None:
+    buffer = bytearray(1)
+
+    def feed() -> Iterator[BulkItem]:
+        for n in range(60):
+            buffer[0] = n
+            yield (buffer if n % 2 else bytes(buffer)), datetime(2030, 1, 1, tzinfo=UTC)  # type: ignore[misc]
+
+    (batch,) = batches_of(feed(), Template("q"), now_ms)
+    request = pb.ScheduleBatchRequest()
+    batch.write(request, "n", "r")
+    assert request.columns.payloads == bytes(range(60))
+
+
+def test_a_delay_counts_from_when_its_item_comes() -> None:
+    clock_ms = 1_000_000
+
+    def feed() -> Iterator[BulkItem]:
+        nonlocal clock_ms
+        for _ in range(3):
+            clock_ms += 1_000
+            yield b"x", 5.0
+
+    (batch,) = batches_of(feed(), Template("q"), lambda: clock_ms)
+    assert list(batch.asked_ms()) == [1_006_000, 1_007_000, 1_008_000]
+
+
 @pytest.mark.parametrize("index", [0, 24, 25, 1003])
 def test_the_one_that_is_wrong_is_named(index: int) -> None:
     items: list[BulkItem] = [(b"x", datetime(2030, 1, 1, tzinfo=UTC))] * 1100

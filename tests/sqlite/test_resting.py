@@ -9,6 +9,8 @@ import sqlite3
 import threading
 from pathlib import Path
 
+import pytest
+
 from timerd.adapters.sqlite.jobs import Jobs, tell
 from timerd.adapters.sqlite.schema import connect, connect_reader, give_back_pages
 
@@ -18,8 +20,9 @@ PATIENCE_S = 60.0
 class Serving:
     """A thread that does what it is given, and counts its rests."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.rests = 0
+        self._error = error
         self.rested = threading.Event()
         self.jobs = Jobs(self._rest, rest_s=0.01)
         self._thread = threading.Thread(target=self._serve)
@@ -28,6 +31,8 @@ class Serving:
     def _rest(self) -> None:
         self.rests += 1
         self.rested.set()
+        if self._error is not None:
+            raise self._error
 
     def _serve(self) -> None:
         open_ = True
@@ -56,6 +61,15 @@ def test_a_thread_rests_once_after_it_has_worked() -> None:
     assert not serving.rested.wait(0.2)
     serving.end()
     assert serving.rests == 2
+
+
+def test_a_rest_that_fails_is_logged_and_the_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    serving = Serving(OSError("no such library"))
+    assert serving.wait() == 1
+    assert asyncio.run(_answered(serving)) == "done"
+    assert serving.wait() == 2
+    serving.end()
+    assert "could not be given back" in caplog.text
 
 
 async def _answered(serving: Serving) -> object:

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +17,7 @@ from timerd.adapters.sqlite.store import SqliteStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.registers import control_key
 from timerd.ports import Cas, CasStatus
-from timerd.testing.contracts.build import HERE, key, message, scan
+from timerd.testing.contracts.build import HERE, START_MS, key, message, scan
 
 Arm = Callable[..., None]
 
@@ -175,3 +176,18 @@ async def test_while_the_disk_is_frozen_newcomers_are_refused_and_those_who_wait
     await stuck
     await store.append([message("after", key("after"))])
     assert (await scan(store)).keys == [key("after")]
+
+
+async def test_when_nothing_is_written_after_much_was_others_hear_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "REST_S", 0.05)
+    monkeypatch.setattr(writer, "COMMITS_BEFORE_REST", 3)
+    rested = threading.Event()
+    store = SqliteStore(tmp_path, lambda: START_MS, "normal", rested.set)
+    for _ in range(2):
+        for n in range(3):
+            await store.append([message(f"m{n}", key(f"k{n}", n))])
+        assert await asyncio.to_thread(rested.wait, 60)
+        rested.clear()
+    await store.close()

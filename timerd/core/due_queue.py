@@ -21,9 +21,10 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.joining import by_position, in_order_of_firing, joined
 from timerd.core.taken import LAST, QueueKey
 from timerd.core.waiting_bytes import waiting_bytes
-from timerd.model.rows import RowGroup, concat, empty_group
+from timerd.model.rows import RowGroup, empty_group
 from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
@@ -37,8 +38,9 @@ FRONT_RUNS = 32
 FRONT_ROWS = 8_192
 FRONT_BYTES = 4 << 20
 FEW_DUE = 16
-# Runs that give so many rows each are not gathered: these cost more to be moved than the runs do.
-SHARE_ROWS = 64
+# Few runs that give so many rows each are not gathered: to move these would cost as much as the runs do, and where new
+# runs come all the time it would be done again for each take.
+SHARE_ROWS = 128
 # About so many rows say where a share of them ends.
 SAMPLE_ROWS = 8_192
 Positions = npt.NDArray[np.int64]
@@ -125,17 +127,19 @@ class DueQueue:
         due = self._pop_due(lane, limit, now_ms) if lane and limit > 0 else []
         if lane is None or not due:
             return None
-        shares = _shares(due, limit, now_ms, upto)
+        # Nothing is looked at in vain where there are more runs than could give so many rows.
+        shares = _shares(due, limit, now_ms, upto) if limit >= len(due) * SHARE_ROWS else []
         if len(due) > 1 and sum(shares) < len(due) * SHARE_ROWS:
             self._gather_front(lane, due, now_ms + FRONT_MS, max(limit, _front_rows(due)))
             due = self._pop_due(lane, limit, now_ms)
-            shares = _shares(due, limit, now_ms, upto)
+            shares = []
+        shares = shares or _shares(due, limit, now_ms, upto)
         parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(due, shares, strict=True) if n]
         for segment, n in zip(due, shares, strict=True):
             self._advance(lane, segment, n)
         if not lane.rows:
             del self._lanes[queue]
-        return _in_order(parts)
+        return in_order_of_firing(parts) if parts else None
 
     def next_ms(self, queue: QueueKey) -> int | None:
         """Position of the queue's earliest row."""
@@ -245,7 +249,7 @@ class DueQueue:
             self._count(lane, s.cursor - s.end, -s.size_bytes)
             # Used up, and its rows let go: the entry stays in the heap until its head would have been due.
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
-        self._add_segment(lane, segment.priority, _joined(parts))
+        self._add_segment(lane, segment.priority, joined(parts))
 
     def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, most: int) -> None:
         """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
@@ -260,7 +264,7 @@ class DueQueue:
             parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
-            self._push(lane, priority, _joined(parts))
+            self._push(lane, priority, joined(parts))
 
     def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
         rest = segment.rest()
@@ -317,32 +321,14 @@ def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
         return
     places = [(QueueKey(t.namespace, t.queue), t.priority) for t in rows.templates]
     if len(set(places)) == 1:
-        yield (*places[0], _sorted(rows))
+        yield (*places[0], by_position(rows))
         return
     numbers = {place: n for n, place in enumerate(dict.fromkeys(places))}
     kinds = np.array([numbers[p] for p in places])[rows.columns["template"]]
     for (queue, priority), number in numbers.items():
         part = np.flatnonzero(kinds == number)
         if len(part):
-            yield queue, priority, _sorted(rows.select(part))
-
-
-def _lean(rows: RowGroup) -> RowGroup:
-    """Without what `concat` would copy in vain: of arenas it takes only what is used, of tables everything."""
-    tables = len(rows.prefixes) + len(rows.templates) + len(rows.extras)
-    return rows if tables <= len(rows) else rows.trimmed()
-
-
-def _joined(parts: list[RowGroup]) -> RowGroup:
-    """One run. What it does not use of their tables would be in it, and in every run that is made of it."""
-    return _sorted(concat([_lean(part) for part in parts]).trimmed())
-
-
-def _sorted(rows: RowGroup) -> RowGroup:
-    positions = np.ascontiguousarray(rows.columns["position_ms"])
-    if bool(np.all(positions[1:] >= positions[:-1])):
-        return rows
-    return rows.select(np.argsort(positions, kind="stable"))
+            yield queue, priority, by_position(rows.select(part))
 
 
 def tie_of(rows: RowGroup) -> npt.NDArray[np.uint64]:
@@ -396,12 +382,3 @@ def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]
     owners = np.repeat(np.arange(len(due)), [len(r) for r in ready])
     first = owners[np.argsort(keys, kind="stable")[:limit]]
     return [int(n) for n in np.bincount(first, minlength=len(due))]
-
-
-def _in_order(parts: list[RowGroup]) -> RowGroup:
-    if len(parts) == 1:
-        return parts[0]
-    priorities = [np.array([t.priority for t in p.templates])[p.columns["template"]] for p in parts]
-    merged = concat([_lean(p) for p in parts])
-    keys = merged.columns["position_ms"] - PRIORITY_MS * np.concatenate(priorities)
-    return merged.select(np.argsort(keys, kind="stable"))

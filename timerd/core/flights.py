@@ -29,6 +29,8 @@ from timerd.model.settle import Outcome
 # A slot is number * MAX_BATCH_ROWS + row.
 MAX_BATCH_ROWS = 1024
 LEASE_GRID_MS = 100
+# Stretches that are shorter, in the mean, are taken out row by row.
+FEW_ROWS = 8
 ACKED = "acked"
 # That an attempt failed is no word on the same one of a later holder; that it is hopeless is.
 ANY_HOLDER = 1 << 64
@@ -58,6 +60,12 @@ class Batch:
 
     def key(self, row: int) -> RowKey:
         return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
+
+    def acked(self, first: int, stop: int) -> Iterator[Ended]:
+        """Rows that follow one another, without a call of Python's for each: half the time."""
+        keys = row_keys(self.positions[first:stop], self.taken.digests[first:stop], self.versions[first:stop])
+        parts = zip(repeat(self.taken.partition), keys, repeat(Outcome.ACKED), strict=False)
+        return cast(Iterator[Ended], map(tuple.__new__, repeat(Ended), parts))
 
     def place(self, row: int) -> Place:
         return Place(self.taken.partition, self.key(row))
@@ -154,34 +162,47 @@ class Flights:
         return batch, slot % MAX_BATCH_ROWS
 
     def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[int]]:
-        """`pop` for many, because every ack passes here; the second list names those that are not open. What follows
-        one another was mostly sent so, and is taken out together."""
+        """`pop` for many, because every ack passes here; the second list names those that are not open. What was sent
+        together is mostly acked so, and is taken out together."""
         slots = list(map(self._slots.pop, ids, repeat(None)))
+        stretches = _stretches(slots)
+        return self._end_each(slots, now_ms) if stretches is None else (self._end_stretches(stretches, now_ms), [])
+
+    def _end_each(self, slots: list[int | None], now_ms: int) -> tuple[list[Ended], list[int]]:
         ended: list[Ended] = []
         unknown: list[int] = []
-        at = 0
-        while at < len(slots):
-            if (slot := slots[at]) is None:
+        batches, append = self._batches, ended.append
+        last, counted, outcome = None, 0, Outcome.ACKED
+        for at, slot in enumerate(slots):
+            if slot is None:
                 unknown.append(at)
-                at += 1
                 continue
-            first, at = at, at + 1
-            row = slot % MAX_BATCH_ROWS
-            while at < len(slots) and slots[at] == slot + at - first and row + at - first < MAX_BATCH_ROWS:
-                at += 1
-            ended += self._end(self._batches[slot // MAX_BATCH_ROWS], slice(row, row + at - first), now_ms)
+            batch, row = batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS
+            batch.open -= 1
+            if not batch.open:
+                self._forget(batch)
+            if batch is not last:
+                if last is not None:
+                    last.settled(ACKED, now_ms, len(ended) - counted)
+                last, counted = batch, len(ended)
+            taken = batch.taken
+            key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
+            append(Ended(taken.partition, key, outcome))
+        if last is not None:
+            last.settled(ACKED, now_ms, len(ended) - counted)
         return ended, unknown
 
-    def _end(self, batch: Batch, rows: slice, now_ms: int) -> Iterator[Ended]:
-        count = rows.stop - rows.start
-        batch.open -= count
-        if not batch.open:
-            self._forget(batch)
-        batch.settled(ACKED, now_ms, count)
-        taken = batch.taken
-        keys = row_keys(batch.positions[rows], taken.digests[rows], batch.versions[rows])
-        parts = zip(repeat(taken.partition), keys, repeat(Outcome.ACKED), strict=False)
-        return cast(Iterator[Ended], map(tuple.__new__, repeat(Ended), parts))
+    def _end_stretches(self, stretches: list[tuple[int, int]], now_ms: int) -> list[Ended]:
+        """(first slot, how many) each, of one batch."""
+        ended: list[Ended] = []
+        for slot, count in stretches:
+            batch, row = self._batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS
+            ended += batch.acked(row, row + count)
+            batch.settled(ACKED, now_ms, count)
+            batch.open -= count
+            if not batch.open:
+                self._forget(batch)
+        return ended
 
     def remove(self, ids: Iterable[bytes]) -> None:
         for delivery_id in ids:
@@ -296,3 +317,15 @@ def _slim(batch: Batch, alive: list[int]) -> None:
     columns["length"] = lengths
     slim = replace(rows, columns=columns).compact()
     batch.taken = Taken(batch.taken.partition, batch.taken.token, slim, batch.taken.digests)
+
+
+def _stretches(slots: list[int | None]) -> list[tuple[int, int]] | None:
+    """Slots that follow one another within a batch, as (first, how many). None: they are short, or one is not there."""
+    if len(slots) < FEW_ROWS or None in slots:
+        return None
+    each = np.array(slots, np.int64)
+    begins = np.flatnonzero((each[1:] != each[:-1] + 1) | (each[1:] % MAX_BATCH_ROWS == 0)) + 1
+    if (len(begins) + 1) * FEW_ROWS > len(slots):
+        return None
+    begins = np.concatenate(([0], begins))
+    return list(zip(each[begins].tolist(), np.diff(begins, append=len(slots)).tolist(), strict=True))

@@ -187,6 +187,10 @@ def _in_order_of_use(indexes: Columns, table: int) -> tuple[Columns, Columns]:
         listed = indexes.tolist()
         renames = {index: n for n, index in enumerate(dict.fromkeys(listed))}
         return np.array(list(renames), np.uint32), np.array([renames[index] for index in listed], np.uint32)
+    if table > 16 * len(indexes):
+        found, indexes = np.unique(indexes, return_inverse=True)
+        order, places = _in_order_of_use(indexes, len(found))
+        return found[order], places
     # Of several values for one place the last one stays, so from the end the first use does.
     first = np.full(table, len(indexes))
     first[indexes[::-1]] = np.arange(len(indexes) - 1, -1, -1)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 from timerd.sdk.answers import read_answer
 from timerd.sdk.checks import MAX_PAYLOAD_BYTES, optional_name
@@ -33,14 +33,9 @@ class Plain(NamedTuple):
     size_bytes: int
 
 
-def plain_of(items: Sequence[object]) -> Plain | None:
-    """None: at least one is something else than a pair of payload and instant, or is wrong; who looks at each of them
-    finds out which."""
-    if set(map(type, items)) != {tuple} or set(map(len, cast(Sequence[tuple[object, ...]], items))) != {2}:
-        return None
-    payloads, moments = zip(*cast(Sequence[tuple[Any, Any]], items), strict=True)
-    if set(map(type, moments)) != {datetime}:
-        return None
+def plain_of(pairs: Sequence[tuple[bytes | str, datetime]]) -> Plain | None:
+    """None: at least one is wrong, or they are not all of one kind; who looks at each of them finds out which."""
+    payloads, moments = zip(*pairs, strict=True)
     try:
         if set(map(type, payloads)) == {str}:
             payloads = tuple(map(str.encode, payloads))

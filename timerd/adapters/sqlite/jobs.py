@@ -64,8 +64,15 @@ class Jobs:
         try:
             return self._waiting.get(timeout=self._rest_s)
         except Empty:
-            self._rest()
+            self._try_to_rest()
             return self._waiting.get()
+
+    def _try_to_rest(self) -> None:
+        try:
+            self._rest()
+        except Exception:  # noqa: BLE001 - told in the log
+            # The thread lives on: all that is written or read goes through it.
+            _log.exception("What the store keeps in memory could not be given back.")
 
 
 def tell(outcomes: Iterable[Outcome]) -> None:

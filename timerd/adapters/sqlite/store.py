@@ -61,11 +61,18 @@ DURABILITY = {
 class SqliteStore:
     """All of `Store`, and `split_day`. `now_ms` is the wall clock: it tells what is far ahead and what has expired."""
 
-    def __init__(self, directory: Path, now_ms: Callable[[], int], synchronous: str = "full") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        now_ms: Callable[[], int],
+        synchronous: str = "full",
+        on_rest: Callable[[], None] = lambda: None,
+    ) -> None:
         if synchronous not in DURABILITY:
             raise StartupError(f"synchronous is {synchronous!r}; it must be full or normal.")
         self._synchronous = synchronous
         self._now_ms = now_ms
+        self._on_rest = on_rest
         self._corruption = Corruption()
         self._directory = DataDirectory(directory)
         try:
@@ -92,7 +99,7 @@ class SqliteStore:
         except BaseException:
             connection.close()
             raise
-        self._writer = Writer(commit, lambda: self._commit_on(self._connect()), self._corruption.note)
+        self._writer = Writer(commit, lambda: self._commit_on(self._connect()), self._corruption.note, self._on_rest)
 
     def _refuse_incomplete(self, connection: sqlite3.Connection) -> None:
         """Before anything is written: what is missing would be noticed one call at a time."""

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from timerd.adapters.allocator import give_back_spare
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.schema import give_back_pages
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
@@ -28,6 +27,8 @@ PATIENCE_S = 5.0
 # While nothing is written nothing fires, so this is the moment for what holds up all threads. A little later than
 # the readers rest, so that what they gave back goes too.
 REST_S = 1.5
+# After fewer there is little to give back.
+COMMITS_BEFORE_REST = 100
 # Errors of one piece of work, not of the disk: the others of its commit are repeated without it.
 _OWN_FAULTS = (sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError, sqlite3.DataError)
 _log = logging.getLogger(__name__)
@@ -49,15 +50,22 @@ class Transaction(Protocol):
 
 class Writer(Generic[TxT]):
     """Owns the writing connection. `reopen` makes a new one after an error that leaves the old unusable; `on_error`
-    hears of SQLite's errors."""
+    hears of SQLite's errors, `on_rest` is called in its thread when nothing was written for a while after much was."""
 
     def __init__(
-        self, transaction: TxT, reopen: Callable[[], TxT], on_error: Callable[[sqlite3.Error], None] = lambda _: None
+        self,
+        transaction: TxT,
+        reopen: Callable[[], TxT],
+        on_error: Callable[[sqlite3.Error], None] = lambda _: None,
+        on_rest: Callable[[], None] = lambda: None,
     ) -> None:
         self._on_error = on_error
+        self._on_rest = on_rest
         self._transaction = transaction
         self._reopen = reopen
         self._jobs = Jobs(self._rest, REST_S)
+        # Since what is spare was given back.
+        self._commits = 0
         self._closed = False
         self._broken = False
         # Of work that was handed in: how much, how much of it was answered, and when it last went on.
@@ -94,6 +102,7 @@ class Writer(Generic[TxT]):
         while open_:
             batch, open_ = self._jobs.next_batch(MOST_JOBS)
             if batch:
+                self._commits += 1
                 self._tell(self._commit(batch))
             # What it wrote is not kept while it waits for more.
             del batch
@@ -101,7 +110,9 @@ class Writer(Generic[TxT]):
 
     def _rest(self) -> None:
         give_back_pages(self._transaction.connection)
-        give_back_spare()
+        if self._commits >= COMMITS_BEFORE_REST:
+            self._commits = 0
+            self._on_rest()
 
     def _commit(self, batch: Sequence[Job]) -> list[Outcome]:
         try:

@@ -23,31 +23,9 @@ from timerd.ports import Store
 
 MINUTE_MS = 60_000
 MAX_QUEUES = 100_000
-# About half a millisecond of the loop.
-COUNTED_AT_ONCE = 8_192
-
-
-class Minutes:
-    """How many tasks of one queue came for each minute. What comes is counted later, many at a time: counted row by
-    row a message costs its tasks a tenth of all that a server does for them."""
-
-    def __init__(self) -> None:
-        self._counted: Counter[int] = Counter()
-        self._waiting: list[npt.NDArray[np.int64]] = []
-        self._rows = 0
-
-    def add(self, minutes: npt.NDArray[np.int64]) -> None:
-        self._waiting.append(minutes)
-        self._rows += len(minutes)
-        if self._rows >= COUNTED_AT_ONCE:
-            self.counts()
-
-    def counts(self) -> Counter[int]:
-        if self._waiting:
-            found, times = np.unique(np.concatenate(self._waiting), return_counts=True)
-            self._counted.update(dict(zip(found.tolist(), times.tolist(), strict=True)))
-            self._waiting, self._rows = [], 0
-        return self._counted
+# Of so many rows at once, which with FEW_ROWS in a message are those of 64 messages: a millisecond or two of the loop.
+COUNTED_AT_ONCE = 4_096
+FEW_ROWS = 64
 
 
 class Estimating:
@@ -57,7 +35,11 @@ class Estimating:
         self._store = store
         # Since the start, by queue.
         self.scheduled: Counter[QueueKey] = Counter()
-        self._new: defaultdict[tuple[str, str], Minutes] = defaultdict(Minutes)
+        # Minutes of each queue; and of large messages what is still to be counted, many of them at a time: row by row
+        # it costs a tenth of all that a server does for them.
+        self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        self._waiting: list[tuple[tuple[str, str], npt.NDArray[np.int64]]] = []
+        self._waiting_rows = 0
         # What a task id says of its queue -> the queue.
         self._queues: dict[int, tuple[str, str]] = {}
 
@@ -67,22 +49,41 @@ class Estimating:
             if template.namespace == CANARY.namespace:
                 continue
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
-            self._new[template.namespace, template.queue].add(own)
+            self._put((template.namespace, template.queue), own)
             self._count(QueueKey(template.namespace, template.queue), len(own))
             self._remember(template)
+
+    def _put(self, queue: tuple[str, str], minutes: npt.NDArray[np.int64]) -> None:
+        if len(minutes) < FEW_ROWS:
+            self._new[queue].update(minutes.tolist())
+            return
+        self._waiting.append((queue, minutes))
+        self._waiting_rows += len(minutes)
+        if self._waiting_rows >= COUNTED_AT_ONCE:
+            self._counted()
+
+    def _counted(self) -> defaultdict[tuple[str, str], Counter[int]]:
+        by_queue: defaultdict[tuple[str, str], list[npt.NDArray[np.int64]]] = defaultdict(list)
+        for queue, minutes in self._waiting:
+            by_queue[queue].append(minutes)
+        for queue, parts in by_queue.items():
+            found, times = np.unique(np.concatenate(parts), return_counts=True)
+            self._new[queue].update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+        self._waiting, self._waiting_rows = [], 0
+        return self._new
 
     def remove(self, tasks: Iterable[TaskId]) -> None:
         """They were cancelled or purged."""
         for (scope, minute), ended in Counter([(task.scope, task.position_ms // MINUTE_MS) for task in tasks]).items():
             queue = self._queues.get(scope)
             if queue is not None:
-                self._new[queue].counts()[minute] -= ended
+                self._new[queue][minute] -= ended
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""
         first = now_ms // MINUTE_MS
         stored = await self._store.estimates(namespace, queue, first * MINUTE_MS, 1 << 62)
-        own = [m.counts() for (space, name), m in self._new.items() if space == namespace and queue in ("", name)]
+        own = [c for (space, name), c in self._counted().items() if space == namespace and queue in ("", name)]
         fresh = sum(n for counter in own for minute, n in counter.items() if minute >= first)
         return max(0, sum(stored.values()) + fresh)
 
@@ -97,7 +98,7 @@ class Estimating:
         self.scheduled[queue if known else OTHERS] += tasks
 
     async def flush(self) -> None:
-        new, self._new = self._new, defaultdict(Minutes)
-        counts = {(*queue, minute * MINUTE_MS): n for queue, own in new.items() for minute, n in own.counts().items()}
+        new, self._new = self._counted(), defaultdict(Counter)
+        counts = {(*queue, minute * MINUTE_MS): n for queue, counter in new.items() for minute, n in counter.items()}
         if counts:
             await self._store.save_estimates(counts)

@@ -1,0 +1,53 @@
+"""Acks of one message, in whatever order they come: each ends its delivery, once, and is counted once."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from tests.unit.deliveries import taken_of
+from timerd.core.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
+from timerd.core.taken import Ended
+from timerd.core.tally import QueueTally
+from timerd.model.settle import Outcome
+
+
+class Sky:
+    """Three batches side by side, two of them as large as they can be."""
+
+    def __init__(self) -> None:
+        self.flights = Flights()
+        self.tally = QueueTally()
+        self.batches = [self._send(number, rows) for number, rows in enumerate((MAX_BATCH_ROWS, MAX_BATCH_ROWS, 3))]
+
+    def _send(self, number: int, rows: int) -> Batch:
+        batch = taken_of(range(rows), prefix=b"%012d" % number)
+        return self.flights.register(1, batch, 10_000, 10_000, 0, self.tally)
+
+    def deliveries(self) -> dict[bytes, Ended]:
+        return {
+            batch.ids[row]: Ended(batch.taken.partition, batch.key(row), Outcome.ACKED)
+            for batch in self.batches
+            for row in range(batch.open)
+        }
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_each_ends_its_delivery_once(seed: int) -> None:
+    sky, chance = Sky(), random.Random(seed)
+    open_ = sky.deliveries()
+    while open_:
+        asked = list(open_)[: chance.choice((1, 3, 700, 5_000))]
+        asked = chance.choice((asked, asked[::-1], chance.sample(asked, len(asked))))
+        if chance.random() < 0.5:
+            asked.insert(chance.randrange(len(asked) + 1), b"of nobody")
+            asked += asked[:2]
+        ended, unknown = sky.flights.acked(asked, now_ms=5)
+        known = [open_.pop(each, None) for each in asked]
+        assert ended == [each for each in known if each is not None]
+        assert {type(each) for each in ended} <= {Ended}
+        assert unknown == [at for at, each in enumerate(known) if each is None]
+        assert len(sky.flights) == len(open_)
+    assert sky.tally.outcomes == {ACKED: 2 * MAX_BATCH_ROWS + 3}
+    assert not list(sky.flights.all())

@@ -1,0 +1,35 @@
+"""Rows of several runs as one, in the order of their positions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from timerd.model.rows import RowGroup, concat
+from timerd.model.task import PRIORITY_MS
+
+
+def joined(parts: list[RowGroup]) -> RowGroup:
+    """One run. What it does not use of their tables would be in it, and in every run that is made of it."""
+    return by_position(concat([_lean(part) for part in parts]).trimmed())
+
+
+def in_order_of_firing(parts: list[RowGroup]) -> RowGroup:
+    if len(parts) == 1:
+        return parts[0]
+    priorities = [np.array([t.priority for t in p.templates])[p.columns["template"]] for p in parts]
+    merged = concat([_lean(p) for p in parts])
+    keys = merged.columns["position_ms"] - PRIORITY_MS * np.concatenate(priorities)
+    return merged.select(np.argsort(keys, kind="stable"))
+
+
+def by_position(rows: RowGroup) -> RowGroup:
+    positions = np.ascontiguousarray(rows.columns["position_ms"])
+    if bool(np.all(positions[1:] >= positions[:-1])):
+        return rows
+    return rows.select(np.argsort(positions, kind="stable"))
+
+
+def _lean(rows: RowGroup) -> RowGroup:
+    """Without what `concat` would copy in vain: of arenas it takes only what is used, of tables everything."""
+    tables = len(rows.prefixes) + len(rows.templates) + len(rows.extras)
+    return rows if tables <= len(rows) else rows.trimmed()
