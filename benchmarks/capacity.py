@@ -279,10 +279,6 @@ def page(plan: Plan) -> str:
     return head + table + FIGURES + figures + notes
 
 
-def write() -> None:
-    PAGE.write_text(page(Plan()))
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pending", type=float, default=Plan.pending)
@@ -298,7 +294,7 @@ def main() -> None:
     parser.add_argument("--write-docs", action="store_true", help="of the figures that are planned for by default")
     given = parser.parse_args()
     if given.write_docs:
-        write()
+        PAGE.write_text(page(Plan()))
         return
     plan = Plan(
         given.pending, given.per_day, given.payload, given.shards, given.replicas, given.peak, given.history_days,

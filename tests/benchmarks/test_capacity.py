@@ -18,13 +18,17 @@ def test_the_page_is_what_the_script_writes() -> None:
     assert PAGE.read_text() == page(Plan()), "python -m benchmarks.capacity --write-docs"
 
 
-@pytest.mark.parametrize("name", [name for name, each in MEASURED.items() if "](" in each.source])
+# Those of benchmarks.md are read from there; these were typed in.
+TYPED = [name for name, each in MEASURED.items() if "](" in each.source and "benchmarks.md" not in each.source]
+
+
+@pytest.mark.parametrize("name", TYPED)
 def test_a_figure_stands_on_the_page_that_it_is_taken_from(name: str) -> None:
     figure = MEASURED[name]
     link = re.search(r"\((\w+\.md)\)", figure.source)
     assert link is not None
     words = re.findall(r"\d[\d,.]*\b", (DOCS / link[1]).read_text())
-    # 6.30 there is 6.3; 3.11.7 is no number.
+    # 3.11.7 is no number.
     assert figure.value in {float(word.replace(",", "")) for word in words if word.count(".") < 2}
 
 

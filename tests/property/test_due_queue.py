@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue, before, tie_of
-from timerd.core.joining import joined
+from timerd.core.runs import joined
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row

@@ -21,7 +21,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.joining import by_position, in_order_of_firing, joined
+from timerd.core.runs import by_position, in_order_of_firing, joined
 from timerd.core.taken import LAST, QueueKey
 from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.rows import RowGroup, empty_group

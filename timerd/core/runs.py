@@ -1,4 +1,8 @@
-"""Rows of several runs as one, in the order of their positions."""
+"""Rows of several runs as one run of the due queue, or as one take of it.
+
+What parts share (prefixes, templates) is cut to what is used: a run that is gathered again and again would else carry
+the tables of all runs that it was ever made of.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from timerd.model.task import PRIORITY_MS
 
 
 def joined(parts: list[RowGroup]) -> RowGroup:
-    """One run. What it does not use of their tables would be in it, and in every run that is made of it."""
+    """One run."""
     return by_position(concat([_lean(part) for part in parts]).trimmed())
 
 
