@@ -9,10 +9,10 @@ import pytest
 
 from timerd.adapters.sqlite import requests as stored_requests
 from timerd.model.errors import Invalid
+from timerd.model.first_reply import first_reply, read_reply
 from timerd.model.identity import PREFIX_BYTES
 from timerd.services.calls import requests
 from timerd.services.calls.requests import Draft, draft_of_batch
-from timerd.services.engine.engine import first_reply, read_reply
 from timerd.v1 import task_pb2, timer_service_pb2
 
 NOW_MS = 1_800_000_000_000
@@ -83,6 +83,16 @@ def test_a_reply_says_again_what_it_was_told(count: int, moved_ms: int) -> None:
     positions, fires = read_reply(first_reply(asked_ms + moved_ms, asked_ms))
     assert positions.tolist() == (asked_ms + moved_ms).tolist()
     assert fires.tolist() == asked_ms.tolist()
+
+
+@pytest.mark.parametrize("span_ms", [1, 255, 300_000, 30 * 86_400_000, 1 << 45])
+def test_a_reply_takes_as_many_bytes_as_its_instants_differ_in(span_ms: int) -> None:
+    random = np.random.default_rng(1)
+    asked_ms, positions_ms = (NOW_MS + random.integers(0, span_ms, 1_000) for _ in range(2))
+    reply = first_reply(positions_ms, asked_ms)
+    assert [times.tolist() for times in read_reply(reply)] == [positions_ms.tolist(), asked_ms.tolist()]
+    width = next(width for width in (0, 1, 2, 4, 8) if span_ms <= 256**width)
+    assert len(reply) < 2 * (1_000 * width + 24)
 
 
 def test_replies_of_earlier_versions_are_read() -> None:

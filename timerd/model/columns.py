@@ -6,6 +6,8 @@ narrowest width that holds all of them. All arithmetic wraps at 64 bits, so that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,8 @@ _DERIVED = 0x80  # not written: it follows from another column
 _BYTES = (0, 1, 2, 4, 8)
 # Bits of a value without its sign -> width code of the value with its sign.
 _CODES = tuple(next(code for code, size in enumerate(_BYTES) if bits < 8 * size) for bits in range(64))
+# Bits of a value that has no sign -> width code.
+_WIDTHS = tuple(next(code for code, size in enumerate(_BYTES) if bits <= 8 * size) for bits in range(65))
 _TYPES = ("", "<u1", "<u2", "<u4", "<u8")
 _STEP_BYTES = 4
 # Columns in the order of writing. `fire_at_ms` is written as its distance to `position_ms`.
@@ -39,6 +43,16 @@ def starts(lengths: Columns) -> Columns:
     """Where each piece of an arena begins when they lie in order."""
     ends = np.cumsum(lengths, dtype=np.int64)
     return ends - lengths
+
+
+def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Each number once, the least first. For a thousand a quarter of what `np.unique` takes."""
+    ordered = np.sort(numbers)
+    is_new = np.empty(len(ordered), bool)
+    is_new[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    found: npt.NDArray[np.int64] = ordered[is_new]
+    return found
 
 
 def pack_columns(columns: Columns) -> bytes:
@@ -72,6 +86,41 @@ def _pack_one(columns: Columns) -> bytes:
     return b"".join(out)
 
 
+def pack_few(columns: Sequence[Sequence[int]]) -> bytes:
+    """As `pack_columns` would, of few rows whose payloads lie in order: their columns in the order of writing, the
+    second one the distance of `fire_at_ms` to `position_ms`."""
+    out: list[bytes] = []
+    for name, column in zip(_NAMES, columns, strict=True):
+        low, high = min(column), max(column)
+        if low == high:
+            code, base = _origin(low)
+            out.append(bytes((code,)) + base)
+        elif name == "offset":
+            out.append(bytes((_DERIVED,)))
+        else:
+            out.append(_pack_listed(column, low, high))
+    return b"".join(out)
+
+
+def _pack_listed(numbers: Sequence[int], low: int, high: int) -> bytes:
+    plain = _width(high - low)
+    steps = [after - before for before, after in pairwise(numbers)]
+    least = min(steps)
+    if least >= 0:
+        narrow = _width(max(steps) - least)
+        if narrow < plain and least >> 8 * _STEP_BYTES == 0:
+            code, base = _origin(numbers[0])
+            head = bytes((code | narrow << 3 | _STEPS,)) + base + least.to_bytes(_STEP_BYTES, "little")
+            return head + _in_bytes(steps, least, narrow)
+    code, base = _origin(low)
+    return bytes((code | plain << 3,)) + base + _in_bytes(numbers, low, plain)
+
+
+def _in_bytes(numbers: Sequence[int], least: int, width: int) -> bytes:
+    size = _BYTES[width]
+    return b"".join([(number - least).to_bytes(size, "little") for number in numbers]) if size else b""
+
+
 def _pack_column(signed: npt.NDArray[np.int64], low: int, high: int) -> bytes:
     values = signed.view(np.uint64)
     plain = _width((high - low) & _MASK)
@@ -87,9 +136,30 @@ def _pack_column(signed: npt.NDArray[np.int64], low: int, high: int) -> bytes:
     return bytes((code | plain << 3,)) + base + (values - np.uint64(low & _MASK)).astype(_TYPES[plain]).tobytes()
 
 
+def pack_numbers(numbers: npt.NDArray[np.int64]) -> bytes:
+    """Of one column by itself; at least one number."""
+    low, high = int(numbers.min()), int(numbers.max())
+    if low < high:
+        return _pack_column(numbers, low, high)
+    code, base = _origin(low)
+    return bytes((code,)) + base
+
+
+def unpack_numbers(raw: bytes, at: int, count: int) -> tuple[npt.NDArray[np.int64], int]:
+    """The numbers, and where they end in `raw`."""
+    kind = raw[at]
+    size = _BYTES[kind & 7]
+    body = at + 1 + size
+    base = int.from_bytes(raw[at + 1 : body], "little", signed=True)
+    if kind <= 7:
+        return np.full(count, base, np.int64), body
+    values, end = _unpack_rows(raw, body, kind, base, count)
+    return values.view(np.int64), end
+
+
 def _width(most: int) -> int:
     """Index into `_BYTES` of the narrowest width for 0..most."""
-    return next(code for code, size in enumerate(_BYTES) if most >> 8 * size == 0)
+    return _WIDTHS[most.bit_length()]
 
 
 def _origin(value: int) -> tuple[int, bytes]:

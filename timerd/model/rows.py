@@ -141,13 +141,8 @@ class RowGroup:
 
     def pack_keys(self) -> bytes:
         """Everything but the payloads."""
-        # Rows that were carried together have the same one.
-        distinct = {id(extra): extra for extra in self.extras}
-        written = {at: dump_json(extra.to_json()) for at, extra in distinct.items()}
-        extras = b",".join([written[id(extra)] for extra in self.extras])
-        notes = b"[[%b],[%b]]" % (b",".join(map(_template_text, self.templates)), extras)
-        head = _HEAD.pack(len(self.columns), len(self.prefixes), len(notes))
-        return b"".join((head, notes, self.prefixes.tobytes(), pack_columns(self.columns)))
+        prefixes, columns = [self.prefixes.tobytes()], pack_columns(self.columns)
+        return keys_of(len(self.columns), self.templates, self.extras, prefixes, columns)
 
     @classmethod
     def unpack(cls, keys: bytes, payloads: bytes | memoryview) -> RowGroup:
@@ -215,6 +210,19 @@ def gather(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> byt
         return pieces[begin].tobytes()
     view = memoryview(arena)
     return b"".join([view[s : s + n] for s, n in zip(begin.tolist(), lengths.tolist(), strict=True)])
+
+
+def keys_of(
+    count: int, templates: Sequence[Template], extras: Sequence[Extra], prefixes: Sequence[bytes], columns: bytes
+) -> bytes:
+    """What `RowGroup.unpack` reads; the prefixes one by one or all in one piece."""
+    # Rows that were carried together have the same one.
+    distinct = {id(extra): extra for extra in extras}
+    written = {at: dump_json(extra.to_json()) for at, extra in distinct.items()}
+    texts = b",".join([written[id(extra)] for extra in extras])
+    notes = b"[[%b],[%b]]" % (b",".join(map(_template_text, templates)), texts)
+    table = b"".join(prefixes)
+    return b"".join((_HEAD.pack(count, len(table) // PREFIX_BYTES, len(notes)), notes, table, columns))
 
 
 def empty_group() -> RowGroup:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from timerd.sdk.batches import MAX_TASKS
-from timerd.sdk.bulk import Bulk, BulkItem, Progress
+from timerd.sdk.bulk import Bulk, BulkItem, Progress, batches_of
 from timerd.sdk.checks import id_list, name, optional_name, payload_bytes
 from timerd.sdk.coalescing import CancelGroup, ScheduleGroup, outcomes_in, submit_group, write_cancel
+from timerd.sdk.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import one_target, set_target
 from timerd.sdk.operations import Operations
@@ -101,7 +102,33 @@ class Client(Operations):
             queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
             traceparent or self._current_trace(), on_conflict,
         )  # fmt: skip
-        return await Bulk(self._session, self._namespace, template, progress, self._clock).run(items)
+        bulk = Bulk(self._session, self._namespace, template, progress)
+        return [task for part in await bulk.run(batches_of(items, template, self._clock)) for task in part]
+
+    async def schedule_columns(
+        self,
+        queue: str,
+        payloads: Sequence[bytes | str],
+        at_ms: Sequence[int],
+        *,
+        labels: Mapping[str, str] | None = None,
+        content_type: str = "",
+        priority: int = 0,
+        retry: RetryPolicy | None = None,
+        expire_at: datetime | None = None,
+        soft_expire_at: datetime | None = None,
+        traceparent: str = "",
+        progress: Progress | None = None,
+    ) -> Tasks:
+        """As `schedule_many`, several times as fast for the caller: `payloads[n]` is due `at_ms[n]` milliseconds after
+        the epoch (whole numbers in a list, an array or a column of numpy's)."""
+        self._open()
+        template = make_template(
+            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
+            traceparent or self._current_trace(), ConflictPolicy.UNSPECIFIED,
+        )  # fmt: skip
+        bulk = Bulk(self._session, self._namespace, template, progress, Part)
+        return Tasks(await bulk.run(batches_of_columns(payloads, at_ms, template, self._clock)))
 
     def _current_trace(self) -> str:
         return self._tracing.traceparent() if self._tracing is not None else ""

@@ -1,4 +1,4 @@
-"""Many tasks at once: packed into messages, several under way, answers put back into the order of the items.
+"""Many tasks at once: packed into messages, several under way, answers put back into the order in which they came.
 
 The packing of the next messages overlaps with the server's work on those before it. A message that fails
 as a whole stops the feed: what is under way is waited for, and the error says what was stored. One bad task does not.
@@ -7,7 +7,7 @@ as a whole stops the feed: what is under way is waited for, and the error says w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import repeat
 from typing import Any
@@ -32,8 +32,12 @@ _PLAIN = frozenset((bytes, str))
 
 
 def batches_of(items: Iterable[BulkItem], template: Template, clock: MsClock) -> Iterator[Batch]:
-    """Only what cannot change any more waits for others: a payload of a buffer that is filled anew, and a delay, which
+    """Raises InvalidTask.
+
+    Only what cannot change any more waits for others: a payload of a buffer that is filled anew, and a delay, which
     counts from now, are looked at when they come."""
+    if not hasattr(items, "__iter__"):
+        raise invalid(f"`items` must be a list of (payload, at or delay) or Item, not {items!r:.200}.", "items")
     batch, first = Batch(template, clock), 0
     for some in _together(items):
         plain = plain_of(some) if len(some) > 1 else None
@@ -110,31 +114,39 @@ def _differs(item: Item) -> bool:
     )
 
 
+def all_made(answered: Answered, count: int) -> list[Task]:
+    return list(map(Task, repeat(answered), range(count)))
+
+
 class Bulk:
-    """One call of `schedule_many`."""
+    """One call. `made`: the tasks of an answered message, at once or when they are looked at."""
 
     def __init__(
-        self, session: Session, namespace: str, template: Template, progress: Progress | None, clock: MsClock
+        self,
+        session: Session,
+        namespace: str,
+        template: Template,
+        progress: Progress | None,
+        made: Callable[[Answered, int], Sequence[Task]] = all_made,
     ) -> None:
         self._session = session
         self._namespace = namespace
         self._template = template
         self._progress = progress
-        self._clock = clock
+        self._made = made
         self._slots = asyncio.Semaphore(_MESSAGES_UNDER_WAY)
         self._under_way = 0
         self._all_answered = asyncio.Event()
-        self._parts: list[list[Task]] = []
+        self._parts: list[Sequence[Task]] = []
         self._sent = 0
         self._stored = 0
         self._error: TimerdError | None = None
         self._stopped = False
 
-    async def run(self, items: Iterable[BulkItem]) -> list[Task]:
-        if not hasattr(items, "__iter__"):
-            raise invalid(f"`items` must be a list of (payload, at or delay) or Item, not {items!r:.200}.", "items")
+    async def run(self, batches: Iterable[Batch]) -> list[Sequence[Task]]:
+        """The tasks of each message. Raises PartlyStored where some are not stored, or why nothing was."""
         try:
-            for batch in batches_of(items, self._template, self._clock):
+            for batch in batches:
                 await self._slots.acquire()
                 if self._stopped:
                     break
@@ -153,13 +165,13 @@ class Bulk:
     def _send(self, batch: Batch) -> None:
         request = self._session.new_request()
         batch.write(request.schedule, self._namespace, new_request_id())
-        part: list[Task] = []
-        self._parts.append(part)
+        place = len(self._parts)
+        self._parts.append(())
         self._under_way += 1
         first, self._sent = self._sent, self._sent + len(batch)
-        self._session.submit(request, lambda answer: self._on_answer(batch, first, part, answer))
+        self._session.submit(request, lambda answer: self._on_answer(batch, first, place, answer))
 
-    def _on_answer(self, batch: Batch, first: int, part: list[Task], answer: Answer) -> None:
+    def _on_answer(self, batch: Batch, first: int, place: int, answer: Answer) -> None:
         self._under_way -= 1
         self._slots.release()
         answered: Answered
@@ -169,12 +181,12 @@ class Bulk:
             answered = FailedTasks(self._template.queue, answer, batch.asked_ms())
         else:
             answered = batch.read(answer.schedule)
-        part.extend(map(Task, repeat(answered), range(len(batch))))
+        part = self._parts[place] = self._made(answered, len(batch))
         all_stored = not isinstance(answer, TimerdError) and answer.schedule.HasField("placement")
         self._note(part, {} if all_stored else {n: e for n, task in enumerate(part, first) if (e := task.error)})
         self._all_answered.set()
 
-    def _note(self, part: list[Task], errors: dict[int, TimerdError]) -> None:
+    def _note(self, part: Sequence[Task], errors: dict[int, TimerdError]) -> None:
         self._stored += len(part) - len(errors)
         if errors and self._error is None:
             index, error = next(iter(errors.items()))
@@ -182,10 +194,9 @@ class Bulk:
         if self._progress is not None:
             self._progress(self._stored)
 
-    def _outcome(self) -> list[Task]:
-        tasks = [task for part in self._parts for task in part]
+    def _outcome(self) -> list[Sequence[Task]]:
         if self._error is None:
-            return tasks
+            return self._parts
         if self._stored:
-            raise PartlyStored(tasks, self._error) from self._error
+            raise PartlyStored([task for part in self._parts for task in part], self._error) from self._error
         raise self._error

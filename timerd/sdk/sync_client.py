@@ -94,6 +94,7 @@ class SyncClient:
 
     schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)
+    schedule_columns = blocking(Client.schedule_columns)
     cancel = blocking(Client.cancel)
     cancel_many = blocking(Client.cancel_many)
     reschedule = blocking(Client.reschedule)

@@ -13,7 +13,7 @@ import numpy as np
 
 from timerd.adapters.sqlite.days import DAY_MS, Days, day_of, oldest_open_ms
 from timerd.adapters.sqlite.far import FarPlace, far_days, far_place_of, take_slice, write_far
-from timerd.adapters.sqlite.groups import INSERT, join_sorted, stored_row
+from timerd.adapters.sqlite.groups import INSERT, join_sorted, joined_row
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.letters import expire_estimates
@@ -260,7 +260,7 @@ class Commit:
     def flush(self) -> None:
         self._take_in()
         near = [(part.name, partition, part.groups) for partition, parts in self._near.items() for part in parts]
-        rows = (stored_row(name, partition, join_sorted(groups)) for name, partition, groups in near)
+        rows = (joined_row(name, partition, groups) for name, partition, groups in near)
         insert_rows(self.connection, INSERT, rows)
         if self._distant:
             self.far.waiting.update(place.day for place in self._distant)

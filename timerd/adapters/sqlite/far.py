@@ -17,6 +17,7 @@ from timerd.adapters.sqlite.days import day_of
 from timerd.adapters.sqlite.groups import join_sorted, open_group, pack
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.errors import CorruptRow
+from timerd.model.few_rows import few_rows
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.spread import Spread
@@ -41,7 +42,7 @@ def far_place_of(partition: Partition) -> FarPlace:
 
 
 def write_far(connection: sqlite3.Connection, pending: Iterable[tuple[FarPlace, Sequence[RowGroup]]]) -> None:
-    rows = ((*place, *pack(join_sorted(groups))) for place, groups in pending)
+    rows = ((*place, *pack(few_rows(groups) or join_sorted(groups))) for place, groups in pending)
     insert_rows(connection, _INSERT, rows)
 
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.model.errors import CorruptRow
+from timerd.model.few_rows import FewRows, few_rows
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup, concat
 
@@ -65,8 +66,8 @@ def checksum(data: bytes | memoryview) -> int:
     return unsigned - (1 << 32) if unsigned >> 31 else unsigned
 
 
-def pack(group: RowGroup) -> Packed:
-    keys = group.pack_keys()
+def pack(group: RowGroup | FewRows) -> Packed:
+    keys = group.pack_keys() if isinstance(group, RowGroup) else group.keys
     return Packed(checksum(keys), checksum(group.payloads), keys, group.payloads)
 
 
@@ -93,11 +94,23 @@ def join_sorted(groups: Sequence[RowGroup]) -> RowGroup:
     return group.select(np.argsort(positions, kind="stable")).compact()
 
 
+def joined_row(name: int, partition: Partition, groups: Sequence[RowGroup]) -> tuple[object, ...]:
+    """All rows of these groups as one row for INSERT."""
+    few = few_rows(groups)
+    if few is not None:
+        return _row(name, partition, few, few.first_ms, few.last_ms)
+    return stored_row(name, partition, join_sorted(groups))
+
+
 def stored_row(name: int, partition: Partition, group: RowGroup) -> tuple[object, ...]:
     """A row for INSERT; the group is sorted."""
     positions = group.columns["position_ms"]
-    first, last = int(positions[0]) - partition.bucket_ms, int(positions[-1]) - partition.bucket_ms
-    return (name, *place_of(partition), first, last, *pack(group))
+    return _row(name, partition, group, int(positions[0]), int(positions[-1]))
+
+
+def _row(name: int, partition: Partition, group: RowGroup | FewRows, first_ms: int, last_ms: int) -> tuple[object, ...]:
+    bucket_ms = partition.bucket_ms
+    return (name, *place_of(partition), first_ms - bucket_ms, last_ms - bucket_ms, *pack(group))
 
 
 def read_groups(

@@ -19,10 +19,9 @@ KEEP_MS = 86_400_000
 _MOST_EXPIRED = 3
 _MOST_ASKED = 512
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
-# No compressed body begins so. The few replies of a commit of single calls are hardly longer than their prefixes, which
-# do not compress.
+# No compressed body begins so, as earlier versions wrote them. There is nothing to gain: prefixes are random, and
+# replies are written in few bytes.
 _PLAIN = b"\0"
-_PLAIN_BYTES = 2_048
 
 
 class Requests:
@@ -84,8 +83,7 @@ class Requests:
 
 def _pack(replies: dict[bytes, bytes]) -> bytes:
     heads = b"".join([_HEAD.pack(prefix, len(reply)) for prefix, reply in replies.items()])
-    raw = len(replies).to_bytes(4, "little") + heads + b"".join(replies.values())
-    return _PLAIN + raw if len(raw) <= _PLAIN_BYTES else zlib.compress(raw, 1)
+    return b"".join((_PLAIN, len(replies).to_bytes(4, "little"), heads, *replies.values()))
 
 
 def _unpack(body: bytes) -> dict[bytes, bytes]:

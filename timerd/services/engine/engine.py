@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import blake2b
 
@@ -24,6 +23,7 @@ from timerd.model.errors import (
     StoreUnknown,
     Unavailable,
 )
+from timerd.model.first_reply import first_reply, read_reply
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
@@ -70,9 +70,6 @@ KEY_LOST = "Another call took the key at the same moment: try again."
 NOT_HELD_AHEAD_MS = 3_600_000
 # Fewer are cheaper by bucket.
 SPREAD_ROWS = 16
-# First byte of a reply. Up to so many bytes the compressor costs more than all that it saves.
-REPLY_MOVED, REPLY_PLAIN = 1, 2
-PLAIN_REPLY_BYTES = 64
 REDRIVE_GENERATION = "redrive"
 
 
@@ -351,23 +348,6 @@ class Engine:
             if here.mark(kind) is not None:
                 return state
         return State.RETRYING if attempt_of(version) > 1 else State.PENDING
-
-
-def first_reply(positions_ms: Times, asked_ms: Times) -> bytes:
-    """What a repeat of the message is answered with: a delay counts from the first time that it was asked for."""
-    positions, asked = positions_ms.tobytes(), asked_ms.tobytes()
-    is_moved = positions != asked
-    times = positions + asked if is_moved else positions
-    if len(times) <= PLAIN_REPLY_BYTES:
-        return bytes((is_moved | REPLY_PLAIN,)) + times
-    return bytes((is_moved,)) + zlib.compress(times, 1)
-
-
-def read_reply(reply: bytes) -> tuple[Times, Times]:
-    """(positions, fire times) of the first time."""
-    raw = reply[1:] if reply[0] & REPLY_PLAIN else zlib.decompress(reply[1:])
-    times = np.frombuffer(raw, np.int64)
-    return (times[: len(times) // 2], times[len(times) // 2 :]) if reply[0] & REPLY_MOVED else (times, times)
 
 
 def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:

@@ -20,6 +20,7 @@ from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
 from timerd.ports import Store
+from timerd.services.engine.minute_counts import MinuteCounts
 
 MINUTE_MS = 60_000
 MAX_QUEUES = 100_000
@@ -37,7 +38,7 @@ class Estimating:
         self.scheduled: Counter[QueueKey] = Counter()
         # Minutes of each queue; and of large messages what is still to be counted, many of them at a time: row by row
         # it costs a tenth of all that a server does for them.
-        self._new: defaultdict[tuple[str, str], Counter[int]] = defaultdict(Counter)
+        self._new: defaultdict[tuple[str, str], MinuteCounts] = defaultdict(MinuteCounts)
         self._waiting: list[tuple[tuple[str, str], npt.NDArray[np.int64]]] = []
         self._waiting_rows = 0
         # What a task id says of its queue -> the queue.
@@ -55,20 +56,19 @@ class Estimating:
 
     def _put(self, queue: tuple[str, str], minutes: npt.NDArray[np.int64]) -> None:
         if len(minutes) < FEW_ROWS:
-            self._new[queue].update(minutes.tolist())
+            self._new[queue].add_few(minutes.tolist())
             return
         self._waiting.append((queue, minutes))
         self._waiting_rows += len(minutes)
         if self._waiting_rows >= COUNTED_AT_ONCE:
             self._counted()
 
-    def _counted(self) -> defaultdict[tuple[str, str], Counter[int]]:
+    def _counted(self) -> defaultdict[tuple[str, str], MinuteCounts]:
         by_queue: defaultdict[tuple[str, str], list[npt.NDArray[np.int64]]] = defaultdict(list)
         for queue, minutes in self._waiting:
             by_queue[queue].append(minutes)
         for queue, parts in by_queue.items():
-            found, times = np.unique(np.concatenate(parts), return_counts=True)
-            self._new[queue].update(dict(zip(found.tolist(), times.tolist(), strict=True)))
+            self._new[queue].add_many(np.concatenate(parts))
         self._waiting, self._waiting_rows = [], 0
         return self._new
 
@@ -77,14 +77,14 @@ class Estimating:
         for (scope, minute), ended in Counter([(task.scope, task.position_ms // MINUTE_MS) for task in tasks]).items():
             queue = self._queues.get(scope)
             if queue is not None:
-                self._new[queue][minute] -= ended
+                self._new[queue].take_off(minute, ended)
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""
         first = now_ms // MINUTE_MS
         stored = await self._store.estimates(namespace, queue, first * MINUTE_MS, 1 << 62)
         own = [c for (space, name), c in self._counted().items() if space == namespace and queue in ("", name)]
-        fresh = sum(n for counter in own for minute, n in counter.items() if minute >= first)
+        fresh = sum(n for new in own for minute, n in new.counts().items() if minute >= first)
         return max(0, sum(stored.values()) + fresh)
 
     def _remember(self, template: Template) -> None:
@@ -98,7 +98,7 @@ class Estimating:
         self.scheduled[queue if known else OTHERS] += tasks
 
     async def flush(self) -> None:
-        new, self._new = self._counted(), defaultdict(Counter)
-        counts = {(*queue, minute * MINUTE_MS): n for queue, counter in new.items() for minute, n in counter.items()}
+        taken, self._new = self._counted(), defaultdict(MinuteCounts)
+        counts = {(*q, minute * MINUTE_MS): n for q, new in taken.items() for minute, n in new.counts().items()}
         if counts:
             await self._store.save_estimates(counts)

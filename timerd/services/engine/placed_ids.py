@@ -45,7 +45,9 @@ class PlacedIds(Sequence[TaskId]):
     def homes(self) -> tuple[Mapping[int, int], bytes]:
         """The shard of each bucket, and the macs of all, of a message whose tasks have one template."""
         template = self._rows.template_of(0)
-        shards = dict(sorted(self._shards.items()))
+        shards, ordered = self._shards, sorted(self._shards)
+        if ordered != list(shards):
+            shards = {bucket_ms: shards[bucket_ms] for bucket_ms in ordered}
         macs = macs_of(self._secret, template.namespace, self._prefix, shards, template.scope, template.priority)
         return shards, b"".join(macs)
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.heat import Heat, shards_for
+from timerd.model.columns import distinct
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
@@ -159,8 +160,8 @@ class Shards:
 
 
 def _buckets(positions_ms: Times) -> list[int]:
-    """Each once. For a message of one task, numpy's own way costs as much as all else that is done with it."""
+    """Each once. For a message of one task, numpy's way costs as much as all else that is done with it."""
     if len(positions_ms) == 1:
         return [bucket_of(int(positions_ms[0]))]
-    found: list[int] = np.unique(positions_ms - positions_ms % BUCKET_MS).tolist()
+    found: list[int] = (distinct(positions_ms // BUCKET_MS) * BUCKET_MS).tolist()
     return found
