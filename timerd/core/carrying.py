@@ -20,6 +20,7 @@ from timerd.model.settle import Carry, CarryReason, Outcome
 
 # Rows of one batch.
 Part = list[tuple[OpenBatch, int, Carry]]
+_NONE: tuple[OpenBatch | None, int] = None, 0
 
 
 def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None:
@@ -28,22 +29,25 @@ def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None
     another position."""
     parts: dict[tuple[int, Partition], Part] = {}
     copies: list[Carry] = []
-    for carry in carries:
-        key = carry.source
+    for asked in carries:
+        key, carry = asked.source, asked
+        batch, row = rows.open.get(key.digest, _NONE)
         # An earlier one of them may have been of the same row.
-        if not rows.is_open(key):
+        if batch is None or batch.versions[row] != key.version:
             continue
-        batch, row = rows.open.pop(key.digest)
+        del rows.open[key.digest]
         batch.left -= 1
         others = rows.copies.pop(key.digest)
-        own = key._replace(position_ms=batch.positions[row])
+        if batch.positions[row] != key.position_ms:
+            carry = asked._replace(source=key._replace(position_ms=batch.positions[row]))
         verdict = rows.verdict(key)
         # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
         if verdict is not None and not (verdict is Outcome.FORWARDED and others):
-            log.end((each, verdict) for each in (own, *others))
+            log.end((each, verdict) for each in (carry.source, *others))
             continue
-        parts.setdefault((id(batch), carry.target), []).append((batch, row, carry._replace(source=own)))
-        copies += [carry._replace(source=other) for other in others]
+        parts.setdefault((id(batch), carry.target), []).append((batch, row, carry))
+        if others:
+            copies += [asked._replace(source=other) for other in others]
     for (_, target), part in parts.items():
         _carry_part(log, target, part)
     log.follow(copies)
