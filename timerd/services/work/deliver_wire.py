@@ -16,6 +16,7 @@ from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import delivery_ids, part_of
 from timerd.core.taken import Taken
 from timerd.model.ack_token import TOKEN, batch_mac
+from timerd.model.columns import pieces
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
@@ -41,7 +42,10 @@ TASK_ID = np.dtype(
     ]
 )
 DIGEST = np.dtype([("prefix", PREFIX), ("item", ">u4")])
-cached_mac = lru_cache(maxsize=10_000)(mac_of)
+# What is the same for all tasks of one message in one bucket.
+HOME = np.dtype([("prefix", PREFIX), ("bucket", "<i8"), ("shard", "<u2"), ("priority", "u1")])
+# A hundred bytes and more each.
+MOST_MACS, MOST_QUEUES = 10_000, 16
 cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
 
 
@@ -181,14 +185,28 @@ def _put_macs(out: Columns, prefix_numbers: Columns, template: Template, secret:
         & (out["priority"][1:] == out["priority"][:-1])
     )
     starts = np.flatnonzero(~same)
-    kinds = out[starts]
-    homes = (buckets[starts] * BUCKET_MS).tolist()
-    prefixes, shards, priorities = kinds["prefix"].tolist(), kinds["shard"].tolist(), kinds["priority"].tolist()
-    macs = [
-        cached_mac(secret, template.namespace, bytes(p), Partition(TIME_SCOPE, bucket_ms, shard), template.scope, level)
-        for p, bucket_ms, shard, level in zip(prefixes, homes, shards, priorities, strict=True)
-    ]
+    kinds = np.empty(len(starts), HOME)
+    kinds["bucket"] = buckets[starts]
+    for name in ("prefix", "shard", "priority"):
+        kinds[name] = out[name][starts]
+    known = _known_macs(secret, template.namespace, template.scope)
+    macs = [known.get(kind) or _mac(known, kind, secret, template) for kind in pieces(kinds.tobytes(), HOME.itemsize)]
     out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[np.cumsum(~same) - 1]
+
+
+@lru_cache(maxsize=MOST_QUEUES)
+def _known_macs(_secret: bytes, _namespace: str, _scope: int) -> dict[bytes, bytes]:
+    """Of one queue, by what it is made of otherwise: messages and their homes come again in a later delivery."""
+    return {}
+
+
+def _mac(known: dict[bytes, bytes], kind: bytes, secret: bytes, template: Template) -> bytes:
+    prefix, bucket, shard, priority = np.frombuffer(kind, HOME)[0].item()
+    home = Partition(TIME_SCOPE, bucket * BUCKET_MS, shard)
+    if len(known) >= MOST_MACS:
+        known.clear()
+    mac = known[kind] = mac_of(secret, template.namespace, prefix, home, template.scope, priority)
+    return mac
 
 
 def ack_tokens(taken: Taken, secret: bytes) -> bytes:
