@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
@@ -57,9 +59,61 @@ async def test_tasks_are_a_sequence(client: Client) -> None:
     assert repr(tasks) == "<2100 tasks>"
 
 
-@pytest.mark.parametrize("column", [array("q", [SOON_MS, 0]), np.array([SOON_MS, 0]), (SOON_MS, 0)])
+@pytest.mark.parametrize(
+    "column",
+    [
+        *(array("q", [SOON_MS, 0]), np.array([SOON_MS, 0]), np.array([SOON_MS, 0], np.uint64), (SOON_MS, 0)),
+        [np.int64(SOON_MS), np.int32(0)],
+    ],
+)
 async def test_instants_may_be_in_any_column_of_whole_numbers(client: Client, column: Sequence[int]) -> None:
     assert [task.fire_at_ms for task in await client.schedule_columns("q", ["ä", b"b"], column)] == [SOON_MS, 0]
+
+
+class Labelled:
+    """A column of a table as pandas has it: asked for one entry it goes by label, and by place where that is said."""
+
+    def __init__(self, entries: list[Any]) -> None:
+        self.iloc = entries
+
+    def __len__(self) -> int:
+        return len(self.iloc)
+
+    def __getitem__(self, label: int) -> object:
+        return list(reversed(self.iloc))[label]
+
+
+async def test_columns_of_a_table_go_by_place(client: Client, server: FakeServer) -> None:
+    payloads, dues = Labelled(["first", b"second", b"third"]), Labelled([SOON_MS + 2, SOON_MS + 1, SOON_MS])
+    tasks = await client.schedule_columns("q", payloads, dues)  # type: ignore[arg-type]
+    assert server.timers.payloads == [b"first", b"second", b"third"]
+    assert [task.fire_at_ms for task in tasks] == [SOON_MS + 2, SOON_MS + 1, SOON_MS]
+
+
+async def test_a_task_is_the_same_however_often_it_is_looked_at(client: Client) -> None:
+    tasks = await client.schedule_columns("q", [b"x"] * 1500, [SOON_MS] * 1500)
+    assert tasks[1200] == tasks[1200] != tasks[1201]
+    assert tasks[1200] in tasks
+    assert (tasks.index(tasks[1200]), tasks.count(tasks[7]), len(set(tasks) | set(tasks))) == (1200, 1, 1500)
+
+
+async def test_messages_are_filled_also_where_payloads_are_large(client: Client, server: FakeServer) -> None:
+    await client.schedule_columns("q", [b"x" * 950] * 3000, [SOON_MS] * 3000)
+    sizes = [len(request.schedule.columns.fire_at_ms) for request in server.timers.requests()]
+    assert sizes == [946, 946, 946, 162]
+
+
+async def test_who_fails_to_give_the_next_item_hears_what_is_stored(client: Client) -> None:
+    def items() -> Iterator[tuple[bytes, datetime]]:
+        for _ in range(1500):
+            yield b"x", SOON
+        raise OSError("the file has ended")
+
+    with pytest.raises(PartlyStored, match=r"1000 of 1000 .*the file has ended") as partly:
+        await client.schedule_many("q", items())
+    assert len({task.id for task in partly.value.tasks}) == 1000
+    with pytest.raises(OSError, match="the file has ended"):
+        await client.schedule_many("q", islice(items(), 1499, None))
 
 
 async def test_nothing_is_done_without_a_message(client: Client, server: FakeServer) -> None:
@@ -79,6 +133,11 @@ async def test_nothing_is_done_without_a_message(client: Client, server: FakeSer
         ([b"x"], [True], "Item 0: `at_ms` must be whole milliseconds"),
         ([b"x"], [SOON], "Item 0: `at_ms` must be whole milliseconds"),
         ([b"x"], [1 << 60], "Item 0: .*up to the year 9999"),
+        ([b"x"], np.array([5], "m8[ns]"), "Item 0: `at_ms` must be whole milliseconds"),
+        ([b"x"], np.array([5], "M8[ms]"), "Item 0: `at_ms` must be whole milliseconds"),
+        ([b"x"], np.array(5), "`at_ms` must be a list"),
+        ([b"x"], {0: 5}, "`at_ms` must be a list"),
+        (deque([b"x"]), [5], "`payloads` must be a list"),
         ([b"x", 5], [1, 1], "Item 1: "),
         ([b"x", bytes(1 << 21)], [1, 1], "Item 1: "),
     ],
@@ -111,12 +170,12 @@ def written(payloads: list[Any], dues: list[int]) -> list[bytes | str]:
     return out
 
 
-@given(st.lists(PAYLOADS, max_size=8), st.integers(0, 1500))
-def test_whole_messages_are_what_one_by_one_gives(some: list[Any], plain: int) -> None:
-    payloads = [*[b"p"] * plain, *some, *[b"q"] * 700]
+@given(st.lists(PAYLOADS, max_size=8), st.integers(0, 1500), st.sampled_from([1, 950]))
+def test_whole_messages_are_what_one_by_one_gives(some: list[Any], plain: int, size_bytes: int) -> None:
+    payloads = [*[b"p" * size_bytes] * plain, *some, *[b"q"] * 1700]
     dues = [SOON_MS + n for n in range(len(payloads))]
     together = written(payloads, dues)
-    with patch.object(columns, "_plain", lambda *_: None):
+    with patch.object(columns, "plain_payloads", lambda _: None):
         assert together == written(payloads, dues)
 
 

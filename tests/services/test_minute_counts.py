@@ -14,6 +14,13 @@ MINUTES = st.lists(st.integers(0, 9), min_size=1, max_size=9)
 STEPS = st.one_of(MINUTES.map(lambda m: ("few", m)), MINUTES.map(lambda m: ("many", m)), st.just(("ask", [0])))
 
 
+def test_many_columns_are_made_one() -> None:
+    counts = MinuteCounts()
+    for number in range(3 * MOST_COLUMNS):
+        counts.add_many(np.array([number, 7, 7]))
+    assert counts.counts() == Counter(range(3 * MOST_COLUMNS)) + Counter({7: 6 * MOST_COLUMNS})
+
+
 @given(st.lists(STEPS, min_size=MOST_COLUMNS, max_size=4 * MOST_COLUMNS), st.integers(0, 12))
 def test_every_minute_is_counted_once(steps: list[tuple[str, list[int]]], gone: int) -> None:
     counts, told = MinuteCounts(), Counter[int]()

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from tests.unit.test_rows import ROWS, Row, one, rows_of
 from timerd.adapters.sqlite.groups import join_sorted
 from timerd.model.few_rows import MOST_ROWS, few_rows
+from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, concat
+from timerd.model.task import NO_EXTRA, Template
 
 
 def cut(rows: list[Row], at: int) -> list[RowGroup]:
@@ -39,4 +41,5 @@ def test_they_are_written_as_the_general_way_does(rows: list[Row], at: int, left
 
 
 def test_one_row_and_many_rows_have_ways_of_their_own() -> None:
-    assert few_rows([]) is None
+    row = one(Row(RowKey(5, bytes(16), 0), 5, Template("d", "q"), NO_EXTRA, b"x", 0))
+    assert [count for count in range(MOST_ROWS + 3) if few_rows([row] * count)] == [*range(2, MOST_ROWS + 1)]

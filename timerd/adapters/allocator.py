@@ -1,9 +1,11 @@
-"""Tells the C library's allocator that large buffers come and go: what is freed goes back to the machine at once.
+"""Tells the C library's allocator what to keep of what is freed, and gives the rest back to the machine.
 
 By default glibc keeps an arena per thread and learns to keep ever larger blocks, so a server that took in a few hundred
-megabytes of batches held several bytes for each byte of pending tasks. Of small blocks a little is kept at the end of
-each arena: without it every message asks the kernel for pages and gives them back. Those of a message or of a commit
-count as small: fresh pages for each of them were a seventh of the writer's time. See mallopt(3).
+megabytes of batches held several bytes for each byte of pending tasks. There are two arenas here, and what is larger
+than any message goes back at once. A little that is free at the end of an arena is kept: without it every message asks
+the kernel for pages and gives them back. What is free elsewhere, the buffers of messages and commits among it, goes
+back in a moment of rest (`give_back_spare`): fresh pages for each of them were a seventh of the writer's time. See
+mallopt(3).
 """
 
 from __future__ import annotations

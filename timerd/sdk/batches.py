@@ -7,9 +7,11 @@ a template of its own, or when instants and delays are mixed.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from timerd.sdk.answers import read_answer
 from timerd.sdk.checks import MAX_PAYLOAD_BYTES, optional_name
@@ -28,7 +30,7 @@ _MS = timedelta(milliseconds=1)
 class Plain(NamedTuple):
     """Tasks that have nothing but a payload and an instant."""
 
-    payloads: tuple[bytes, ...]
+    payloads: Sequence[bytes]
     fire_at_ms: list[int]
     size_bytes: int
 
@@ -37,17 +39,27 @@ def plain_of(pairs: Sequence[tuple[bytes | str, datetime]]) -> Plain | None:
     """None: at least one is wrong, or they are not all of one kind; who looks at each of them finds out which."""
     payloads, moments = zip(*pairs, strict=True)
     try:
-        if set(map(type, payloads)) == {str}:
-            payloads = tuple(map(str.encode, payloads))
         # Rounded up.
         fire_at_ms = [-((EPOCH - moment) // _MS) for moment in moments]
-    except (TypeError, UnicodeEncodeError):
-        # No time zone, or half a character.
+    except TypeError:
+        # No time zone.
         return None
-    if set(map(type, payloads)) != {bytes}:
+    plain = plain_payloads(payloads)
+    return Plain(plain, fire_at_ms, sum(map(len, plain))) if plain is not None else None
+
+
+def plain_payloads(payloads: Sequence[object]) -> Sequence[bytes] | None:
+    """Of one kind and of allowed sizes; None: they are not, or one of them is half a character."""
+    kinds = set(map(type, payloads))
+    encoded: Any = payloads
+    if kinds == {str}:
+        try:
+            encoded = [*map(str.encode, encoded)]
+        except UnicodeEncodeError:
+            return None
+    elif kinds != {bytes}:
         return None
-    sizes = list(map(len, payloads))
-    return Plain(payloads, fire_at_ms, sum(sizes)) if max(sizes) <= MAX_PAYLOAD_BYTES else None
+    return encoded if max(map(len, encoded)) <= MAX_PAYLOAD_BYTES else None
 
 
 class Batch:
@@ -79,6 +91,22 @@ class Batch:
             return True
         size_bytes = self._bytes + payload_bytes + _TASK_BYTES * tasks
         return len(self._dues) + tasks <= MAX_TASKS and size_bytes <= MAX_BYTES
+
+    def extended(self, payloads: Sequence[bytes], fire_at_ms: list[int]) -> Iterator[Batch]:
+        """Takes all of them in: yields what is full, and last the one that is open."""
+        ends_bytes = [*accumulate([len(payload) + _TASK_BYTES for payload in payloads], initial=0)]
+        batch, at = self, 0
+        while at < len(payloads):
+            room_bytes = MAX_BYTES - batch._bytes
+            stop = bisect_right(ends_bytes, ends_bytes[at] + room_bytes) - 1
+            stop = max(min(stop, at + MAX_TASKS - len(batch)), at + (not len(batch)))
+            part = payloads[at:stop]
+            batch.extend(Plain(part, fire_at_ms[at:stop], ends_bytes[stop] - ends_bytes[at] - _TASK_BYTES * len(part)))
+            at = stop
+            if at < len(payloads):
+                yield batch
+                batch = batch.next()
+        yield batch
 
     def extend(self, plain: Plain) -> None:
         self._dues.extend(plain.fire_at_ms)

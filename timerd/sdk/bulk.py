@@ -157,10 +157,19 @@ class Bulk:
             self._error = self._error or wrong
         except (TypeError, ValueError) as wrong:
             self._error = self._error or not_sendable(wrong)
+        except Exception as raised:
+            # Whoever gives the items has failed: what is stored by then is told all the same.
+            await self._answered()
+            if not self._stored:
+                raise
+            raise PartlyStored(self._tasks(), TimerdError(f"The next items could not be read: {raised!r}")) from raised
+        await self._answered()
+        return self._outcome()
+
+    async def _answered(self) -> None:
         while self._under_way:
             self._all_answered.clear()
             await self._all_answered.wait()
-        return self._outcome()
 
     def _send(self, batch: Batch) -> None:
         request = self._session.new_request()
@@ -198,5 +207,8 @@ class Bulk:
         if self._error is None:
             return self._parts
         if self._stored:
-            raise PartlyStored([task for part in self._parts for task in part], self._error) from self._error
+            raise PartlyStored(self._tasks(), self._error) from self._error
         raise self._error
+
+    def _tasks(self) -> list[Task]:
+        return [task for part in self._parts for task in part]

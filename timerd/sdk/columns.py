@@ -1,7 +1,7 @@
 """Tasks that come as columns: payloads in one sequence, instants in another.
 
-Whoever reads tasks from a table or a file has them like this. Nothing is looked at one by one then, on the way to the
-server or back: a task of `schedule_many` costs its caller a microsecond and a half, one of a column a fifth of that.
+Whoever reads tasks from a table or a file has them like this. They go to the server and come back without an object for
+each; only where a payload is no bytes among others that are, or something is wrong, they are looked at one by one.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import overload
+from operator import index as whole
+from typing import Any, overload
 
-from timerd.sdk.batches import MAX_TASKS, Batch, Plain
-from timerd.sdk.checks import MAX_PAYLOAD_BYTES, invalid, payload_bytes
+from timerd.sdk.batches import MAX_TASKS, Batch, plain_payloads
+from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock
@@ -20,67 +21,77 @@ from timerd.sdk.values import Answered, Task
 
 # What a datetime can say, and so what the ids and replies can: the years 1970 to 9999.
 _LAST_MS = 253_402_300_799_999
+# Of a column that says what it holds: whole numbers, or whatever Python has.
+_KINDS = "iuO"
 
 
 def batches_of_columns(
     payloads: Sequence[bytes | str], fire_at_ms: Sequence[int], template: Template, clock: MsClock
 ) -> Iterator[Batch]:
     """Raises InvalidTask, with the number of the item where it is one."""
-    _check_lengths(payloads, fire_at_ms)
-    for start in range(0, len(payloads), MAX_TASKS):
-        end = min(start + MAX_TASKS, len(payloads))
-        batch, dues = Batch(template, clock), _dues(fire_at_ms, start, end)
-        plain = _plain(payloads[start:end], dues)
-        if plain is not None and batch.has_room(plain.size_bytes, end - start):
-            batch.extend(plain)
-            yield batch
-        else:
-            yield from _one_by_one(batch, payloads, dues, start)
+    counts = [_length(column, name) for column, name in ((payloads, "payloads"), (fire_at_ms, "at_ms"))]
+    if counts[0] != counts[1]:
+        raise invalid(f"`at_ms` has {counts[1]} entries and `payloads` has {counts[0]}: give one for each.", "at_ms")
+    batch = Batch(template, clock)
+    for start in range(0, counts[0], MAX_TASKS):
+        some, dues = _part(payloads, start), _dues(_part(fire_at_ms, start), start)
+        if len(some) != len(dues):
+            raise invalid("The columns were changed while they were read.", "payloads")
+        plain = plain_payloads(some)
+        for filled in _one_by_one(batch, some, dues, start) if plain is None else batch.extended(plain, dues):
+            if filled is not batch and len(batch):
+                yield batch
+            batch = filled
+    if len(batch):
+        yield batch
 
 
-def _check_lengths(payloads: Sequence[bytes | str], fire_at_ms: Sequence[int]) -> None:
-    for name, column in (("payloads", payloads), ("at_ms", fire_at_ms)):
-        if isinstance(column, (str, bytes)) or not (hasattr(column, "__len__") and hasattr(column, "__getitem__")):
-            raise invalid(f"`{name}` must be a list, with one entry for each task, not {column!r:.200}.", name)
-    if len(payloads) != len(fire_at_ms):
-        raise invalid(
-            f"`at_ms` has {len(fire_at_ms)} entries and `payloads` has {len(payloads)}: give one for each.", "at_ms"
-        )
+def _length(column: Sequence[object], name: str) -> int:
+    try:
+        # What is cut into pieces must be one that can be; a text is one as well, and not meant.
+        _part(column, 0)
+        if not isinstance(column, (str, bytes, bytearray, memoryview)):
+            return len(column)
+    except (TypeError, KeyError, IndexError):
+        pass
+    raise invalid(f"`{name}` must be a list, with one entry for each task, not {column!r:.200}.", name)
 
 
-def _dues(fire_at_ms: Sequence[int], start: int, end: int) -> list[int]:
-    """Also of an array or of a column of numpy's, whose numbers are no `int`."""
-    some = fire_at_ms[start:end]
-    dues: list[int] = some.tolist() if hasattr(some, "tolist") else list(some)
-    if set(map(type, dues)) != {int} or min(dues) < 0 or max(dues) > _LAST_MS:
-        raise _bad_due(dues, start)
-    return dues
+def _part(column: Any, start: int) -> Any:  # noqa: ANN401 - lists, arrays, columns of tables
+    """By place: a column of pandas' is asked by label otherwise."""
+    return getattr(column, "iloc", column)[start : start + MAX_TASKS]
 
 
-def _bad_due(dues: Sequence[object], start: int) -> InvalidTask:
-    at, due = next((n, due) for n, due in enumerate(dues) if type(due) is not int or not 0 <= due <= _LAST_MS)
+def _dues(some: Any, start: int) -> list[int]:  # noqa: ANN401
+    """A column of numpy's that holds no whole numbers (spans of time) would give some all the same."""
+    is_whole = getattr(getattr(some, "dtype", None), "kind", "i") in _KINDS
+    listed: list[int] = some.tolist() if is_whole and hasattr(some, "tolist") else list(some)
+    if set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) <= _LAST_MS:
+        return listed
+    return [_due(due, number) for number, due in enumerate(listed, start)]
+
+
+def _due(due: Any, number: int) -> int:  # noqa: ANN401
+    try:
+        due_ms = -1 if isinstance(due, bool) else whole(due)
+    except TypeError:
+        due_ms = -1
+    if 0 <= due_ms <= _LAST_MS:
+        return due_ms
     wrong = invalid(f"`at_ms` must be whole milliseconds since 1970, up to the year 9999, not {due!r:.200}.", "at_ms")
-    return wrong.of_item(start + at)
+    raise wrong.of_item(number)
 
 
-def _plain(payloads: Sequence[bytes | str], dues: list[int]) -> Plain | None:
-    """None: they are not all bytes of a size that is allowed."""
-    if set(map(type, payloads)) != {bytes}:
-        return None
-    sizes = list(map(len, payloads))
-    return Plain(tuple(payloads), dues, sum(sizes)) if max(sizes) <= MAX_PAYLOAD_BYTES else None  # type: ignore[arg-type]
-
-
-def _one_by_one(batch: Batch, payloads: Sequence[bytes | str], dues: Sequence[int], start: int) -> Iterator[Batch]:
-    for number, due_ms in enumerate(dues, start):
+def _one_by_one(batch: Batch, payloads: Iterable[bytes | str], dues: Sequence[int], start: int) -> Iterator[Batch]:
+    for number, (payload, due_ms) in enumerate(zip(payloads, dues, strict=True), start):
         try:
-            payload = payload_bytes(payloads[number])
+            encoded = payload_bytes(payload)
         except InvalidTask as wrong:
             raise wrong.of_item(number) from None
-        if not batch.has_room(len(payload)):
+        if not batch.has_room(len(encoded)):
             yield batch
             batch = batch.next()
-        batch.add(payload, Due(due_ms, is_delay=False))
+        batch.add(encoded, Due(due_ms, is_delay=False))
     yield batch
 
 

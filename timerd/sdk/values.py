@@ -180,6 +180,13 @@ class Task:
         """Why it was not stored."""
         return self._batch.error(self._index)
 
+    def __eq__(self, other: object) -> bool:
+        """Of one call: the same task, however often it is looked at."""
+        return isinstance(other, Task) and self._batch is other._batch and self._index == other._index
+
+    def __hash__(self) -> int:
+        return hash((id(self._batch), self._index))
+
     def __repr__(self) -> str:
         return f"Task(id={self.id!r}, fire_time={self.fire_time.isoformat()!r}, outcome={self.outcome.name})"
 
