@@ -1,7 +1,8 @@
 """Bulk schedule: how many tasks a second one client process gets an OK for, in messages of 1,000 over one stream.
 
 OK means committed with fsync. The due times decide what a commit costs: close together they share a few buckets, spread
-over a month each message touches hundreds of them. No worker is connected, so nothing else runs meanwhile.
+over a month each message touches hundreds of them. No worker is connected, so nothing else runs meanwhile. The client
+has its tasks as two columns (`schedule_columns`).
 """
 
 from __future__ import annotations
