@@ -95,45 +95,16 @@ def _one_by_one(batch: Batch, payloads: Iterable[bytes | str], dues: Sequence[in
     yield batch
 
 
-class Part(Sequence[Task]):
-    """The tasks of one answered message, each made when it is looked at."""
+class MadeWhenSeen(Sequence[Task]):
+    """`_count` tasks, each made by `_at` when it is looked at, its id too."""
 
-    def __init__(self, answered: Answered, count: int) -> None:
-        self._answered = answered
-        self._count = count
+    _count: int
 
-    def __len__(self) -> int:
-        return self._count
-
-    def __iter__(self) -> Iterator[Task]:
-        return map(Task, repeat(self._answered), range(self._count))
-
-    @overload
-    def __getitem__(self, index: int) -> Task: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Task]: ...
-    def __getitem__(self, index: int | slice) -> Task | list[Task]:
-        places = range(self._count)[index]
-        return Task(self._answered, places) if isinstance(places, int) else [Task(self._answered, at) for at in places]
-
-
-class Tasks(Sequence[Task]):
-    """The tasks of a call, in the order of its columns. A task is made each time that it is looked at, its id too."""
-
-    def __init__(self, parts: Iterable[Sequence[Task]]) -> None:
-        self._parts = [part for part in parts if part]
-        self._starts: list[int] = []
-        count = 0
-        for part in self._parts:
-            self._starts.append(count)
-            count += len(part)
-        self._count = count
+    def _at(self, place: int) -> Task:
+        raise NotImplementedError
 
     def __len__(self) -> int:
         return self._count
-
-    def __iter__(self) -> Iterator[Task]:
-        return (task for part in self._parts for task in part)
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -143,9 +114,38 @@ class Tasks(Sequence[Task]):
         places = range(self._count)[index]
         return self._at(places) if isinstance(places, int) else [self._at(at) for at in places]
 
+    def __repr__(self) -> str:
+        return f"<{self._count} tasks>"
+
+
+class Part(MadeWhenSeen):
+    """The tasks of one answered message."""
+
+    def __init__(self, answered: Answered, count: int) -> None:
+        self._answered = answered
+        self._count = count
+
+    def __iter__(self) -> Iterator[Task]:
+        return map(Task, repeat(self._answered), range(self._count))
+
+    def _at(self, place: int) -> Task:
+        return Task(self._answered, place)
+
+
+class Tasks(MadeWhenSeen):
+    """The tasks of a call, in the order of its columns."""
+
+    def __init__(self, parts: Iterable[Sequence[Task]]) -> None:
+        self._parts = [part for part in parts if part]
+        self._starts: list[int] = []
+        self._count = 0
+        for part in self._parts:
+            self._starts.append(self._count)
+            self._count += len(part)
+
+    def __iter__(self) -> Iterator[Task]:
+        return (task for part in self._parts for task in part)
+
     def _at(self, place: int) -> Task:
         part = bisect_right(self._starts, place) - 1
         return self._parts[part][place - self._starts[part]]
-
-    def __repr__(self) -> str:
-        return f"<{self._count} tasks>"

@@ -192,7 +192,7 @@ class Task:
 
 
 class PartlyStored(TimerdError):
-    """Some tasks of `schedule_many` were stored and some were not: `tasks` says which."""
+    """Some tasks of one call were stored and some were not: `tasks` says which."""
 
     def __init__(self, tasks: list[Task], cause: TimerdError) -> None:
         stored = sum(task.outcome in (ItemOutcome.STORED, ItemOutcome.KEPT) for task in tasks)
