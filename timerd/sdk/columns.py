@@ -7,8 +7,9 @@ each; only where a payload is no bytes among others that are, or something is wr
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate
 from operator import index as whole
 from typing import Any, overload
 
@@ -96,12 +97,11 @@ def _one_by_one(batch: Batch, payloads: Iterable[bytes | str], dues: Sequence[in
 
 
 class MadeWhenSeen(Sequence[Task]):
-    """`_count` tasks, each made by `_at` when it is looked at, its id too."""
+    """`count` tasks, each made by `at` when it is looked at, its id too."""
 
-    _count: int
-
-    def _at(self, place: int) -> Task:
-        raise NotImplementedError
+    def __init__(self, count: int, at: Callable[[int], Task]) -> None:
+        self._count = count
+        self._at = at
 
     def __len__(self) -> int:
         return self._count
@@ -122,14 +122,10 @@ class Part(MadeWhenSeen):
     """The tasks of one answered message."""
 
     def __init__(self, answered: Answered, count: int) -> None:
-        self._answered = answered
-        self._count = count
+        super().__init__(count, partial(Task, answered))
 
     def __iter__(self) -> Iterator[Task]:
-        return map(Task, repeat(self._answered), range(self._count))
-
-    def _at(self, place: int) -> Task:
-        return Task(self._answered, place)
+        return map(self._at, range(self._count))
 
 
 class Tasks(MadeWhenSeen):
@@ -137,15 +133,12 @@ class Tasks(MadeWhenSeen):
 
     def __init__(self, parts: Iterable[Sequence[Task]]) -> None:
         self._parts = [part for part in parts if part]
-        self._starts: list[int] = []
-        self._count = 0
-        for part in self._parts:
-            self._starts.append(self._count)
-            self._count += len(part)
+        *self._starts, count = accumulate(map(len, self._parts), initial=0)
+        super().__init__(count, self._of_part)
 
     def __iter__(self) -> Iterator[Task]:
         return (task for part in self._parts for task in part)
 
-    def _at(self, place: int) -> Task:
+    def _of_part(self, place: int) -> Task:
         part = bisect_right(self._starts, place) - 1
         return self._parts[part][place - self._starts[part]]
