@@ -128,7 +128,8 @@ async def test_who_was_silent_is_not_waited_for_again_at_once(
         for _ in range(100):
             with pytest.raises(Silent):
                 await peers.ask_to_end(holder, HERE, [end(HERE)])
-        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        # grpcio's wake-ups for other loops of this process are logged by asyncio, and are none of ours.
+        assert [record.levelname for record in caplog.records if record.name.startswith("timerd")] == ["WARNING"]
         await peers.close()
 
 
