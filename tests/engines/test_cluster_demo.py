@@ -44,6 +44,9 @@ def test_the_oracle_is_satisfied_with_a_day_of_flights_over_a_kill(
     assert replay(Wish(DAY, SPEED, LEAD_MS, tmp_path, cluster=True), console)
     verdict, _ = verdict_of(tmp_path)
     assert verdict.counts["flights"] == verdict.counts["reminders stored"] == 930
-    assert min(verdict.counts[name] for name in ("moves done", "cancelled", "reminders fired")) > 0
+    # How many of them come in time is the machine's affair.
+    assert verdict.counts["moves done"] + verdict.counts["moves too late"] > 0
+    assert verdict.counts["cancelled"] + verdict.counts["cancels too late"] > 0
+    assert verdict.counts["reminders fired"] > 0
     (crash,) = read_log(tmp_path / CRASHES, Crash)
     assert crash.back_ms > crash.killed_ms

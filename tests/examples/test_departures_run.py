@@ -28,7 +28,9 @@ def test_a_day_is_replayed_and_every_flight_is_called_right(flights_installed: N
     verdict, _ = verdict_of(tmp_path)
     assert verdict.counts["flights"] == verdict.counts["reminders stored"] == 930
     assert verdict.counts["answers that never came"] == 0
-    assert min(verdict.counts[name] for name in ("moves done", "cancelled", "moves too late", "cancels too late")) > 0
+    # How many of them come in time is the machine's affair.
+    assert verdict.counts["moves done"] + verdict.counts["moves too late"] > 0
+    assert verdict.counts["cancelled"] + verdict.counts["cancels too late"] > 0
     assert verdict.counts["reminders fired"] + verdict.counts["cancelled"] == 930
 
 
