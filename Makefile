@@ -9,7 +9,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto lin
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test lint $(LINTS) format proto bench \
-	bench-peers models mutants wheel clean
+	bench-peers models mutants wheel image-lock clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -27,6 +27,7 @@ help:
 	@echo "make bench    measure, and write docs/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make wheel    build the wheel into dist/ and look into it"
+	@echo "make image-lock  bring requirements.lock up to pyproject.toml; what it pins already stays (UPGRADE=--upgrade)"
 	@echo "make venv     set up .venv only"
 
 venv: .venv/.dev
@@ -114,6 +115,16 @@ mutants: .venv/.dev
 
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py
+
+# For all Pythons and machines in one file. What it is compared with stands in build/, for a target that breaks off.
+UPGRADE ?=
+image-lock:
+	@"$(PYTHON)" -m venv build/lock
+	@build/lock/bin/pip install --quiet --disable-pip-version-check uv
+	@tail -n +2 requirements.lock > build/lock/requirements
+	@build/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
+	  --python-version 3.11 --extra cassandra --extra redis $(UPGRADE) --output-file build/lock/requirements pyproject.toml
+	@{ head -n 1 requirements.lock; cat build/lock/requirements; } > build/lock/new && mv build/lock/new requirements.lock
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
