@@ -1,7 +1,7 @@
 """One bidi Session: many messages in hand at once, answered in any order, each with its own error.
 
 The window bounds what a client may have unanswered; beyond it the server stops reading, and gRPC's flow control holds
-the client back. One coroutine writes, because a stream takes one write at a time.
+the client back. One coroutine writes at a time, because a stream takes one write at a time.
 """
 
 from __future__ import annotations
@@ -37,6 +37,10 @@ class Session:
         self._unanswered_requests = 0
         self._unanswered_bytes = 0
         self._reader: asyncio.Task[None] | None = None
+        # Until the window is written, and whenever somebody writes.
+        self._is_writing = True
+        self._is_over = False
+        self._broken: Exception | None = None
 
     def stop(self) -> None:
         """Reads no further; what was read is answered, then the stream ends well."""
@@ -48,12 +52,17 @@ class Session:
         reader.add_done_callback(lambda _: self._changed.set())
         try:
             await self._context.write(wire.SessionResponse(window=_window()))
-            while not reader.done() or self._unanswered_requests:
+            self._is_writing = False
+            await self._write()
+            while self._broken is None and (self._unanswered_requests or not reader.done()):
                 await self._changed.wait()
                 self._changed.clear()
-                await self._write()
         finally:
+            # Who has an answer now keeps it.
+            self._is_over = True
             reader.cancel()
+        if self._broken is not None:
+            raise self._broken
         if not reader.cancelled():
             reader.result()
 
@@ -77,16 +86,29 @@ class Session:
         return fits and self._unanswered_requests < MAX_UNANSWERED_REQUESTS
 
     async def _handle(self, received: SessionMessage) -> None:
+        """Whoever has an answer writes it, and those that others have by then: nobody has to be woken for it."""
         self._replies.append((await self._answer(received), received.size_bytes))
-        self._changed.set()
+        try:
+            await self._write()
+        except Exception as broken:  # noqa: BLE001 - it is the stream's, and raised there
+            self._broken = broken
+            self._changed.set()
 
     async def _write(self) -> None:
-        while self._replies:
-            reply, request_bytes = self._replies.popleft()
-            await self._context.write(reply)
-            self._unanswered_requests -= 1
-            self._unanswered_bytes -= request_bytes
-            self._room.set()
+        if self._is_writing or self._is_over:
+            return
+        self._is_writing = True
+        try:
+            while self._replies:
+                reply, request_bytes = self._replies.popleft()
+                await self._context.write(reply)
+                self._unanswered_requests -= 1
+                self._unanswered_bytes -= request_bytes
+                self._room.set()
+        finally:
+            self._is_writing = False
+        if not self._unanswered_requests:
+            self._changed.set()
 
 
 def _window() -> wire.SessionWindow:
