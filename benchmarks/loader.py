@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from benchmarks.child import Answer, obey
-from timerd.client import CancelOutcome, Client, Task
+from timerd.client import CancelOutcome, Client, SyncClient, Task
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A few calls under way keep the server busy; each is a message of up to 1,000 ids.
@@ -28,6 +28,7 @@ class Loader:
 
     def __init__(self) -> None:
         self._client = Client()
+        self._blocking: SyncClient
         self._tasks: Sequence[Task] = []
         self._random = random.Random()
 
@@ -35,10 +36,13 @@ class Loader:
         """`options` are for others that are asked the same: the SDK finds its own way."""
         self._random.seed(seed)
         self._client = await Client(target, timeout=60).__aenter__()
+        # For a process that has one call under way.
+        self._blocking = SyncClient(target, timeout=60)
         await self._client.server_info()
         return {}
 
     async def stop(self) -> Answer:
+        self._blocking.close()
         await self._client.__aexit__(None, None, None)
         return {}
 
@@ -70,20 +74,33 @@ class Loader:
     async def single(
         self, queue: str, callers: int, start_ms: float, seconds: float, from_ms: int, span_ms: int, payload_bytes: int
     ) -> Answer:
-        """Callers that wait for each OK before the next call."""
+        """Callers that wait for each OK before the next call. One by itself is a program without an event loop, and
+        uses the client for those; several share the asyncio client."""
         waits_ms: list[float] = []
         await asyncio.sleep(start_ms / 1e3 - time.time())
         end_s = time.monotonic() + seconds
 
+        def task() -> tuple[bytes, datetime]:
+            return self._payload(len(waits_ms), payload_bytes), instant(from_ms + self._random.randrange(span_ms))
+
         async def caller() -> None:
             while time.monotonic() < end_s:
-                payload = self._payload(len(waits_ms), payload_bytes)
-                due = instant(from_ms + self._random.randrange(span_ms))
+                payload, due = task()
                 begun = time.perf_counter()
                 await self._client.schedule(queue, payload, at=due)
                 waits_ms.append((time.perf_counter() - begun) * 1e3)
 
-        await asyncio.gather(*(caller() for _ in range(callers)))
+        def lone_caller() -> None:
+            while time.monotonic() < end_s:
+                payload, due = task()
+                begun = time.perf_counter()
+                self._blocking.schedule(queue, payload, at=due)
+                waits_ms.append((time.perf_counter() - begun) * 1e3)
+
+        if callers == 1:
+            lone_caller()
+        else:
+            await asyncio.gather(*(caller() for _ in range(callers)))
         return {"stored": len(waits_ms), "ended_ms": time.time() * 1e3, "waits_ms": waits_ms}
 
     async def cancel(self) -> Answer:
@@ -107,7 +124,7 @@ class Loader:
             if time.monotonic() > end_s:
                 break
             begun = time.perf_counter()
-            outcomes.append(await self._client.cancel(task.id))
+            outcomes.append(self._blocking.cancel(task.id))
             waits_ms.append((time.perf_counter() - begun) * 1e3)
         cancelled = outcomes.count(CancelOutcome.CANCELLED)
         return {"cancelled": cancelled, "asked": len(outcomes), "ended_ms": time.time() * 1e3, "waits_ms": waits_ms}

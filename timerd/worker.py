@@ -13,11 +13,12 @@ import socket
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from timerd.sdk.checks import text, whole_number
 from timerd.sdk.connection import DEFAULT_TARGET, Connection
 from timerd.sdk.deliveries import Delivery
+from timerd.sdk.direct_stream import Opener
 from timerd.sdk.errors import InvalidTask, TimerdError
 from timerd.sdk.lanes import BatchHandler, BatchLane, Handler, Lane, SingleLane
 from timerd.sdk.times import Clock, Span, ms_clock, span_ms
@@ -26,6 +27,7 @@ from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
+_WORK = "/timerd.v1.WorkService/Work"
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 AnyBatchHandler = TypeVar("AnyBatchHandler", bound=BatchHandler)
 
@@ -103,13 +105,9 @@ class Worker:
         if self._stream is not None:
             raise TimerdError("This worker runs already.", code="FAILED_PRECONDITION")
         channel = self._connection.open_channel()
-        open_work: Any = channel.stream_stream(
-            "/timerd.v1.WorkService/Work",
-            request_serializer=None,
-            response_deserializer=pb.WorkResponse.FromString,
-        )
+        opener = Opener(self._connection, channel, _WORK, pb.WorkResponse.FromString)
         self._ended = asyncio.Event()
-        self._stream = WorkStream(open_work, self._lanes, self._namespace, self._name, self._lease_ms, self._clock)
+        self._stream = WorkStream(opener.open, self._lanes, self._namespace, self._name, self._lease_ms, self._clock)
         try:
             await self._stream.run()
         finally:

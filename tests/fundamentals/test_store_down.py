@@ -177,6 +177,8 @@ async def test_a_redrive_that_has_moved_its_task_is_not_told_as_refused(
     await server.advance(seconds=5)
     task = parse_task_id(sent.id)
     assert task is not None
+    # From here on it is taken.
+    inbox.after = None
     cas = server.node.store.cas
     away("exhume")
     monkeypatch.setattr(server.node.store, "cas", cas)

@@ -8,14 +8,15 @@ call with a key or a request_id of the caller's never joins.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from copy import copy
 from typing import Protocol, TypeVar
 
 from timerd.sdk.batches import MAX_TASKS, Batch
 from timerd.sdk.errors import TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
-from timerd.sdk.session import Answer, OnAnswer, Session
+from timerd.sdk.session import Answer, Session
+from timerd.sdk.singles import outcomes_in, write_cancel
 from timerd.sdk.templates import Template
 from timerd.sdk.times import Due, MsClock
 from timerd.sdk.values import CancelOutcome, Item, Task
@@ -79,28 +80,22 @@ class Coalescer:
             self._flush_later()
             group.finish(answer)
 
-        submit_group(self._session, group, on_answer, asyncio.get_running_loop().time() - opened_s)
-
-
-def submit_group(session: Session, group: Group, on_answer: OnAnswer | None = None, waited_s: float = 0.0) -> None:
-    """Whoever waits in the group gets an answer, also where the group cannot even be written."""
-    answer_to = on_answer or group.finish
-    request = session.new_request()
-    try:
-        group.write(request)
-    except (TypeError, ValueError) as wrong:
-        answer_to(not_sendable(wrong))
-        return
-    session.submit(request, answer_to, waited_s)
+        request = self._session.new_request()
+        try:
+            group.write(request)
+        except (TypeError, ValueError) as wrong:
+            on_answer(not_sendable(wrong))
+            return
+        self._session.submit(request, on_answer, asyncio.get_running_loop().time() - opened_s)
 
 
 class ScheduleGroup:
     """Single schedules with one template, but for the traces that they are part of."""
 
-    def __init__(self, template: Template, namespace: str, clock: MsClock, request_id: str = "") -> None:
+    def __init__(self, template: Template, namespace: str, clock: MsClock) -> None:
         self.batch = Batch(template, clock)
         self._namespace = namespace
-        self._request_id = request_id or new_request_id()
+        self._request_id = new_request_id()
         self._waiting: list[asyncio.Future[Task]] = []
 
     def has_room(self, payload_bytes: int) -> bool:
@@ -111,9 +106,6 @@ class ScheduleGroup:
             self.batch.add(payload, due)
         else:
             self.batch.add_item(payload, due, Item(payload, traceparent=traceparent))
-        return self.expect()
-
-    def expect(self) -> asyncio.Future[Task]:
         task: asyncio.Future[Task] = asyncio.get_running_loop().create_future()
         self._waiting.append(task)
         return task
@@ -139,9 +131,9 @@ class ScheduleGroup:
 class CancelGroup:
     """Single cancels by task_id."""
 
-    def __init__(self, namespace: str, request_id: str = "") -> None:
+    def __init__(self, namespace: str) -> None:
         self._namespace = namespace
-        self._request_id = request_id or new_request_id()
+        self._request_id = new_request_id()
         self._task_ids: list[str] = []
         self._waiting: list[asyncio.Future[CancelOutcome]] = []
 
@@ -169,21 +161,6 @@ class CancelGroup:
         for waiting, outcome in zip(self._waiting, outcomes, strict=True):
             if not waiting.done():
                 waiting.set_result(outcome)
-
-
-def write_cancel(request: pb.SessionRequest, namespace: str, request_id: str, task_ids: Sequence[str]) -> None:
-    request.cancel.namespace = namespace
-    request.cancel.request_id = request_id
-    request.cancel.task_ids.extend(task_ids)
-
-
-def outcomes_in(answer: pb.SessionResponse, asked: int) -> list[CancelOutcome]:
-    """One for each that was asked for."""
-    outcomes = list(answer.cancel.outcomes)
-    if len(outcomes) != asked:
-        raise TimerdError(f"The server answered {asked} cancels with {len(outcomes)} outcomes.", code="INTERNAL")
-    known = {outcome: CancelOutcome(outcome) for outcome in set(outcomes)}
-    return [known[outcome] for outcome in outcomes]
 
 
 def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from pathlib import Path
 
 import grpc
@@ -12,24 +13,38 @@ from timerd.sdk.errors import InvalidTask
 class Token(grpc.AuthMetadataPlugin):
     """Read from its file for each call, so that a token that is renewed is used without a new connection."""
 
-    def __init__(self, token: str, file: Path | None) -> None:
+    def __init__(self, token: str, file: str | Path | None) -> None:
         self._token = token
         self._file = file
 
     def __call__(self, context: grpc.AuthMetadataContext, callback: grpc.AuthMetadataPluginCallback) -> None:
         try:
-            token = self._file.read_text(encoding="utf-8").strip() if self._file is not None else self._token
+            token = current_token(self._token, self._file)
         except OSError as error:
             callback((), error)
         else:
             callback((("authorization", f"Bearer {token}"),), None)
 
 
+def current_token(token: str, file: str | Path | None) -> str:
+    return Path(file).read_text(encoding="utf-8").strip() if file is not None else token
+
+
+def client_context(
+    ca_file: str | Path | None, cert_file: str | Path | None, key_file: str | Path | None
+) -> ssl.SSLContext:
+    """As `channel_credentials`, for a socket of our own."""
+    context = ssl.create_default_context(cafile=ca_file)
+    context.set_alpn_protocols(["h2"])
+    if cert_file is not None:
+        # Who keeps its key encrypted is not asked for a password in the middle of a call.
+        context.load_cert_chain(cert_file, key_file, password=b"")
+    return context
+
+
 def channel_credentials(
     ca_file: str | Path | None, cert_file: str | Path | None, key_file: str | Path | None
 ) -> grpc.ChannelCredentials:
-    if (cert_file is None) != (key_file is None):
-        raise InvalidTask("A client certificate needs both `cert_file` and `key_file`.", field="cert_file")
     return grpc.ssl_channel_credentials(_read(ca_file), _read(key_file), _read(cert_file))
 
 
@@ -38,8 +53,14 @@ def with_token(
 ) -> grpc.ChannelCredentials:
     if not (token or token_file):
         return credentials
-    plugin = Token(token, Path(token_file) if token_file is not None else None)
+    plugin = Token(token, token_file)
     return grpc.composite_channel_credentials(credentials, grpc.metadata_call_credentials(plugin, "timerd-token"))
+
+
+def check_pair(cert_file: str | Path | None, key_file: str | Path | None) -> None:
+    """Raises InvalidTask."""
+    if (cert_file is None) != (key_file is None):
+        raise InvalidTask("A client certificate needs both `cert_file` and `key_file`.", field="cert_file")
 
 
 def check_token(token: str, token_file: str | Path | None, has_tls: bool) -> None:

@@ -31,6 +31,14 @@ class StreamCall(Protocol):
     def cancel(self) -> bool: ...
 
 
+class Stream(Protocol):
+    """Of messages in both directions, each sent as ready-made bytes."""
+
+    def send(self, request: bytes) -> None: ...
+    def close(self) -> None: ...
+    async def run(self) -> TimerdError | None: ...
+
+
 class Duplex(Generic[Response]):
     """Ends once, with `run`; never comes back."""
 

@@ -26,6 +26,7 @@ _TLS_HINTS = {
 _NO_ACCESS = frozenset({"UNAUTHENTICATED", "PERMISSION_DENIED"})
 # Our own reason: the request did not leave this process.
 NOT_SENT = "NOT_SENT"
+CLOSED = "CLOSED"
 _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
 
 
@@ -146,9 +147,13 @@ def make_error(code: str, message: str, reason: str, retry_after_ms: int, field:
     return kind(message or code, code=code, reason=reason, retry_after=retry_after, field=field)
 
 
+def code_name(number: int) -> str:
+    """Of a gRPC status."""
+    return _CODE_NAMES.get(number, "UNKNOWN")
+
+
 def error_of_problem(problem: task_pb2.Problem) -> TimerdError:
-    code = _CODE_NAMES.get(problem.code, "UNKNOWN")
-    return make_error(code, problem.message, problem.reason, problem.retry_after_ms, problem.field)
+    return make_error(code_name(problem.code), problem.message, problem.reason, problem.retry_after_ms, problem.field)
 
 
 def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
@@ -216,7 +221,14 @@ def closed(uncertain: bool) -> TimerdError:
 
 
 def client_is_closed() -> TimerdError:
-    return TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason="CLOSED")
+    return TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason=CLOSED)
+
+
+def client_is_forked() -> TimerdError:
+    sentence = (
+        "This client was made before its process was forked, and has no loop here: make a new one after the fork."
+    )
+    return TimerdError(sentence, code="FAILED_PRECONDITION", reason=CLOSED)
 
 
 def not_sendable(wrong: Exception) -> InvalidTask:

@@ -7,19 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import grpc.aio
+from google.protobuf.message import Message
 
-from timerd.sdk.calls import Calls
-from timerd.sdk.checks import invalid, optional_name, text
+from timerd.sdk.calls import Calls, Response
+from timerd.sdk.checks import text
 from timerd.sdk.coalescing import Coalescer
 from timerd.sdk.connection import DEFAULT_TARGET, Connection
-from timerd.sdk.errors import client_is_closed
+from timerd.sdk.direct_stream import Opener
+from timerd.sdk.errors import TimerdError, client_is_closed
 from timerd.sdk.session import Session
 from timerd.sdk.times import Clock, Span, ms_clock, span_ms
 from timerd.sdk.traces import Traces
 from timerd.v1 import timer_service_pb2 as pb
+
+_SESSION = "/timerd.v1.TimerService/Session"
 
 
 class Link:
@@ -68,15 +72,25 @@ class Link:
         if self._is_closed:
             raise client_is_closed()
         self._channel = channel = self._connection.open_channel()
-        open_session: Any = channel.stream_stream(
-            "/timerd.v1.TimerService/Session",
-            request_serializer=None,
-            response_deserializer=pb.SessionResponse.FromString,
+        target, opener = (
+            self._connection.target,
+            Opener(self._connection, channel, _SESSION, pb.SessionResponse.FromString),
         )
-        target = self._connection.target
-        self._session = Session(open_session, target, self._timeout_s)
+        self._session = Session(opener.open, target, self._timeout_s)
         self._coalescer = Coalescer(self._session)
         self._calls = Calls(channel, target, self._timeout_s)
+
+    async def _unary(self, method: str, request: Message, response_type: type[Response]) -> Response:
+        """A unary call by its name."""
+        self._open()
+        return await self._calls(method, request, response_type)
+
+    async def _repeat(
+        self, request: pb.SessionRequest, waited_s: float, may_be_done: bool, refusal: TimerdError | None
+    ) -> pb.SessionResponse:
+        """A message of a session that was asked in another way first."""
+        self._open()
+        return await self._session.repeat(request, waited_s, may_be_done=may_be_done, refusal=refusal)
 
     async def close(self) -> None:
         """For good. Calls that still wait for an answer fail."""
@@ -87,19 +101,3 @@ class Link:
         self._calls.close()
         await self._session.close()
         await channel.close()
-
-
-def one_target(task_id: object, key: object) -> None:
-    if (task_id is None) == (key is None):
-        raise invalid("Give either a task id or a `key`.", "task_id")
-    optional_name(task_id, "task_id")
-    optional_name(key, "key")
-
-
-def set_target(
-    request: pb.CancelRequest | pb.GetRequest | pb.RescheduleRequest, task_id: str | None, key: str | None
-) -> None:
-    if key is not None:
-        request.key = key
-    elif task_id is not None:
-        request.task_id = task_id

@@ -10,7 +10,8 @@ from timerd.sdk.calls import pages
 from timerd.sdk.checks import id_list, text, whole_number
 from timerd.sdk.filters import make_count_filter, make_filter, set_range
 from timerd.sdk.ids import new_request_id
-from timerd.sdk.link import Link, one_target, set_target
+from timerd.sdk.link import Link
+from timerd.sdk.targets import one_target, set_target
 from timerd.sdk.values import Count, DeadLetter, Purged, Redriven, TaskInfo, TaskState
 from timerd.v1 import timer_service_pb2 as pb
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.checks import sendable
-from timerd.sdk.duplex import Duplex, StreamCall
+from timerd.sdk.duplex import Stream
 from timerd.sdk.errors import (
     InvalidTask,
     TimerdError,
@@ -32,6 +32,7 @@ from timerd.v1 import timer_service_pb2 as pb
 
 Answer = pb.SessionResponse | TimerdError
 OnAnswer = Callable[[Answer], None]
+OpenStream = Callable[[Callable[[pb.SessionResponse], None]], Stream]
 
 
 @dataclass(slots=True, eq=False)
@@ -54,8 +55,8 @@ class _Message:
 class Session:
     """One shared stream, opened when there is something to send and opened again when it breaks."""
 
-    def __init__(self, open_call: Callable[[], StreamCall], target: str, timeout_s: float) -> None:
-        self._open_call = open_call
+    def __init__(self, open_stream: OpenStream, target: str, timeout_s: float) -> None:
+        self._open_stream = open_stream
         self._target = target
         self._timeout_s = timeout_s
         self._sequence = 0
@@ -64,7 +65,7 @@ class Session:
         self._unanswered: dict[int, _Message] = {}
         self._unanswered_bytes = 0
         self._window: pb.SessionWindow | None = None
-        self._stream: Duplex[pb.SessionResponse] | None = None
+        self._stream: Stream | None = None
         self._was_open = False
         self._wanted = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -75,23 +76,50 @@ class Session:
         self._sequence += 1
         return pb.SessionRequest(sequence=self._sequence)
 
-    def submit(self, request: pb.SessionRequest, on_answer: OnAnswer, waited_s: float = 0.0) -> None:
-        """Calls `on_answer` exactly once; `waited_s` of the timeout has passed already."""
+    def submit(
+        self,
+        request: pb.SessionRequest,
+        on_answer: OnAnswer,
+        waited_s: float = 0.0,
+        *,
+        may_be_done: bool = False,
+        refusal: TimerdError | None = None,
+    ) -> None:
+        """Calls `on_answer` exactly once; `waited_s` of the timeout has passed already, and may have brought a
+        `refusal` that may pass."""
         try:
             data = sendable(request.SerializeToString(deterministic=True))
         except InvalidTask as too_large:
             on_answer(too_large)
             return
         timer = asyncio.get_running_loop().call_later(self._timeout_s - waited_s, self._expire, request.sequence)
-        message = _Message(request.sequence, data, on_answer, timer, Backoff())
+        message = _Message(request.sequence, data, on_answer, timer, Backoff(), uncertain=may_be_done)
         self._open[message.sequence] = message
-        self._outbox.append(message)
-        self._wanted.set()
         if self._runner is None:
             self._runner = asyncio.create_task(self._run(), name="timerd session")
-        self._pump()
+        if refusal is not None:
+            self._rest(message, refusal)
+        else:
+            self._wake(message)
+
+    async def repeat(
+        self, request: pb.SessionRequest, waited_s: float, *, may_be_done: bool, refusal: TimerdError | None
+    ) -> pb.SessionResponse:
+        """What was asked in another way: the same content, which names the request, under a number of this session."""
+        request.sequence = self.new_request().sequence
+        return await self._call(request, waited_s, may_be_done=may_be_done, refusal=refusal)
 
     async def call(self, request: pb.SessionRequest) -> pb.SessionResponse:
+        return await self._call(request)
+
+    async def _call(
+        self,
+        request: pb.SessionRequest,
+        waited_s: float = 0.0,
+        *,
+        may_be_done: bool = False,
+        refusal: TimerdError | None = None,
+    ) -> pb.SessionResponse:
         answered: asyncio.Future[pb.SessionResponse] = asyncio.get_running_loop().create_future()
 
         def on_answer(answer: Answer) -> None:
@@ -102,7 +130,7 @@ class Session:
             else:
                 answered.set_result(answer)
 
-        self.submit(request, on_answer)
+        self.submit(request, on_answer, waited_s, may_be_done=may_be_done, refusal=refusal)
         return await answered
 
     async def close(self) -> None:
@@ -127,7 +155,9 @@ class Session:
             await asyncio.sleep(self._backoff.next_s())
 
     async def _run_stream(self) -> TimerdError:
-        self._stream = Duplex(self._open_call(), self._on_response)
+        self._stream = self._open_stream(self._on_response)
+        # What it has not said yet is no silence.
+        self._heard_s = asyncio.get_running_loop().time()
         try:
             return await self._stream.run() or Unavailable("The stream was closed.")
         finally:
@@ -152,7 +182,7 @@ class Session:
         self._unanswered_bytes -= len(message.data)
         if message.done:
             return
-        refusal = _refusal_of(response)
+        refusal = refusal_of(response)
         if refusal is None:
             self._finish(message, response)
         elif is_retryable(refusal):
@@ -221,7 +251,7 @@ class Session:
         message.on_answer(answer)
 
 
-def _refusal_of(response: pb.SessionResponse) -> TimerdError | None:
+def refusal_of(response: pb.SessionResponse) -> TimerdError | None:
     """The error of the whole message, or of an item whose outcome is unknown: both are mended by a repeat."""
     if response.HasField("problem"):
         return error_of_problem(response.problem)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import weakref
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
@@ -10,8 +9,8 @@ from typing import Any, Self, TypeVar
 
 from timerd.sdk.async_client import Client
 from timerd.sdk.connection import DEFAULT_TARGET
-from timerd.sdk.errors import TimerdError, client_is_closed
-from timerd.sdk.sync_twin import SHARED_LOOP, blocking, iterating
+from timerd.sdk.quick_client import QuickClient, quickly
+from timerd.sdk.sync_twin import SHARED_LOOP, Caller, blocking, iterating
 from timerd.sdk.times import Clock, Span
 from timerd.sdk.traces import Traces
 
@@ -53,11 +52,13 @@ class SyncClient:
             clock=clock,
             tracing=tracing,
         )
-        self._loop: asyncio.AbstractEventLoop | None = SHARED_LOOP.acquire()
+        self._caller = Caller(SHARED_LOOP.acquire())
         SHARED_LOOP.own(self._client)
+        self._quick = QuickClient(self._client, self._caller)
         self._abandoned = weakref.finalize(self, SHARED_LOOP.abandon, self._client)
         # The end of the program is the loop's own business.
         self._abandoned.atexit = False
+        self._hung_up = weakref.finalize(self, self._quick.close)
 
     def __enter__(self) -> Self:
         return self
@@ -66,38 +67,23 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        if self._loop is not None:
-            self._abandoned.detach()
-            if not self._loop.is_closed():
-                self._run(self._client.close())
-            self._loop = None
+        if self._caller.is_closed:
+            return
+        self._abandoned.detach()
+        self._caller.close(self._client)
+        self._hung_up()
+        if not self._caller.is_forked:
             SHARED_LOOP.release()
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        if self._loop is None or self._loop.is_closed():
-            work.close()
-            raise client_is_closed()
-        if asyncio._get_running_loop() is self._loop:
-            work.close()
-            raise TimerdError(
-                "This call would wait for itself: do not use the client inside its own progress callback.",
-                code="FAILED_PRECONDITION",
-                reason="WOULD_DEADLOCK",
-            )
-        waiting = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return waiting.result()
-        except BaseException:
-            # An interrupted caller waits no more; a call that has ended is not touched by it.
-            waiting.cancel()
-            raise
+        return self._caller.run(work)
 
-    schedule = blocking(Client.schedule)
+    schedule = quickly(Client.schedule)
     schedule_many = blocking(Client.schedule_many)
     schedule_columns = blocking(Client.schedule_columns)
-    cancel = blocking(Client.cancel)
+    cancel = quickly(Client.cancel)
     cancel_many = blocking(Client.cancel_many)
-    reschedule = blocking(Client.reschedule)
+    reschedule = quickly(Client.reschedule)
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
     count = blocking(Client.count)

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import os
 import threading
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from timerd.sdk.errors import TimerdError, client_is_closed, client_is_forked
 
 # How long the end of the program waits for a server to be told goodbye.
 _GOODBYE_S = 2.0
@@ -32,6 +35,10 @@ class BackgroundLoop:
     """Started with its first user, stopped with its last, and at the latest when the program ends."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """As new: in a child that was forked the loop and its thread are the parent's."""
         self._lock = threading.Lock()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,6 +101,58 @@ async def _end_all(clients: Sequence[Closable]) -> None:
 
 SHARED_LOOP = BackgroundLoop()
 atexit.register(SHARED_LOOP.stop_at_exit)
+os.register_at_fork(after_in_child=SHARED_LOOP.forget)
+
+
+class Caller:
+    """Runs a client's coroutines on its loop, and waits for what they give."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = loop
+        self._process = os.getpid()
+
+    @property
+    def is_forked(self) -> bool:
+        """The loop runs in the parent only."""
+        return self._process != os.getpid()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._loop is None
+
+    def may_wait(self) -> bool:
+        """False: `run` says why not."""
+        loop = self._loop
+        return loop is not None and not loop.is_closed() and asyncio._get_running_loop() is not loop
+
+    def close(self, client: Closable) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed() and not self.is_forked:
+            self.run(client.close())
+        self._loop = None
+
+    def run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        loop = self._loop
+        if loop is None or loop.is_closed():
+            work.close()
+            raise client_is_closed()
+        if self.is_forked:
+            work.close()
+            raise client_is_forked()
+        if asyncio._get_running_loop() is loop:
+            work.close()
+            raise TimerdError(
+                "This call would wait for itself: do not use the client inside its own progress callback.",
+                code="FAILED_PRECONDITION",
+                reason="WOULD_DEADLOCK",
+            )
+        waiting = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return waiting.result()
+        except BaseException:
+            # An interrupted caller waits no more; a call that has ended is not touched by it.
+            waiting.cancel()
+            raise
 
 
 class Twin(Protocol):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.deliveries import DeliveredBatch
-from timerd.sdk.duplex import Duplex, StreamCall
+from timerd.sdk.duplex import Stream
 from timerd.sdk.errors import TimerdError, is_hopeless
 from timerd.sdk.lanes import Lane
 from timerd.sdk.leases import Hold, InHand
@@ -25,6 +25,7 @@ from timerd.sdk.verdicts import RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
+OpenStream = Callable[[Callable[[pb.WorkResponse], None]], Stream]
 _SETTLE_AGAIN_S = 0.5
 _FLUSH_EVERY_S = 0.002
 _CONFIRM_S = 10.0
@@ -35,7 +36,7 @@ class WorkStream:
 
     def __init__(
         self,
-        open_call: Callable[[], StreamCall],
+        open_stream: OpenStream,
         lanes: Mapping[str, Lane],
         namespace: str,
         name: str,
@@ -43,7 +44,7 @@ class WorkStream:
         clock: MsClock,
     ) -> None:
         self.in_hand = InHand()
-        self._open_call = open_call
+        self._open_stream = open_stream
         self._lanes = lanes
         self._namespace = namespace
         self._name = name
@@ -51,7 +52,7 @@ class WorkStream:
         self._clock = clock
         self._settler = Settler()
         self._credits: Counter[str] = Counter()
-        self._stream: Duplex[pb.WorkResponse] | None = None
+        self._stream: Stream | None = None
         self._backoff = Backoff()
         self._flush_is_due = False
         self._flushed_s = 0.0
@@ -133,7 +134,7 @@ class WorkStream:
     async def _run_stream(self) -> TimerdError | None:
         self._takes_new = not self._stopping
         self._was_open = False
-        self._stream = Duplex(self._open_call(), self._on_response)
+        self._stream = self._open_stream(self._on_response)
         self._stream.send(self._open_message())
         for message in self._settler.unconfirmed():
             self._stream.send(message)
