@@ -29,7 +29,7 @@ from timerd.client import (
     TimerdError,
     Unavailable,
 )
-from timerd.sdk import blocking_stream, quick_client
+from timerd.sdk import blocking_stream
 from timerd.sdk.connection import Connection
 from timerd.sdk.sync_twin import SHARED_LOOP
 from timerd.v1 import task_pb2
@@ -274,7 +274,6 @@ def test_a_name_that_nobody_finds_does_not_hold_the_caller(monkeypatch: pytest.M
         raise socket.gaierror("nobody has this name")
 
     monkeypatch.setattr(socket, "getaddrinfo", slow)
-    monkeypatch.setattr(quick_client, "RESOLVE_S", 0.02)
     with SyncClient("timers.example:7400", timeout=0.3) as client, pytest.raises(Unavailable):
         client.schedule("q", "x", at=SOON)
     assert not found.is_set()

@@ -102,7 +102,8 @@ class QuickClient(Singles):
         """On the loop, for a thread that asks for a name cannot be called back."""
         if self._caller.is_forked or host == "localhost" or _NUMERIC.fullmatch(host):
             return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found: Sequence[tuple[Any, ...]] = self._caller.run(_resolved(host, port))
+        limit_s = min(RESOLVE_S, self._client._timeout_s / 4)
+        found: Sequence[tuple[Any, ...]] = self._caller.run(_resolved(host, port, limit_s))
         return found
 
     @property
@@ -121,13 +122,14 @@ class QuickClient(Singles):
         return outcomes_in(await self._session.call(request), 1)[0]
 
     async def _call(self, method: str, request: Message, response_type: type[Message]) -> Message:
+        self.end()
         answer: Message = self._caller.run(self._client._unary(method, request, response_type))
         return answer
 
 
-async def _resolved(host: str, port: int) -> Sequence[tuple[Any, ...]]:
+async def _resolved(host: str, port: int, limit_s: float) -> Sequence[tuple[Any, ...]]:
     """Raises OSError, also where it takes too long."""
-    async with asyncio.timeout(RESOLVE_S):
+    async with asyncio.timeout(limit_s):
         return await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
 
 
