@@ -1,8 +1,8 @@
 """Single schedule: callers that wait for the OK of one task before they send the next.
 
 This is what a web request pays that schedules one task. Eight processes with one call in flight each have a connection
-of their own; eight callers in one process share a stream. Both wait for an fsync, which those who wait at the same
-time share.
+of their own, and use the client that blocks; eight callers in one process share a stream of the asyncio client. Both
+wait for an fsync, which those who wait at the same time share.
 """
 
 from __future__ import annotations
