@@ -60,6 +60,14 @@ class IndexModel(RuleBasedStateMachine):
         self.known.update(new)
         self.total += len(new)
 
+    @rule(ended=endings)
+    def add_many(self, ended: dict[RowKey, Outcome]) -> None:
+        new = {k: o for k, o in ended.items() if k not in self.known}
+        if new:
+            self.index.add_many(settle_entries(list(new.items())))
+            self.known.update(new)
+            self.total += len(new)
+
     @rule(verified_ms=st.integers(0, 45))
     def forget(self, verified_ms: int) -> None:
         if not self.fresh:
@@ -70,6 +78,7 @@ class IndexModel(RuleBasedStateMachine):
 
     @rule(wanted=st.lists(keys, min_size=1, max_size=12))
     def ask(self, wanted: list[RowKey]) -> None:
+        assert self.index.knows_any(wanted) == any(k in self.known for k in wanted)
         assert self.index.known(rows_of(wanted)).tolist() == [k in self.known for k in wanted]
         assert [self.index.get(k) for k in wanted] == [self.known.get(k) for k in wanted]
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from tests.unit.deliveries import NOW_MS, SECRET
 from timerd.core.flights import part_of
 from timerd.core.settlement import Failure, Settlement
-from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
 from timerd.model.storage import DeadLetter
@@ -91,6 +91,9 @@ class FakeFiring:
         self.ended += ended
         self.ends += 1
         return self._durable()
+
+    def end_acked(self, acked: Sequence[AckedRows]) -> Awaitable[None]:
+        return self.end([ended for each in acked for ended in each.each()])
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
         self.failed += failed

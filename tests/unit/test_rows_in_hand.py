@@ -59,7 +59,7 @@ def test_what_was_left_holds_verified_back_while_it_is_brought_in() -> None:
     here = hand(4)
     here.merge(rows(*(key(n, n * 10) for n in range(8)), source=1))
     take(here)
-    for found in list(here.open):
+    for found in list(here.open.keys()):
         here.close(RowKey(0, found, 0))
     left_ms = here.oldest_ms()
     assert left_ms == here.withheld[QUEUE][0]

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from timerd.core.carry import backlog_of, carried_rows
-from timerd.core.open_batch import OpenBatch
+from timerd.core.open_rows import OpenBatch
 from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
@@ -20,7 +20,6 @@ from timerd.model.settle import Carry, CarryReason, Outcome
 
 # Rows of one batch.
 Part = list[tuple[OpenBatch, int, Carry]]
-_NONE: tuple[OpenBatch | None, int] = None, 0
 
 
 def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None:
@@ -31,12 +30,11 @@ def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None
     copies: list[Carry] = []
     for asked in carries:
         key, carry = asked.source, asked
-        batch, row = rows.open.get(key.digest, _NONE)
         # An earlier one of them may have been of the same row.
-        if batch is None or batch.versions[row] != key.version:
+        found = rows.open.pop(key.digest) if rows.is_open(key) else None
+        if found is None:
             continue
-        del rows.open[key.digest]
-        batch.left -= 1
+        batch, row = found
         others = rows.copies.pop(key.digest)
         if batch.positions[row] != key.position_ms:
             carry = asked._replace(source=key._replace(position_ms=batch.positions[row]))
@@ -45,7 +43,7 @@ def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None
         if verdict is not None and not (verdict is Outcome.FORWARDED and others):
             log.end((each, verdict) for each in (carry.source, *others))
             continue
-        parts.setdefault((id(batch), carry.target), []).append((batch, row, carry))
+        parts.setdefault((batch.number, carry.target), []).append((batch, row, carry))
         if others:
             copies += [asked._replace(source=other) for other in others]
     for (_, target), part in parts.items():

@@ -281,9 +281,9 @@ class DeliveryMachine:
 
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
         ids = delivery_ids_of(tokens, self._secret)
-        ended, unknown = self._flights.acked(ids, now_ms)
+        ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(ids)
-        out = Settlement(ended)
+        out = Settlement(ended, acked)
         for at in unknown:
             self._settle_unknown(out, at, ids[at], token_at(tokens, at), None)
         return out

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from timerd.core.settled_index import Entries, keys_of
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.settle import Carry, Outcome, SettleRecord
 
@@ -28,6 +29,10 @@ class EndedLately:
         if self._most:
             self._new.update((key.digest, (key, outcome)) for key, outcome in ended if outcome in FOR_GOOD)
             self._turn()
+
+    def add_acked(self, entries: Entries) -> None:
+        if self._most:
+            self.add((key, Outcome.ACKED) for key in keys_of(entries))
 
     def went_on(self, carries: Iterable[Carry]) -> None:
         if self._most:

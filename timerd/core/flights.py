@@ -12,15 +12,14 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.taken import Ended, Taken
+from timerd.core.taken import AckedRows, Ended, Taken
 from timerd.core.tally import QueueTally
 from timerd.model.columns import pieces
-from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, row_keys
+from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import PREFIX
@@ -31,6 +30,8 @@ MAX_BATCH_ROWS = 1024
 LEASE_GRID_MS = 100
 # Stretches that are shorter, in the mean, are taken out row by row.
 FEW_ROWS = 8
+# A stretch of fewer rows has ended row by row: arrays would cost more.
+MANY_ROWS = 32
 ACKED = "acked"
 # That an attempt failed is no word on the same one of a later holder; that it is hopeless is.
 ANY_HOLDER = 1 << 64
@@ -61,11 +62,10 @@ class Batch:
     def key(self, row: int) -> RowKey:
         return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
 
-    def acked(self, first: int, stop: int) -> Iterator[Ended]:
-        """Rows that follow one another, without a call of Python's for each: half the time."""
-        keys = row_keys(self.positions[first:stop], self.taken.digests[first:stop], self.versions[first:stop])
-        parts = zip(repeat(self.taken.partition), keys, repeat(Outcome.ACKED), strict=False)
-        return cast(Iterator[Ended], map(tuple.__new__, repeat(Ended), parts))
+    def acked(self, first: int, stop: int) -> AckedRows:
+        """Rows that follow one another."""
+        rows = slice(first, stop)
+        return AckedRows(self.taken.partition, self.positions[rows], self.taken.digests[rows], self.versions[rows])
 
     def place(self, row: int) -> Place:
         return Place(self.taken.partition, self.key(row))
@@ -161,12 +161,15 @@ class Flights:
             self._forget(batch)
         return batch, slot % MAX_BATCH_ROWS
 
-    def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[int]]:
-        """`pop` for many, because every ack passes here; the second list names those that are not open. What was sent
+    def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[AckedRows], list[int]]:
+        """`pop` for many, because every ack passes here; the last list names those that are not open. What was sent
         together is mostly acked so, and is taken out together."""
         slots = list(map(self._slots.pop, ids, repeat(None)))
         stretches = _stretches(slots)
-        return self._end_each(slots, now_ms) if stretches is None else (self._end_stretches(stretches, now_ms), [])
+        if stretches is not None:
+            return *self._end_stretches(stretches, now_ms), []
+        ended, unknown = self._end_each(slots, now_ms)
+        return ended, [], unknown
 
     def _end_each(self, slots: list[int | None], now_ms: int) -> tuple[list[Ended], list[int]]:
         ended: list[Ended] = []
@@ -192,17 +195,22 @@ class Flights:
             last.settled(ACKED, now_ms, len(ended) - counted)
         return ended, unknown
 
-    def _end_stretches(self, stretches: list[tuple[int, int]], now_ms: int) -> list[Ended]:
+    def _end_stretches(self, stretches: list[tuple[int, int]], now_ms: int) -> tuple[list[Ended], list[AckedRows]]:
         """(first slot, how many) each, of one batch."""
         ended: list[Ended] = []
+        together: list[AckedRows] = []
         for slot, count in stretches:
             batch, row = self._batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS
-            ended += batch.acked(row, row + count)
+            acked = batch.acked(row, row + count)
+            if count >= MANY_ROWS:
+                together.append(acked)
+            else:
+                ended += acked.each()
             batch.settled(ACKED, now_ms, count)
             batch.open -= count
             if not batch.open:
                 self._forget(batch)
-        return ended
+        return ended, together
 
     def remove(self, ids: Iterable[bytes]) -> None:
         for delivery_id in ids:

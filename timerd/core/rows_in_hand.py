@@ -8,7 +8,7 @@ remembered for rows not yet known as well, and is checked in the step that start
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import count, repeat
+from itertools import count
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from timerd.core.copies import Copies, Met, Over
 from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
-from timerd.core.open_batch import Closed, OpenBatch
+from timerd.core.open_rows import Closed, OpenRows
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
 from timerd.core.verdicts import Verdicts
@@ -34,7 +34,7 @@ class RowsInHand:
 
     def __init__(self, memory: Memory, settled: SettledIndex) -> None:
         self.waiting = DueQueue()
-        self.open: dict[bytes, tuple[OpenBatch, int]] = {}
+        self.open = OpenRows()
         self.copies = Copies()
         self.verdicts = Verdicts()
         self.row_verdicts: dict[RowKey, Outcome] = {}
@@ -55,7 +55,6 @@ class RowsInHand:
         # By the name of their commit; its other rows come with a page.
         self._hinted: dict[int, list[RowGroup]] = {}
         self._known = KnownKeys()
-        self._batches: list[OpenBatch] = []
         self._memory = memory
         self._settled = settled
         self._counted_bytes = 0
@@ -166,12 +165,7 @@ class RowsInHand:
 
     def send(self, rows: RowGroup, digests: Sequence[bytes], now_ms: int) -> None:
         """From here on they are open."""
-        for digest in self.open.keys() & digests:
-            self.open[digest][0].left -= 1
-        positions, versions = rows.columns["position_ms"].tolist(), rows.columns["version"].tolist()
-        batch = OpenBatch(rows, positions, versions, len(digests), min(positions), max(positions), now_ms)
-        self._batches.append(batch)
-        self.open.update(zip(digests, zip(repeat(batch), count()), strict=False))
+        self.open.add(rows, digests, now_ms)
         self.canaries += len(digests) if rows.template_of(0).namespace == CANARY.namespace else 0
 
     def leave(self, key: RowKey, outcome: Outcome) -> None:
@@ -188,32 +182,31 @@ class RowsInHand:
         if version != key.version and generation_of(version) != generation_of(key.version):
             return None
         key = RowKey(batch.positions[row], key.digest, version)
-        del self.open[key.digest]
-        batch.left -= 1
+        self.open.pop(key.digest)
         return Closed(batch.rows, row, key)
 
     def put_back(self, key: RowKey) -> bool:
         """The open row waits again, as if it had not been sent. False: it is not open, or its queue is being reloaded,
         which brings whatever is not open."""
-        if self.reloading is not None or not self.is_open(key):
+        found = self.open.pop(key.digest) if self.reloading is None and self.is_open(key) else None
+        if found is None:
             return False
-        batch, row = self.open.pop(key.digest)
-        batch.left -= 1
+        batch, row = found
         self._release(batch.rows.one(row))
         self.part([key.digest])
         return True
 
     def open_before(self, position_ms: int) -> Iterator[RowKey]:
         """Open rows older than `position_ms`."""
-        for batch in self._batches:
-            if batch.left and batch.oldest_ms < position_ms:
-                yield from (key for key in batch.open_of(self.open) if key.position_ms < position_ms)
+        for batch in self.open.batches():
+            if batch.oldest_ms < position_ms:
+                yield from (key for key in self.open.keys_of(batch) if key.position_ms < position_ms)
 
     def open_since(self, sent_ms: int) -> Iterator[RowKey]:
         """Rows sent before `sent_ms` that are still open: what was due long ago is not late because of its worker."""
-        for batch in self._batches:
-            if batch.left and batch.sent_ms < sent_ms:
-                yield from batch.open_of(self.open)
+        for batch in self.open.batches():
+            if batch.sent_ms < sent_ms:
+                yield from self.open.keys_of(batch)
 
     def open_first(self, sent_ms: int) -> Iterator[RowKey]:
         """Of those the ones that are older than all that waits: without them the mark could move."""
@@ -252,8 +245,7 @@ class RowsInHand:
 
     def oldest_ms(self) -> int | None:
         """Position of the oldest row that is not over."""
-        self._batches = [b for b in self._batches if b.left]
-        found = [b.oldest_ms for b in self._batches]
+        found = [b.oldest_ms for b in self.open.batches()]
         found += [key.position_ms for rows in self.aside.values() for key in rows]
         found += [*(position for position, _ in self.withheld.values()), *self.copies.positions_ms()]
         found += [self.reloading[1][0]] if self.reloading is not None else []
@@ -266,7 +258,6 @@ class RowsInHand:
         self.open.clear()
         self.copies.clear()
         self.aside.clear()
-        self._batches.clear()
         self._count()
 
     def _merge_again(self, rows: RowGroup, queue: QueueKey, place: tuple[int, int]) -> None:
@@ -300,7 +291,7 @@ class RowsInHand:
 
     def _not_open(self, rows: RowGroup) -> RowGroup:
         """Rows of high priority are sent before the older ones of their queue, so they may lie behind the cut."""
-        latest_ms = max((b.latest_ms for b in self._batches if b.left), default=None)
+        latest_ms = max((b.latest_ms for b in self.open.batches()), default=None)
         if latest_ms is None or not len(rows):
             return rows
         positions = rows.columns["position_ms"]

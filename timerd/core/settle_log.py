@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from timerd.core.carry import backlog_of, carried_row
 from timerd.core.effects import Effects, WriteCarried, WriteSettled
 from timerd.core.ended_lately import EndedLately
-from timerd.core.settled_index import SettledIndex, keys_of
+from timerd.core.settled_index import Entries, SettledIndex, keys_of
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord, settle_entries
+from timerd.model.settle import Carry, Outcome, SettleRecord, join_entries, settle_entries
 from timerd.model.storage import DeadLetter
 
 Group = tuple[Partition, RowGroup]
@@ -25,17 +25,27 @@ Group = tuple[Partition, RowGroup]
 
 @dataclass(slots=True)
 class Batch:
-    """What one record says, and the rows to write after it."""
+    """What one record says, and the rows to write after it. `acked`: of many that ended together."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
+    acked: list[Entries] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     left: list[RowKey] = field(default_factory=list)
 
     @property
+    def says(self) -> bool:
+        """Whether anything ended."""
+        return bool(self.ended or self.acked)
+
+    @property
     def oldest_ms(self) -> int:
-        return min(key.position_ms for key, _ in self.ended)
+        acked_ms = [int(entries["position_ms"].min()) for entries in self.acked]
+        return min([key.position_ms for key, _ in self.ended] + acked_ms)
+
+    def entries(self) -> Entries:
+        return join_entries([*([settle_entries(self.ended)] if self.ended else []), *self.acked])
 
 
 class SettleLog:
@@ -69,7 +79,7 @@ class SettleLog:
     @property
     def last_ticket(self) -> int:
         """Done when all that has ended so far is durable."""
-        return self._sequence if self._next.ended else self._sequence - 1
+        return self._sequence if self._next.says else self._sequence - 1
 
     @property
     def newest_ticket(self) -> int:
@@ -78,17 +88,23 @@ class SettleLog:
 
     @property
     def is_idle(self) -> bool:
-        return not self._next.ended and self._writing is None and not self._carrying
+        return not self._next.says and self._writing is None and not self._carrying
 
     @property
     def has_news(self) -> bool:
-        return bool(self._next.ended)
+        return self._next.says
 
     def end(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
         endings = list(ended)
         self._next.ended += endings
         self.settled.add(endings)
         self.lately.add(endings)
+
+    def end_acked(self, entries: Entries) -> None:
+        """Rows that were acked together."""
+        self._next.acked.append(entries)
+        self.settled.add_many(entries)
+        self.lately.add_acked(entries)
 
     def bury(self, letters: Iterable[DeadLetter]) -> None:
         """Of what has just ended: they become durable with its record."""
@@ -162,11 +178,12 @@ class SettleLog:
 
     def flush(self) -> Effects:
         """The next record, unless one is on its way."""
-        if self._writing is not None or not self._next.ended:
+        if self._writing is not None or not self._next.says:
             return []
         batch, self._next = self._next, Batch()
-        entries = settle_entries(batch.ended)
-        self.settled.seal([key for key, _ in batch.ended], entries)
+        entries = batch.entries()
+        if batch.ended:
+            self.settled.seal([key for key, _ in batch.ended], entries[: len(batch.ended)])
         self._writing = SettleRecord(self.partition, self.token, self._sequence, entries, tuple(batch.carries))
         self._carrying[self._sequence] = batch
         self._sequence += 1
@@ -193,13 +210,13 @@ class SettleLog:
 
     def oldest_ms(self) -> int | None:
         """Position of the oldest ending that is not wholly durable."""
-        batches = [b for b in (self._next, *self._carrying.values()) if b.ended]
+        batches = [b for b in (self._next, *self._carrying.values()) if b.says]
         return min((b.oldest_ms for b in batches), default=None)
 
     @property
     def has_open(self) -> bool:
         """Whether there is one; asked ten times a second."""
-        return any(b.ended for b in (self._next, *self._carrying.values()))
+        return any(b.says for b in (self._next, *self._carrying.values()))
 
     @property
     def recovers(self) -> bool:

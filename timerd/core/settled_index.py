@@ -18,7 +18,7 @@ import numpy.typing as npt
 from timerd.core.due_queue import tie_of
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.rows import RowGroup
-from timerd.model.settle import ENTRY, Outcome, settle_entries
+from timerd.model.settle import ENTRY, Outcome, join_entries, settle_entries
 
 # So many endings are kept in a dict before they are sorted into a chunk.
 FRESH = 4_096
@@ -58,7 +58,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A record that is still in the dict of fresh endings."""
+    """Endings that are not sorted yet. Those with `keys` are a record whose rows are in the dict of fresh ones."""
 
     keys: list[RowKey]
     entries: Entries
@@ -68,7 +68,8 @@ class Recent:
 
 
 class SettledIndex:
-    """Endings at or above `verified`: the newest in a dict, the others in sorted chunks. Rows are looked for only where
+    """Endings at or above `verified`: the newest in a dict, or in the arrays that they came in until something is asked
+    of their time, the others in sorted chunks. Rows are looked for only where
     endings of their time are kept: what is loaded is seldom of a time that has ended already."""
 
     def __init__(self) -> None:
@@ -76,23 +77,31 @@ class SettledIndex:
         # Those of `_fresh` without a record.
         self._unsealed: list[Ending] = []
         self._recent: list[Recent] = []
+        self._loose: list[Recent] = []
+        self._loose_rows = 0
         self._chunks: list[Chunk] = []
 
     def __len__(self) -> int:
-        return len(self._fresh) + sum(len(c.entries) for c in self._chunks)
+        return len(self._fresh) + self._loose_rows + sum(len(c.entries) for c in self._chunks)
 
     def add(self, ended: Sequence[Ending]) -> None:
         """Endings whose record is not made yet."""
         self._fresh.update(ended)
         self._unsealed += ended
 
+    def add_many(self, entries: Entries) -> None:
+        """As `add`, without an object for each; they need no `seal`."""
+        self._loose.append(_recent([], entries))
+        self._loose_rows += len(entries)
+        if self._loose_rows >= FRESH:
+            self._sort_loose()
+
     def seal(self, keys: list[RowKey], entries: Entries) -> None:
-        """The record of all that was added since the last one."""
-        positions = entries["position_ms"]
-        self._recent.append(Recent(keys, entries, int(positions.min()), int(positions.max()), _count(entries)))
+        """The record of all that was added one by one since the last one."""
+        self._recent.append(_recent(keys, entries))
         self._unsealed = []
         if len(self._fresh) >= FRESH:
-            self.load(_joined([r.entries for r in self._recent]))
+            self.load(join_entries([r.entries for r in self._recent]))
             self._drop(self._recent)
             self._recent = []
 
@@ -104,6 +113,7 @@ class SettledIndex:
 
     def without_known(self, entries: Entries) -> Entries:
         """Of a record: what is not known yet (a holder that was taken over may have said it as well)."""
+        self._sort_loose()
         fresh = np.ones(len(entries), dtype=bool)
         hashes = _hash(entries)
         for chunk in self._chunks:
@@ -112,6 +122,7 @@ class SettledIndex:
 
     def get(self, key: RowKey) -> Outcome | None:
         found = self._fresh.get(key)
+        self._sort_loose(key.position_ms, key.position_ms)
         if found is not None or not self._chunks:
             return found
         hashed = _hash_key(key)
@@ -130,6 +141,7 @@ class SettledIndex:
             return True
         positions_ms = [key.position_ms for key in keys]
         first_ms, last_ms = min(positions_ms), max(positions_ms)
+        self._sort_loose(first_ms, last_ms)
         near = [c for c in self._chunks if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
         if not near:
             return False
@@ -148,9 +160,11 @@ class SettledIndex:
             # Plain tuples are found as the keys that they are equal to.
             keys = zip(columns["position_ms"].tolist(), some.digests(), columns["version"].tolist(), strict=True)
             found[near] = [key in self._fresh for key in keys]
+        if self._loose and len(positions):
+            self._sort_loose(int(positions.min()), int(positions.max()))
         spans = _spans(positions, self._chunks)
         if any(len(inside) for inside, _ in spans):
-            wanted, hashes = _as_entries(rows), _hash_rows(rows)
+            wanted, hashes = entries_of(rows), _hash_rows(rows)
             for inside, chunk in spans:
                 if len(inside):
                     found[inside] |= _find(chunk, hashes[inside], wanted.take(inside)) >= 0
@@ -163,19 +177,30 @@ class SettledIndex:
         if recent:
             self._drop(recent)
             self._recent = [r for r in self._recent if r.latest_ms >= verified_ms]
+        loose = [r for r in self._loose if r.latest_ms < verified_ms]
+        if loose:
+            self._loose = [r for r in self._loose if r.latest_ms >= verified_ms]
+            self._loose_rows = sum(len(r.entries) for r in self._loose)
         if passed:
             self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
-        return sum([*passed, *(r.counts for r in recent)], Counter())
+        return sum([*passed, *(r.counts for r in (*recent, *loose))], Counter())
 
     def counts(self) -> Counter[int]:
-        parts = [*(c.counts() for c in self._chunks), *(r.counts for r in self._recent)]
+        parts = [*(c.counts() for c in self._chunks), *(r.counts for r in (*self._recent, *self._loose))]
         return sum(parts, Counter(int(outcome) for _, outcome in self._unsealed))
 
     def counts_below(self, position_ms: int) -> Counter[int]:
-        """Of the records alone: what has no record yet is not below `verified`."""
+        """What has no record yet is not below `verified`."""
         parts = [c.counts_below(position_ms) for c in self._chunks]
-        parts += [_count(r.entries[r.entries["position_ms"] < position_ms]) for r in self._recent]
+        parts += [_count(r.entries[r.entries["position_ms"] < position_ms]) for r in (*self._recent, *self._loose)]
         return sum(parts, Counter())
+
+    def _sort_loose(self, first_ms: int = _NEVER[1], last_ms: int = _NEVER[0]) -> None:
+        """Where one of them is of the time that is asked for."""
+        if any(r.earliest_ms <= last_ms and r.latest_ms >= first_ms for r in self._loose):
+            entries = join_entries([r.entries for r in self._loose])
+            self._loose, self._loose_rows = [], 0
+            self.load(entries)
 
     def _drop(self, records: list[Recent]) -> None:
         for record in records:
@@ -198,11 +223,16 @@ class SettledIndex:
             len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
         ):
             return
-        self._chunks[small:] = [_chunk(_joined([c.entries for c in tail]))]
+        self._chunks[small:] = [_chunk(join_entries([c.entries for c in tail]))]
 
 
 def keys_of(entries: Entries) -> Iterator[RowKey]:
     return row_keys(entries["position_ms"].tolist(), entries["digest"].tolist(), entries["version"].tolist())
+
+
+def _recent(keys: list[RowKey], entries: Entries) -> Recent:
+    positions = entries["position_ms"]
+    return Recent(keys, entries, int(positions.min()), int(positions.max()), _count(entries))
 
 
 def _chunk(entries: Entries) -> Chunk:
@@ -267,10 +297,10 @@ def _outcome_in(chunk: Chunk, key: RowKey, hashed: np.uint64) -> Outcome | None:
 
 def keys_in(rows: RowGroup, groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_]:
     """(n,): which rows are among those of the groups."""
-    entries = _joined([_as_entries(group) for group in groups])
+    entries = join_entries([entries_of(group) for group in groups])
     hashes = _hash(entries)
     order = np.argsort(hashes)
-    return _find(Chunk(hashes[order], entries.take(order), 0, 0, {}), _hash_rows(rows), _as_entries(rows)) >= 0
+    return _find(Chunk(hashes[order], entries.take(order), 0, 0, {}), _hash_rows(rows), entries_of(rows)) >= 0
 
 
 def _hash(entries: Entries) -> Hashes:
@@ -297,17 +327,14 @@ def _mix(tie: Hashes, position_ms: Entries, version: Entries) -> Hashes:
     return mixed
 
 
-def _as_entries(rows: RowGroup) -> Entries:
+def entries_of(rows: RowGroup, outcome: Outcome = Outcome.ACKED) -> Entries:
+    """One for each row."""
     out = np.empty(len(rows), ENTRY)
     out["position_ms"] = rows.columns["position_ms"]
     out["digest"] = rows.packed_digests().view("V16")
     out["version"] = rows.columns["version"]
+    out["outcome"] = outcome
     return out
-
-
-def _joined(parts: list[Entries]) -> Entries:
-    """numpy joins structured arrays field by field, 20 us each; as bytes hundreds cost next to nothing."""
-    return parts[0] if len(parts) == 1 else np.frombuffer(b"".join([part.tobytes() for part in parts]), ENTRY)
 
 
 def _count(entries: Entries) -> Counter[int]:

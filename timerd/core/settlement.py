@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from timerd.core.flights import Batch
 from timerd.core.retry import backoff_ms, is_exhausted, next_position_ms
-from timerd.core.taken import Again, Ended, Taken
+from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
@@ -51,11 +51,13 @@ class LateFailure(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """`dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of what is not open here; `failed_late`:
-    failures of such. `back`: not begun, to be sent to somebody else as they are (what cannot be goes on as an `Again`).
-    `refused`: index -> sentence. `released`: delivery ids whose lease is over although their rows are not open here."""
+    """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of
+    what is not open here; `failed_late`: failures of such. `back`: not begun, to be sent to somebody else
+    as they are (what cannot be goes on as an `Again`). `refused`: index -> sentence. `released`: delivery ids whose
+    lease is over although their rows are not open here."""
 
     ended: list[Ended] = field(default_factory=list)
+    acked: list[AckedRows] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
     back: list[Again] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
@@ -72,11 +74,13 @@ class Settlement:
     def size(self) -> int:
         """How many deliveries it speaks of."""
         failed = len(self.again) + len(self.letters) + len(self.failed_late)
-        return len(self.ended) + len(self.back) + len(self.late) + failed
+        acked = sum(map(len, self.acked))
+        return len(self.ended) + acked + len(self.back) + len(self.late) + failed
 
     def add(self, other: Settlement) -> None:
         """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
         self.ended += other.ended
+        self.acked += other.acked
         self.again += other.again
         self.back += other.back
         self.letters += other.letters

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import repeat
+from typing import NamedTuple, cast
 
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
@@ -45,6 +46,25 @@ class Ended(NamedTuple):
     partition: Partition
     key: RowKey
     outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class AckedRows:
+    """As an `Ended` of ACKED for each, of rows that were sent together and lie side by side: one entry a row."""
+
+    partition: Partition
+    positions: list[int]
+    digests: Sequence[bytes]
+    versions: list[int]
+
+    def __len__(self) -> int:
+        return len(self.digests)
+
+    def each(self) -> Iterator[Ended]:
+        """One by one, without a call of Python's for each: half the time."""
+        keys = row_keys(self.positions, self.digests, self.versions)
+        parts = zip(repeat(self.partition), keys, repeat(Outcome.ACKED), strict=False)
+        return cast(Iterator[Ended], map(tuple.__new__, repeat(Ended), parts))
 
 
 class Again(NamedTuple):

@@ -120,3 +120,8 @@ def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
     pack = _ENTRY.pack
     packed = b"".join([pack(*key, outcome) for key, outcome in ended])
     return np.frombuffer(packed, ENTRY)
+
+
+def join_entries(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """numpy joins structured arrays field by field, 20 us each; as bytes hundreds cost next to nothing."""
+    return parts[0] if len(parts) == 1 else np.frombuffer(b"".join([part.tobytes() for part in parts]), ENTRY)

@@ -175,7 +175,6 @@ def left_open() -> AbstractContextManager[object]:
 
     def carry_open(self: Held, machine: PartitionMachine, now_ms: int) -> None:
         machine.rows.open.clear()
-        machine.rows._batches.clear()
 
     return patch.multiple(Held, carry_open=carry_open, carry_sent=carry_open)
 

@@ -19,6 +19,7 @@ from timerd.core.late_failure import (
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
+from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -30,6 +31,8 @@ from timerd.services.holding.scheduler import Scheduler
 # A row that is being written, loaded or moved is looked for so often: about a second.
 LOOKS = 40
 LOOK_S = 0.025
+# After a holder did not answer, or has changed.
+SAY_AGAIN_MS = 500
 Waiting = tuple[PartitionMachine, RowKey, RowGroup]
 
 
@@ -146,3 +149,11 @@ class Elsewhere:
         durable = self._scheduler.held.durable(machine, ticket)
         self._scheduler.held.settle_soon(machine)
         return durable
+
+
+def silent() -> Unavailable:
+    return Unavailable(
+        "The instance that holds the task's partition does not answer: say it again in a moment.",
+        "HOLDER_SILENT",
+        retry_after_ms=SAY_AGAIN_MS,
+    )

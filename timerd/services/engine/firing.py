@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol, TypeVar
 
 from timerd.core.cancel import Cancelled, end_task
+from timerd.core.closing_open import end_acked
 from timerd.core.holding import Phase
 from timerd.core.lookup import locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.settlement import Failure, Settlement, fail_row
-from timerd.core.taken import LAST, Again, Ended, QueueKey, Taken
+from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import RowKey, delivery_id_of, generation_of
@@ -22,11 +23,12 @@ from timerd.model.partition import Partition, scope_of
 from timerd.model.settle import CarryReason, Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
-from timerd.services.engine.elsewhere import Elsewhere
+from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
+from timerd.services.engine.waits import wait_for_all
 from timerd.services.holding.driving import drive
 from timerd.services.holding.effector import RETRY_S
 from timerd.services.holding.engine_time import EngineTime
@@ -38,11 +40,7 @@ log = logging.getLogger(__name__)
 # own: of two partitions the order holds to a second.
 STRETCH = 256
 SLACK_MS = 1_000
-# So many at a time are waited for: those whose rows are elsewhere read the store.
-WAITS_AT_ONCE = 256
-# After a holder did not answer.
-SAY_AGAIN_MS = 500
-Item = TypeVar("Item", Ended, Again)
+Item = TypeVar("Item", Ended, Again, AckedRows)
 
 
 class Forwards(Protocol):
@@ -139,7 +137,22 @@ class Firing:
             waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, ticket), items, self._end_elsewhere))
             waits += [self._end_elsewhere(item) for item in missing]
             self._scheduler.held.settle_soon(machine)
-        return _all(waits)
+        return wait_for_all(waits)
+
+    def end_acked(self, acked: Sequence[AckedRows]) -> Awaitable[None]:
+        waits: list[Awaitable[None]] = []
+        for machine, parts in self._by_machine(acked):
+            if machine is None:
+                waits.append(self.end(list(_each_of(parts))))
+                continue
+            closed, others = end_acked(machine.rows, machine.log, parts)
+            if closed:
+                durable = self._scheduler.held.durable(machine, machine.log.ticket)
+                waits.append(self._or_elsewhere(durable, _each_of(closed), self._end_elsewhere))
+                self._scheduler.held.settle_soon(machine)
+            if others:
+                waits.append(self.end(others))
+        return wait_for_all(waits)
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
         waits: list[Awaitable[None]] = []
@@ -152,7 +165,7 @@ class Firing:
             if len(held) < len(items):
                 opened = {item.key for item in held}
                 waits += [self._again_elsewhere(item) for item in items if item.key not in opened]
-        return _all(waits)
+        return wait_for_all(waits)
 
     def put_back(self, unbegun: Sequence[Again]) -> Awaitable[None]:
         """Nothing is written: on disk they never left."""
@@ -180,7 +193,7 @@ class Firing:
                 self._scheduler.held.settle_soon(machine)
             if missing:
                 waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
-        return _all(waits)
+        return wait_for_all(waits)
 
     async def end_late(self, token: AckToken) -> bool:
         """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what
@@ -205,7 +218,7 @@ class Firing:
             return True
         said = await drive(end_task(task, Outcome.ACKED, b"late ack", generation), self._scheduler.procedures)
         if said is Cancelled.PENDING:
-            raise _silent()
+            raise silent()
         if said is Cancelled.IN_FLIGHT:
             log.info("a late ack ended the retries of a task that is with another worker")
         machine = self._scheduler.machines.get(here.place.partition)
@@ -241,7 +254,7 @@ class Firing:
     async def _fail_there(self, forward: Forwards, partition: Partition, token: AckToken, failure: Failure) -> bool:
         said = await forward(partition, token, failure)
         if said is None:
-            raise _silent()
+            raise silent()
         return said
 
     async def _forwarded(self, partition: Partition, key: RowKey, failure: Failure) -> bool | None:
@@ -261,7 +274,8 @@ class Firing:
         self._held_back.hold(lease_until)
 
     def settling(self, settlement: Settlement, now_ms: int) -> None:
-        ids = self._held_back.waiting(chain(settlement.ended, settlement.again, settlement.dead))
+        acked = _each_of(settlement.acked)
+        ids = self._held_back.waiting(chain(settlement.ended, acked, settlement.again, settlement.dead))
         tokens = (*settlement.late, *(late.token for late in settlement.failed_late))
         ids += [delivery_id_of(token.key.digest, token.key.version) for token in tokens]
         if ids:
@@ -320,7 +334,7 @@ class Firing:
         return [(self._scheduler.machines.get(p), part) for p, part in parts.items()]
 
     async def _or_elsewhere(
-        self, durable: Awaitable[None], items: Collection[Item], elsewhere: Callable[[Item], Awaitable[None]]
+        self, durable: Awaitable[None], items: Iterable[Item], elsewhere: Callable[[Item], Awaitable[None]]
     ) -> None:
         """Of what another instance took over before it was written."""
         try:
@@ -381,19 +395,6 @@ class Firing:
             self._held_back.forget(delivery_id_of(item.key.digest, item.key.version))
 
 
-def _silent() -> Unavailable:
-    return Unavailable(
-        "The instance that holds the task's partition does not answer: say it again in a moment.",
-        "HOLDER_SILENT",
-        retry_after_ms=SAY_AGAIN_MS,
-    )
-
-
-def _all(waits: Sequence[Awaitable[None]]) -> Awaitable[None]:
-    """They begin whether or not anybody waits."""
-    return asyncio.ensure_future(waits[0] if len(waits) == 1 else _each(waits))
-
-
-async def _each(waits: Sequence[Awaitable[None]]) -> None:
-    for at in range(0, len(waits), WAITS_AT_ONCE):
-        await asyncio.gather(*waits[at : at + WAITS_AT_ONCE])
+def _each_of(acked: Iterable[AckedRows]) -> Iterator[Ended]:
+    """One by one, when they are asked for."""
+    return chain.from_iterable(part.each() for part in acked)

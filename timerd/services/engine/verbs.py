@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from timerd.core.keys import Conflict
 from timerd.core.settlement import Failure, Settlement
-from timerd.core.taken import Again, Ended, QueueKey, Taken
+from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
@@ -224,6 +224,10 @@ class Firing(Protocol):
 
     def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
         """They count as ended at once; the awaitable is done when that is durable."""
+        ...
+
+    def end_acked(self, acked: Sequence[AckedRows]) -> Awaitable[None]:
+        """As `end`, of many that were sent together."""
         ...
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:

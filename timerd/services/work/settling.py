@@ -89,6 +89,8 @@ class Settling:
         writes: list[Awaitable[object]] = []
         if batch.ended:
             writes.append(self._firing.end(batch.ended))
+        if batch.acked:
+            writes.append(self._firing.end_acked(batch.acked))
         if batch.again:
             writes.append(self._firing.again(batch.again))
         if batch.back:

@@ -1,0 +1,136 @@
+"""Rows that are open: sent, and not over. They stay in the arrays that they came in, none is an object of its own, and
+what was sent together and has ended together leaves together.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, KeysView, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from timerd.core.taken import AckedRows
+from timerd.model.identity import RowKey
+from timerd.model.rows import RowGroup
+
+# A slot is number of the batch * MOST_ROWS + row.
+MOST_ROWS = 1 << 20
+
+
+class Closed(NamedTuple):
+    """A row that was open."""
+
+    rows: RowGroup
+    row: int
+    key: RowKey
+
+
+@dataclass(slots=True, eq=False)
+class OpenBatch:
+    """Rows that were sent together; the batch holds `verified` back while one of them is open: `left` of them are.
+    Their places and versions stand by themselves, for every ack asks for them and a record is read field by field."""
+
+    number: int
+    rows: RowGroup
+    positions: list[int]
+    versions: list[int]
+    left: int
+    oldest_ms: int
+    latest_ms: int
+    sent_ms: int
+
+    def are_at(self, rows: slice, positions: list[int], versions: list[int]) -> bool:
+        return self.positions[rows] == positions and self.versions[rows] == versions
+
+
+class OpenRows:
+    """By digest: of one task one row is open at the most."""
+
+    def __init__(self) -> None:
+        self._slots: dict[bytes, int] = {}
+        # Those with a row that is open.
+        self._batches: dict[int, OpenBatch] = {}
+        self._next = 0
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def __contains__(self, digest: bytes) -> bool:
+        return digest in self._slots
+
+    def keys(self) -> KeysView[bytes]:
+        return self._slots.keys()
+
+    def batches(self) -> list[OpenBatch]:
+        return list(self._batches.values())
+
+    def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
+        slot = self._slots.get(digest)
+        return None if slot is None else (self._batches[slot // MOST_ROWS], slot % MOST_ROWS)
+
+    def pop(self, digest: bytes) -> tuple[OpenBatch, int] | None:
+        """The batch's tables stay usable."""
+        slot = self._slots.pop(digest, None)
+        if slot is None:
+            return None
+        batch = self._batches[slot // MOST_ROWS]
+        self._less(batch, 1)
+        return batch, slot % MOST_ROWS
+
+    def end(self, key: RowKey) -> bool:
+        """Takes the very row out. False: it is not open."""
+        position_ms, digest, version = key
+        slot = self._slots.get(digest)
+        if slot is None:
+            return False
+        batch, row = self._batches[slot // MOST_ROWS], slot % MOST_ROWS
+        if batch.positions[row] != position_ms or batch.versions[row] != version:
+            return False
+        del self._slots[digest]
+        self._less(batch, 1)
+        return True
+
+    def add(self, rows: RowGroup, digests: Sequence[bytes], sent_ms: int) -> None:
+        """A task that was open by another row is open by this one."""
+        for digest in self._slots.keys() & digests:
+            self.pop(digest)
+        number, count = self._next, len(digests)
+        self._next += 1
+        positions, versions = rows.columns["position_ms"].tolist(), rows.columns["version"].tolist()
+        batch = OpenBatch(number, rows, positions, versions, count, min(positions), max(positions), sent_ms)
+        self._batches[number] = batch
+        first = number * MOST_ROWS
+        self._slots.update(zip(digests, range(first, first + count), strict=True))
+
+    def take_out(self, acked: AckedRows) -> RowGroup | None:
+        """All of them, which were sent together. None: nothing was done, for not all of them are open as they were
+        sent."""
+        first = self._slots.get(acked.digests[0])
+        if first is None:
+            return None
+        count = len(acked)
+        batch, row = self._batches[first // MOST_ROWS], first % MOST_ROWS
+        where = slice(row, row + count)
+        if not batch.are_at(where, acked.positions, acked.versions):
+            return None
+        if list(map(self._slots.get, acked.digests)) != list(range(first, first + count)):
+            return None
+        deque(map(self._slots.pop, acked.digests), maxlen=0)
+        self._less(batch, count)
+        return batch.rows.select(where)
+
+    def keys_of(self, batch: OpenBatch) -> Iterator[RowKey]:
+        """Its rows that are open still: the task may be open by a later row of the same attempt."""
+        first = batch.number * MOST_ROWS
+        for row, key in enumerate(batch.rows.keys()):
+            if self._slots.get(key.digest) == first + row:
+                yield key
+
+    def clear(self) -> None:
+        self._slots.clear()
+        self._batches.clear()
+
+    def _less(self, batch: OpenBatch, rows: int) -> None:
+        batch.left -= rows
+        if not batch.left:
+            del self._batches[batch.number]
