@@ -69,6 +69,7 @@ BRANCHES = (
     "late nack finds its row",
     "move: lost",
     "cancel: in flight",
+    "acked together",
     "order judged",
 )
 HITS: Counter[str] = Counter()
@@ -146,6 +147,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SettleLog, "park", _parked),
     (SettleLog, "recarry", _recarried),
     (SettleLog, "recover", _recovered),
+    (SettleLog, "end_acked", hits("acked together")),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
     (Effector, "_count_rows", hits("count")),
     (Effector, "_fail_move", hits("move: decided by others (holder)")),

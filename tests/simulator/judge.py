@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tests.simulator.branches import answered, watched
 from tests.simulator.checker import Checker
 from tests.simulator.events import shown
+from tests.simulator.sizes import sizes_of
 from tests.simulator.story import Story, told
 from tests.simulator.variants import VARIANTS
 from tests.simulator.virtual_loop import Livelock
@@ -32,7 +33,7 @@ class Verdict:
 
 
 def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict:
-    with VARIANTS[variant](), watched() as hits:
+    with VARIANTS[variant](), sizes_of(seed), watched() as hits:
         story = told(Story(seed))
         answered(story.events)
         counted = hits + story.weather.hits

@@ -10,11 +10,12 @@ from tests.simulator.cluster.checker import ClusterChecker
 from tests.simulator.cluster.story import ClusterStory
 from tests.simulator.cluster.variants import VARIANTS
 from tests.simulator.judge import Verdict, sentences, trace_of
+from tests.simulator.sizes import sizes_of
 from tests.simulator.story import told
 
 
 def judged(seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict:
-    with VARIANTS[variant](), watched() as hits, watched_cluster():
+    with VARIANTS[variant](), sizes_of(seed), watched() as hits, watched_cluster():
         story = told(ClusterStory(seed))
         answered(story.events)
         befell(story.events)
