@@ -16,7 +16,8 @@ from tests.unit.deliveries import NOW_MS, ids_of, taken_of, tokens_of
 from timerd.model.errors import StoreUnavailable
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.work.delivery import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, STREAM_BYTES, Delivery
+from timerd.services.work.delivery import STREAM_BYTES, Delivery
+from timerd.services.work.round_sizes import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub

@@ -16,7 +16,8 @@ from typing import Any, Protocol
 import grpc.aio
 
 from timerd.core.before_restart import Held
-from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine, OpenDelivery
+from timerd.core.delivery_machine import Assignment, DeliveryMachine, OpenDelivery
+from timerd.core.pace import EXACT_TASKS_PER_MS, Pace
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
@@ -25,26 +26,15 @@ from timerd.services.engine.verbs import Firing
 from timerd.services.work.deliver_wire import deliver_messages
 from timerd.services.work.desk import Abroad, Outlet
 from timerd.services.work.gathering import Gathering
+from timerd.services.work.round_sizes import ROUND_TASKS, cost_tasks, fitting_tasks, slice_tasks
 from timerd.services.work.settling import Settling
 from timerd.services.work.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
-# One round: 2 to 4 ms of work. A message costs as much as so many tasks, and so many bytes as one.
-ROUND_TASKS = 2_000
-MESSAGE_TASKS = 25
-TASK_BYTES = 1_024
-# What a queue gets in one go: bounded by tasks, and by bytes as soon as it is known how large its tasks are. A turn of
-# the loop is as long as what is sent in it and acknowledged for it, and the others wait for one or two turns.
-MIN_SLICE_TASKS = 32
-SHARED_SLICE_TASKS = 400
-FIRST_SLICE_TASKS = 64
-SLICE_BYTES = 2 << 20
 # What all streams may have waiting, and what each may in any case and at most: beyond it nothing more is assigned to
 # the worker, and nothing more is read from it.
 QUEUED_BYTES = 64 << 20
 STREAM_BYTES = (256 << 10, 4 << 20)
-# Beyond so many tasks in one millisecond (5,000/s) new wake-ups wait for the next one.
-EXACT_TASKS_PER_MS = 5
 AFTER_ERROR_MS = 100
 _LOG = logging.getLogger("timerd.delivery")
 
@@ -77,6 +67,7 @@ class Delivery:
         self.tallies = self.machine.tallies
         self._settling = Settling(firing, self.settled)
         self._gathering = Gathering()
+        self._pace = Pace()
         self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
         self._now_ms = 0
@@ -297,25 +288,34 @@ class Delivery:
     def _queue_left(self, queue: QueueKey) -> None:
         self._firing.worked(queue, present=False)
         self._task_bytes.pop(queue, None)
+        self._pace.forget(queue)
 
     def _send_due(self, now_ms: int) -> float:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
         queues = self.machine.turn()
         left = ROUND_TASKS
-        slice_tasks = _slice_tasks(len(queues))
+        most = slice_tasks(len(queues))
         next_ms = math.inf
         for queue in queues:
             due_ms = self._due_ms(queue)
             if due_ms <= now_ms:
                 if self._gathers(queue):
                     continue
+                paced_ms = self._pace.next_ms(queue, now_ms)
+                if paced_ms > now_ms:
+                    next_ms = min(next_ms, paced_ms)
+                    continue
                 if left <= 0:
                     return now_ms
-                cost = self._send_slice(queue, slice_tasks, now_ms)
+                tasks, cost = self._send_slice(queue, most, now_ms)
                 left -= cost
-                self._gathering.sent(queue, asyncio.get_running_loop().time(), is_dry=not self.machine.wanted(queue))
+                is_dry = not self.machine.wanted(queue)
+                self._gathering.sent(queue, asyncio.get_running_loop().time(), is_dry=is_dry)
                 # What is due but was not given is asked for again a millisecond later.
                 due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
+                if tasks and now_ms < due_ms < math.inf:
+                    self._pace.sent(queue, now_ms, tasks)
+                    due_ms = max(due_ms, self._pace.next_ms(queue, now_ms))
             next_ms = min(next_ms, due_ms)
         return next_ms
 
@@ -337,15 +337,13 @@ class Delivery:
         due_ms = self._firing.next_due_ms(queue) if self.machine.wanted(queue) else None
         return math.inf if due_ms is None else due_ms
 
-    def _send_slice(self, queue: QueueKey, slice_tasks: int, now_ms: int) -> int:
-        """Returns what it cost, in tasks."""
-        known_bytes = self._task_bytes.get(queue)
-        fitting = FIRST_SLICE_TASKS if known_bytes is None else max(1, SLICE_BYTES // known_bytes)
-        limit = min(slice_tasks, fitting, self.machine.wanted(queue))
+    def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int]:
+        """(how many tasks, what they cost)."""
+        limit = min(most, fitting_tasks(self._task_bytes.get(queue)), self.machine.wanted(queue))
         taken = self._firing.take(queue, limit, now_ms)
         tasks = sum(map(len, taken))
         if not tasks:
-            return 0
+            return 0, 0
         messages = sent_bytes = 0
         tally = self.tallies.of(queue)
         for assignment in self.machine.assign(queue, taken, now_ms):
@@ -357,7 +355,7 @@ class Delivery:
         self._task_bytes[queue] = max(sent_bytes // tasks + 1, self._task_bytes.get(queue, 0) // 2)
         before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
         self._sent_at = (now_ms, before + tasks)
-        return tasks + messages * MESSAGE_TASKS + sent_bytes // TASK_BYTES
+        return tasks, cost_tasks(tasks, messages, sent_bytes)
 
     def _send(self, assignment: Assignment, now_ms: int) -> list[int]:
         """Returns the size of each message."""
@@ -393,8 +391,3 @@ class Delivery:
         while self.machine.in_flight or self._settling.busy or (self.abroad is not None and self.abroad.is_busy):
             self._quiet.clear()
             await self._quiet.wait()
-
-
-def _slice_tasks(queues: int) -> int:
-    most = SHARED_SLICE_TASKS if queues > 1 else MAX_DELIVER_TASKS
-    return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))

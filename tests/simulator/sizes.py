@@ -1,0 +1,20 @@
+"""Histories are short and their workers say one thing at a time. What the core does only where there are many rows, it
+does in every second history for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from unittest.mock import patch
+
+from timerd.core import flights, settled_index
+
+
+@contextmanager
+def sizes_of(seed: int) -> Iterator[None]:
+    with ExitStack() as stack:
+        if seed % 2:
+            stack.enter_context(patch.object(flights, "FEW_ROWS", 1))
+            stack.enter_context(patch.object(flights, "MANY_ROWS", 1))
+            stack.enter_context(patch.object(settled_index, "FRESH", 3))
+        yield

@@ -1,0 +1,71 @@
+"""Little is sent to the millisecond, much on a grid of up to three, and a burst at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from timerd.core.pace import MOST_GRID_MS, WINDOW_MS, Pace, grid_ms
+from timerd.core.taken import QueueKey
+
+MAIL, OTHER = QueueKey("default", "mail"), QueueKey("default", "other")
+BEGIN_MS = 1_800_000_000_000 // WINDOW_MS * WINDOW_MS
+
+
+def paced(per_ms: int, for_ms: int = 2 * WINDOW_MS) -> tuple[Pace, list[tuple[int, int]]]:
+    """So much is due each millisecond: (when, how many) left."""
+    pace, due, left = Pace(), 0, []
+    for now_ms in range(BEGIN_MS, BEGIN_MS + for_ms):
+        due += per_ms
+        if pace.next_ms(MAIL, now_ms) == now_ms:
+            pace.sent(MAIL, now_ms, due)
+            left.append((now_ms - BEGIN_MS, due))
+            due = 0
+    return pace, left
+
+
+def steps(left: list[tuple[int, int]]) -> set[int]:
+    """Of the second window: the first one shows how much it is."""
+    times = [at_ms for at_ms, _ in left if at_ms >= WINDOW_MS]
+    return {after - before for before, after in pairwise(times)}
+
+
+@pytest.mark.parametrize(
+    ("per_ms", "step_ms"), [(1, 1), (2, 1), (4, 1), (5, 2), (9, 2), (12, 3), (20, 3), (40, 2), (64, 1), (500, 1)]
+)
+def test_how_coarse_the_grid_is(per_ms: int, step_ms: int) -> None:
+    assert grid_ms(per_ms) == step_ms
+    assert steps(paced(per_ms)[1]) == {step_ms}
+
+
+def test_nothing_is_left_behind_by_it() -> None:
+    _, left = paced(12, 500)
+    assert sum(count for _, count in left) >= 12 * (500 - MOST_GRID_MS)
+
+
+def test_after_a_rest_it_is_exact_again() -> None:
+    pace, left = paced(12)
+    at_ms = BEGIN_MS + left[-1][0] + 2 * WINDOW_MS
+    pace.sent(MAIL, at_ms, 1)
+    assert pace.next_ms(MAIL, at_ms + 1) == at_ms + 1
+
+
+def test_another_queue_does_not_wait_with_it() -> None:
+    pace, left = paced(12)
+    now_ms = BEGIN_MS + left[-1][0] + 1
+    assert pace.next_ms(MAIL, now_ms) > now_ms
+    assert pace.next_ms(OTHER, now_ms) == now_ms
+
+
+def test_a_clock_that_is_set_back_holds_nothing_up() -> None:
+    pace, left = paced(12)
+    now_ms = BEGIN_MS + left[-1][0] - 3_600_000
+    assert pace.next_ms(MAIL, now_ms) == now_ms
+
+
+def test_a_queue_without_workers_is_forgotten() -> None:
+    pace, left = paced(12)
+    pace.forget(MAIL)
+    now_ms = BEGIN_MS + left[-1][0] + 1
+    assert pace.next_ms(MAIL, now_ms) == now_ms

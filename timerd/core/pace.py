@@ -1,0 +1,60 @@
+"""How often a queue is sent what is due: to the millisecond while that is little, on a coarser grid while it is much.
+
+What is sent in one go costs some 0.4 ms of a processor whatever it is: at 11,600 tasks a second a millisecond each is
+75 us a task, three milliseconds each are 45 to 50. Where a millisecond of what is due is worth a message by itself
+nothing waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from timerd.core.taken import QueueKey
+
+MOST_GRID_MS = 3
+# Tasks per millisecond: for each so many the grid is a millisecond coarser.
+EXACT_TASKS_PER_MS = 5
+# A message of more gains little.
+WORTH_TASKS = 64
+# The rate is that of the last whole window.
+WINDOW_MS = 64
+
+
+@dataclass(slots=True)
+class _Lane:
+    window: int = 0
+    tasks: int = 0
+    rate: float = 0.0
+    next_ms: int = 0
+
+
+class Pace:
+    def __init__(self) -> None:
+        self._lanes: dict[QueueKey, _Lane] = {}
+
+    def sent(self, queue: QueueKey, now_ms: int, tasks: int) -> None:
+        """All of the queue that was due."""
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = _Lane()
+        window = now_ms // WINDOW_MS
+        if window != lane.window:
+            lane.rate = lane.tasks / WINDOW_MS if window == lane.window + 1 else 0.0
+            lane.window, lane.tasks = window, 0
+        lane.tasks += tasks
+        lane.next_ms = now_ms + grid_ms(lane.rate)
+
+    def next_ms(self, queue: QueueKey, now_ms: int) -> int:
+        """When what is due may go: now, or with the next step of the grid."""
+        lane = self._lanes.get(queue)
+        # A clock that was set back is no reason to wait.
+        return lane.next_ms if lane is not None and now_ms < lane.next_ms <= now_ms + MOST_GRID_MS else now_ms
+
+    def forget(self, queue: QueueKey) -> None:
+        self._lanes.pop(queue, None)
+
+
+def grid_ms(rate: float) -> int:
+    """`rate`: tasks per millisecond."""
+    coarser_ms = int(rate // EXACT_TASKS_PER_MS)
+    return min(MOST_GRID_MS, 1 + coarser_ms, int(-(-WORTH_TASKS // rate))) if coarser_ms else 1

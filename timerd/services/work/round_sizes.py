@@ -1,0 +1,34 @@
+"""How much one round of delivery sends: 2 to 4 ms of work.
+
+What a queue gets in one go is bounded by tasks, and by bytes as soon as it is known how large its tasks are. A turn of
+the loop is as long as what is sent in it and acknowledged for it, and the others wait for one or two turns.
+"""
+
+from __future__ import annotations
+
+from timerd.core.delivery_machine import MAX_DELIVER_TASKS
+
+# A message costs as much as so many tasks, and so many bytes as one.
+ROUND_TASKS = 2_000
+MESSAGE_TASKS = 25
+TASK_BYTES = 1_024
+MIN_SLICE_TASKS = 32
+SHARED_SLICE_TASKS = 400
+FIRST_SLICE_TASKS = 64
+SLICE_BYTES = 2 << 20
+
+
+def slice_tasks(queues: int) -> int:
+    """Of each queue, where so many have workers with credit."""
+    most = SHARED_SLICE_TASKS if queues > 1 else MAX_DELIVER_TASKS
+    return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))
+
+
+def fitting_tasks(known_bytes: int | None) -> int:
+    """Of a queue whose tasks are so large; None: that is not known yet."""
+    return FIRST_SLICE_TASKS if known_bytes is None else max(1, SLICE_BYTES // known_bytes)
+
+
+def cost_tasks(tasks: int, messages: int, sent_bytes: int) -> int:
+    """In tasks."""
+    return tasks + messages * MESSAGE_TASKS + sent_bytes // TASK_BYTES
