@@ -38,7 +38,7 @@ async def run(bench: Bench) -> list[Figure]:
 async def _one(bench: Bench, name: str, *, batches: bool, allowed: float = 1.0, inserts: bool = False) -> list[Figure]:
     server = await bench.server()
     loader = await bench.loader(server)
-    receiver = await bench.receiver(server, loader, "steady", batches=batches)
+    receiver = await bench.receiver(server, loader, "steady", batches=batches, compact=True)
     cpu_s = server.cpu_s()
     async with _inserting(bench, server, inserts):
         got = await steady(bench, loader, receiver, "steady", SECONDS)
