@@ -75,3 +75,18 @@ async def test_it_looks_at_the_clock_before_it_rings(make: Callable[[Callable[[]
     alarm.set(1.0)
     assert await asyncio.wait_for(rang.get(), 5) == 1.0
     alarm.close()
+
+
+async def test_what_is_set_already_rings_all_the_same() -> None:
+    """Once for each time that it has rung, whatever was set in between."""
+    alarm = timerfd_or_skip(clock_ms)
+    rang: asyncio.Queue[float] = asyncio.Queue()
+    alarm.listen(lambda: rang.put_nowait(clock_ms()))
+    soon_ms, later_ms = clock_ms() + 40, clock_ms() + 60_000
+    for at_ms in (soon_ms, soon_ms, later_ms, later_ms, soon_ms, soon_ms):
+        alarm.set(at_ms)
+    assert await asyncio.wait_for(rang.get(), 5) >= soon_ms
+    for _ in range(3):
+        alarm.set(soon_ms)
+        assert await asyncio.wait_for(rang.get(), 5) >= soon_ms
+    alarm.close()

@@ -141,11 +141,13 @@ class Delivery:
         return self._next_stream
 
     def credit(self, stream: Outlet, queue: str, tasks: int) -> None:
-        self._gathering.granted(stream.number, queue, tasks)
-        key = self.machine.credit(stream.number, queue, tasks)
-        if key is not None:
+        key = self._gathering.granted(stream.number, queue, tasks)
+        # Where there was credit nothing waits for more.
+        is_needed = self._is_gathering or self.abroad is not None or not self.machine.wanted(key)
+        if self.machine.credit(stream.number, queue, tasks) is not None:
             self._firing.worked(key, present=True)
-        self.wake()
+        if is_needed:
+            self.wake()
 
     def leave(self, stream: Outlet, queue: QueueKey) -> None:
         """It serves this queue no more."""

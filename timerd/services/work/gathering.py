@@ -25,11 +25,13 @@ class Gathering:
     def join(self, worker: int, namespace: str) -> None:
         self._namespaces[worker] = namespace
 
-    def granted(self, worker: int, queue: str, tasks: int) -> None:
+    def granted(self, worker: int, queue: str, tasks: int) -> QueueKey:
         """The largest credit that it gave at once is what it can take."""
-        windows = self._windows.setdefault(QueueKey(self._namespaces[worker], queue), {})
+        key = QueueKey(self._namespaces[worker], queue)
+        windows = self._windows.setdefault(key, {})
         if tasks > windows.get(worker, 0):
             windows[worker] = tasks
+        return key
 
     def left(self, worker: int) -> None:
         self._namespaces.pop(worker, None)
