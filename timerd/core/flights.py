@@ -19,7 +19,7 @@ import numpy.typing as npt
 from timerd.core.taken import AckedRows, Ended, Taken
 from timerd.core.tally import QueueTally
 from timerd.model.columns import pieces
-from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey
+from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import PREFIX
@@ -82,6 +82,8 @@ class Batch:
 def delivery_ids(taken: Taken) -> bytes:
     """20 bytes for each row, joined: digest and generation."""
     rows = taken.rows
+    if len(rows) <= FEW_ROWS:
+        return b"".join(_few_delivery_ids(taken))
     out = np.empty(len(rows), _DELIVERY_ID)
     out["prefix"] = rows.prefixes[rows.columns["prefix"]]
     out["item"] = rows.columns["index"]
@@ -90,7 +92,14 @@ def delivery_ids(taken: Taken) -> bytes:
 
 
 def each_delivery_id(taken: Taken) -> list[bytes]:
-    return pieces(delivery_ids(taken), DELIVERY_ID_BYTES)
+    few = len(taken) <= FEW_ROWS
+    return _few_delivery_ids(taken) if few else pieces(delivery_ids(taken), DELIVERY_ID_BYTES)
+
+
+def _few_delivery_ids(taken: Taken) -> list[bytes]:
+    """Numpy would take as long as for a hundred."""
+    versions = taken.rows.columns["version"].tolist()
+    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions, strict=True)]
 
 
 def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:

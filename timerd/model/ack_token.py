@@ -56,7 +56,11 @@ def parse_token(raw: bytes | memoryview) -> AckToken:
 
 def token_bytes(secret: bytes, token: AckToken) -> bytes:
     """As it is sent."""
-    mac = batch_mac(secret, token.partition, token.fencing_token)
+    return token_with(batch_mac(secret, token.partition, token.fencing_token), token)
+
+
+def token_with(mac: bytes, token: AckToken) -> bytes:
+    """With the MAC of its batch."""
     scope, bucket_ms, shard = token.partition
     return _TOKEN.pack(scope, bucket_ms, *token.key, shard, token.fencing_token, mac)
 

@@ -6,7 +6,6 @@ A message stays below 1 MiB (or holds one task): larger ones cost more to copy t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,14 @@ import numpy.typing as npt
 from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import delivery_ids, part_of
 from timerd.core.taken import Taken
-from timerd.model.ack_token import TOKEN, batch_mac
+from timerd.model.ack_token import TOKEN
 from timerd.model.columns import pieces
-from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES, mac_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
+from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
+from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
 from timerd.model.task import NO_EXTRA, Template
+from timerd.services.work.few_delivered import add_template, few_message, is_few
+from timerd.services.work.macs import HOME, cached_batch_mac, known_macs, mac_at
 from timerd.v1 import work_service_pb2 as pb
 
 MESSAGE_BYTES = 1 << 20
@@ -42,11 +43,6 @@ TASK_ID = np.dtype(
     ]
 )
 DIGEST = np.dtype([("prefix", PREFIX), ("item", ">u4")])
-# What is the same for all tasks of one message in one bucket.
-HOME = np.dtype([("prefix", PREFIX), ("bucket", "<i8"), ("shard", "<u2"), ("priority", "u1")])
-# A hundred bytes and more each.
-MOST_MACS, MOST_QUEUES = 10_000, 16
-cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
 
 
 def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iterator[tuple[pb.WorkResponse, int]]:
@@ -89,6 +85,8 @@ def _template_bytes(template: Template) -> int:
 
 
 def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
+    if is_few(taken):
+        return few_message(taken, attempt_timeout_ms, secret, now_ms)
     response = pb.WorkResponse()
     out = response.deliver
     rows, columns = taken.rows, taken.rows.columns
@@ -120,22 +118,11 @@ def _templates(out: pb.Deliver, taken: Taken) -> list[Template]:
     for kind, template in zip(kinds, used, strict=True):
         common = (template.labels, template.content_type, template.priority)
         if common not in places:
-            _add_template(out, template, taken)
+            add_template(out, template, taken)
         place_of[kind] = places.setdefault(common, len(places))
     if len(places) > 1:
         out.template_index.extend([place_of[k] for k in rows.columns["template"].tolist()])
     return used
-
-
-def _add_template(out: pb.Deliver, template: Template, taken: Taken) -> None:
-    partition = taken.partition
-    out.templates.add(
-        labels=dict(template.labels),
-        content_type=template.content_type,
-        priority=template.priority,
-        fencing_scope=f"{partition.scope}.{partition.bucket_ms}.{partition.shard}",
-        fencing_token=taken.token,
-    )
 
 
 def _task_ids(taken: Taken, secret: bytes) -> bytes:
@@ -189,24 +176,9 @@ def _put_macs(out: Columns, prefix_numbers: Columns, template: Template, secret:
     kinds["bucket"] = buckets[starts]
     for name in ("prefix", "shard", "priority"):
         kinds[name] = out[name][starts]
-    known = _known_macs(secret, template.namespace, template.scope)
-    macs = [known.get(kind) or _mac(known, kind, secret, template) for kind in pieces(kinds.tobytes(), HOME.itemsize)]
+    known = known_macs(secret, template.namespace, template.scope)
+    macs = [mac_at(known, kind, secret, template) for kind in pieces(kinds.tobytes(), HOME.itemsize)]
     out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[np.cumsum(~same) - 1]
-
-
-@lru_cache(maxsize=MOST_QUEUES)
-def _known_macs(_secret: bytes, _namespace: str, _scope: int) -> dict[bytes, bytes]:
-    """Of one queue, by what it is made of otherwise: messages and their homes come again in a later delivery."""
-    return {}
-
-
-def _mac(known: dict[bytes, bytes], kind: bytes, secret: bytes, template: Template) -> bytes:
-    prefix, bucket, shard, priority = np.frombuffer(kind, HOME)[0].item()
-    home = Partition(TIME_SCOPE, bucket * BUCKET_MS, shard)
-    if len(known) >= MOST_MACS:
-        known.clear()
-    mac = known[kind] = mac_of(secret, template.namespace, prefix, home, template.scope, priority)
-    return mac
 
 
 def ack_tokens(taken: Taken, secret: bytes) -> bytes:

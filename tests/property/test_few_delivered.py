@@ -1,0 +1,69 @@
+"""A message of few rows says what one of many would."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.deliveries import NOW_MS, SECRET, taken_of
+from timerd.core.delivery_machine import Assignment
+from timerd.core.flights import FEW_ROWS, delivery_ids, each_delivery_id
+from timerd.core.taken import Taken
+from timerd.model.identity import delivery_id_of
+from timerd.model.partition import Partition
+from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, RowGroup, concat
+from timerd.model.task import Template
+from timerd.services.work import deliver_wire
+from timerd.services.work.few_delivered import MOST_ROWS, is_few
+
+templates = st.builds(
+    Template,
+    st.just("default"),
+    st.sampled_from(["mail", "größe"]),
+    st.integers(0, 9),
+    st.sampled_from([(), (("k", "v"), ("l", "w"))]),
+    traceparent=st.sampled_from(["", "00-trace"]),
+    soft_expire_at_ms=st.sampled_from([0, NOW_MS - 1, NOW_MS, NOW_MS + 1]),
+)
+# (position, version, payload, flags, message)
+rows = st.tuples(
+    st.integers(NOW_MS - 700_000, NOW_MS),
+    st.integers(0, 3).map(lambda n: (n // 2) << 16 | n % 2),
+    st.binary(max_size=20),
+    st.sampled_from([0, FLAG_LATE, FLAG_CARRIED, FLAG_LATE | FLAG_CARRIED]),
+    st.integers(0, 2),
+)
+Row = tuple[int, int, bytes, int, int]
+partitions = st.builds(Partition, st.sampled_from([0, 77]), st.just(NOW_MS - NOW_MS % 300_000), st.integers(0, 300))
+
+
+def taken_with(template: Template, given_rows: list[Row], partition: Partition) -> Taken:
+    groups: list[RowGroup] = []
+    for at, (position_ms, version, payload, flags, message) in enumerate(given_rows):
+        group = taken_of([at], template, position_ms=position_ms, payload=payload, prefix=b"prefix-%05d" % message).rows
+        group.columns["version"], group.columns["flags"] = version, flags
+        group.columns["fire_at_ms"] = position_ms - at
+        groups.append(group)
+    joined = concat(groups)
+    return Taken(partition, 42, joined, joined.digests())
+
+
+@settings(max_examples=150, deadline=None)
+@given(templates, st.lists(rows, min_size=1, max_size=MOST_ROWS), partitions)
+def test_it_says_the_same(template: Template, given_rows: list[Row], partition: Partition) -> None:
+    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000)
+    assert is_few(assignment.taken)
+    few = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    with patch.object(deliver_wire, "is_few", lambda _: False), patch("timerd.core.flights.FEW_ROWS", 0):
+        many = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    assert few == many
+
+
+def test_delivery_ids_are_the_same_however_many() -> None:
+    for count in (1, FEW_ROWS, FEW_ROWS + 1):
+        taken = taken_of(range(count), version=3 << 16 | 1)
+        expected = [delivery_id_of(digest, 3 << 16) for digest in taken.digests]
+        assert each_delivery_id(taken) == expected
+        assert delivery_ids(taken) == b"".join(expected)
