@@ -7,10 +7,11 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.deliveries import NOW_MS, SECRET, taken_of
+from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import FEW_ROWS, delivery_ids, each_delivery_id
 from timerd.core.taken import Taken
+from timerd.model.ack_token import delivery_ids_of
 from timerd.model.identity import delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, RowGroup, concat
@@ -67,3 +68,14 @@ def test_delivery_ids_are_the_same_however_many() -> None:
         expected = [delivery_id_of(digest, 3 << 16) for digest in taken.digests]
         assert each_delivery_id(taken) == expected
         assert delivery_ids(taken) == b"".join(expected)
+
+
+def test_tokens_are_read_the_same_however_many() -> None:
+    """A forged one among them names nothing."""
+    tokens = tokens_of(taken_of(range(12), version=2 << 16))
+    forged = tokens[:-1] + bytes([tokens[-1] ^ 1])
+    expected = [*delivery_ids_of(forged, SECRET)]
+    assert (expected[:-1], expected[-1]) == (ids_of(taken_of(range(11), version=2 << 16)), b"")
+    for first in range(12):
+        for stop in range(first, 13):
+            assert delivery_ids_of(forged[first * 64 : stop * 64], SECRET) == expected[first:stop]
