@@ -3,15 +3,20 @@ a worker says of a delivery counts, or he hears that it did not."""
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.unit.test_acked_together import KEYS
+from tests.unit.test_partition_machine import HERE, NOW_MS, hot, rows
+from tests.unit.test_partition_machine import QUEUE as QUEUE_OF_ROWS
 from timerd.core.before_restart import BeforeRestart
 from timerd.core.holding import Phase
-from timerd.core.taken import Again, Ended, QueueKey
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.taken import AckedRows, Again, Ended, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition
@@ -101,3 +106,83 @@ async def test_what_a_worker_was_told_to_have_stays_held_back_when_the_failure_o
     firing.leased({delivery_id: until_ms})
     await firing._again_elsewhere(Again(Partition(0, 0, 0), key, 5_000, 5_000, "lease ended"))
     assert firing._lease_of(key) == until_ms
+
+
+class Held:
+    """Of partitions, some of which are lost before what ended in them is written."""
+
+    def __init__(self) -> None:
+        self.durable_by = asyncio.Event()
+        self.lost: set[Partition] = set()
+
+    async def durable(self, machine: PartitionMachine, _ticket: int) -> None:
+        await self.durable_by.wait()
+        if machine.partition in self.lost:
+            raise NoLongerHeld("taken over")
+
+    def settle_soon(self, _: PartitionMachine) -> None:
+        """The test says when it is durable."""
+
+
+class Rig:
+    """Two partitions that are held, each with forty rows that were sent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held, self.elsewhere = Held(), list[RowKey]()
+        machines: dict[Partition, PartitionMachine] = {}
+        self.acked: list[AckedRows] = []
+        for shard in (0, 1):
+            machine = hot(rows(*KEYS))
+            taken = machine.take(QUEUE_OF_ROWS, len(KEYS), NOW_MS)
+            assert taken is not None
+            machine.partition = Partition(HERE.scope, HERE.bucket_ms, shard)
+            machines[machine.partition] = machine
+            self.acked.append(acked(machine.partition))
+        scheduler = SimpleNamespace(machines=machines, held=self.held)
+        self.machines = list(machines.values())
+        self.firing = Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
+        monkeypatch.setattr(self.firing, "_end_elsewhere", self._end_elsewhere)
+
+    async def _end_elsewhere(self, item: Ended) -> None:
+        self.elsewhere.append(item.key)
+
+
+def acked(partition: Partition) -> AckedRows:
+    return AckedRows(partition, [k.position_ms for k in KEYS], [k.digest for k in KEYS], [k.version for k in KEYS])
+
+
+@pytest.fixture
+def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
+    return Rig(monkeypatch)
+
+
+async def test_what_is_acked_together_counts_at_once_and_is_done_when_it_is_durable(rig: Rig) -> None:
+    done = asyncio.ensure_future(rig.firing.end_acked(rig.acked))
+    assert [len(machine.rows.open) for machine in rig.machines] == [0, 0]
+    await asyncio.sleep(0.01)
+    assert not done.done()
+    rig.held.durable_by.set()
+    await done
+    assert rig.elsewhere == []
+
+
+async def test_of_a_partition_that_was_taken_over_each_is_ended_where_it_lives_now(rig: Rig) -> None:
+    rig.held.lost.add(rig.acked[1].partition)
+    rig.held.durable_by.set()
+    await rig.firing.end_acked(rig.acked)
+    assert rig.elsewhere == KEYS
+
+
+async def test_of_a_partition_that_is_not_held_too(rig: Rig) -> None:
+    rig.held.durable_by.set()
+    await rig.firing.end_acked([rig.acked[0], acked(Partition(HERE.scope, HERE.bucket_ms, 7))])
+    assert (len(rig.machines[0].rows.open), rig.elsewhere) == (0, KEYS)
+
+
+async def test_those_that_are_not_all_open_end_one_by_one(rig: Rig) -> None:
+    """One of them ended by itself before."""
+    rig.machines[0].end([Ended(rig.acked[0].partition, KEYS[7], Outcome.ACKED)])
+    rig.held.durable_by.set()
+    await rig.firing.end_acked(rig.acked)
+    assert [len(machine.rows.open) for machine in rig.machines] == [0, 0]
+    assert rig.elsewhere == [KEYS[7]]

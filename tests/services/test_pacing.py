@@ -101,3 +101,41 @@ async def test_nothing_is_early_when_the_clock_is_set_back(back_ms: int) -> None
     for n in range(2 * WINDOW_MS):
         town.sent_at(n)
     assert town.sent_at(2 * WINDOW_MS - 1 - back_ms) == 0
+
+
+async def test_credit_is_looked_at_only_where_something_may_wait_for_it() -> None:
+    town = await town_of(100)
+    rounds: list[int] = []
+
+    def firing_ms() -> int:
+        rounds.append(1)
+        return BEGIN_MS - 1
+
+    async def rounds_after(queue: str) -> int:
+        rounds.clear()
+        town.delivery.credit(town.reader, queue, 5)
+        await asyncio.sleep(0)
+        return len(rounds)
+
+    town.firing.firing_ms = firing_ms  # type: ignore[method-assign]
+    assert [await rounds_after("mail"), await rounds_after("new"), await rounds_after("new")] == [0, 1, 0]
+    town.delivery.machine.block(town.reader.number)
+    assert await rounds_after("mail") == 1
+
+
+async def test_an_error_of_the_clock_costs_a_pause() -> None:
+    town = await town_of(100)
+    times_ms = iter([None, BEGIN_MS])
+
+    def firing_ms() -> int | None:
+        now_ms = next(times_ms)
+        if now_ms is None:
+            raise RuntimeError("the clock is away")
+        return now_ms
+
+    town.firing.firing_ms = firing_ms  # type: ignore[method-assign]
+    town.alarm.ring()
+    for _ in range(500):
+        if not town.delivery.in_flight:
+            await asyncio.sleep(0.01)
+    assert town.delivery.in_flight == 12

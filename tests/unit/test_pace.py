@@ -19,7 +19,7 @@ def paced(per_ms: int, for_ms: int = 2 * WINDOW_MS) -> tuple[Pace, list[tuple[in
     for now_ms in range(BEGIN_MS, BEGIN_MS + for_ms):
         due += per_ms
         if pace.next_ms(MAIL, now_ms) == now_ms:
-            pace.sent(MAIL, now_ms, due)
+            pace.sent(MAIL, now_ms, due, is_all=True)
             left.append((now_ms - BEGIN_MS, due))
             due = 0
     return pace, left
@@ -47,8 +47,22 @@ def test_nothing_is_left_behind_by_it() -> None:
 def test_after_a_rest_it_is_exact_again() -> None:
     pace, left = paced(12)
     at_ms = BEGIN_MS + left[-1][0] + 2 * WINDOW_MS
-    pace.sent(MAIL, at_ms, 1)
-    assert pace.next_ms(MAIL, at_ms + 1) == at_ms + 1
+    pace.sent(MAIL, at_ms, 1, is_all=True)
+    assert pace.next_ms(MAIL, at_ms) == at_ms
+
+
+def test_of_little_a_second_one_leaves_in_the_same_millisecond() -> None:
+    pace, left = paced(4)
+    assert pace.next_ms(MAIL, BEGIN_MS + left[-1][0]) == BEGIN_MS + left[-1][0]
+
+
+def test_what_does_not_leave_in_one_go_counts_and_is_not_held_back() -> None:
+    pace = Pace()
+    for now_ms in range(BEGIN_MS, BEGIN_MS + 2 * WINDOW_MS):
+        pace.sent(MAIL, now_ms, 12, is_all=False)
+        assert pace.next_ms(MAIL, now_ms) == now_ms
+    pace.sent(MAIL, now_ms, 1, is_all=True)
+    assert pace.next_ms(MAIL, now_ms) == now_ms + MOST_GRID_MS
 
 
 def test_another_queue_does_not_wait_with_it() -> None:

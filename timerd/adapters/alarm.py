@@ -17,6 +17,7 @@ from typing import Protocol
 
 # Counts suspend, as engine time does.
 _CLOCK_BOOTTIME = 7
+_ABSOLUTE = 1
 _FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 _NANOS_PER_MS = 1_000_000
 _SHORT_MS = 20.0
@@ -79,16 +80,16 @@ class TimerfdAlarm:
 
     def set(self, at_ms: float) -> None:
         self._at_ms = at_ms
-        # Zero would switch it off.
-        wait_ns = max(1, math.ceil(wait_of(at_ms - self._now_ms()) * _NANOS_PER_MS))
-        rings_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) + wait_ns
+        # The kernel's clock first: put off between the two, the thread sets it too early, which does no harm.
+        since_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+        rings_ns = since_ns + math.ceil(wait_of(at_ms - self._now_ms()) * _NANOS_PER_MS)
         # Most rounds find the instant that is set already, and to set a timer of the kernel takes 10 us and more.
         if abs(rings_ns - self._rings_ns) < _SAME_NS:
             return
-        self._rings_ns = rings_ns
-        spec = _Spec(0, 0, *divmod(wait_ns, 1000 * _NANOS_PER_MS))
-        if self._libc.timerfd_settime(self._file, 0, ctypes.byref(spec), None):
+        spec = _Spec(0, 0, *divmod(rings_ns, 1000 * _NANOS_PER_MS))
+        if self._libc.timerfd_settime(self._file, _ABSOLUTE, ctypes.byref(spec), None):
             raise OSError(ctypes.get_errno(), "timerfd_settime failed")
+        self._rings_ns = rings_ns
 
     def close(self) -> None:
         if self._file >= 0:

@@ -68,6 +68,11 @@ class OpenRows:
         slot = self._slots.get(digest)
         return None if slot is None else (self._batches[slot // MOST_ROWS], slot % MOST_ROWS)
 
+    def version_of(self, digest: bytes) -> int | None:
+        """Of the row by which the task is open."""
+        slot = self._slots.get(digest)
+        return None if slot is None else self._batches[slot // MOST_ROWS].versions[slot % MOST_ROWS]
+
     def pop(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         """The batch's tables stay usable."""
         slot = self._slots.pop(digest, None)

@@ -222,8 +222,7 @@ class RowsInHand:
         return RowKey(found[0].positions[found[1]], digest, found[0].versions[found[1]]) if found is not None else None
 
     def is_open(self, key: RowKey) -> bool:
-        found = self.open.get(key.digest)
-        return found is not None and found[0].versions[found[1]] == key.version
+        return self.open.version_of(key.digest) == key.version
 
     def settle_aside(self, digest: bytes, alive: tuple[int, int] | None) -> list[Ending]:
         """`alive`: (generation that lives, number of the move that said so). Its rows may fire, those of other

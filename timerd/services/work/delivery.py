@@ -249,24 +249,27 @@ class Delivery:
     def _round(self) -> None:
         """One round of the pump. An error of the engine costs a pause, never the pump."""
         self._awake = False
-        now_ms = self._firing.firing_ms()
-        if now_ms is None:
-            self._look_later()
-            return
-        self._now_ms = now_ms
         self._is_in_round = True
         try:
-            self._expire(now_ms)
-            if self.abroad is None:
-                self._set_alarm(now_ms, self._send_due(now_ms))
+            now_ms = self._firing.firing_ms()
+            if now_ms is None:
+                self._look_later()
             else:
-                self.abroad.before(now_ms)
-                self._set_alarm(now_ms, min(self._send_due(now_ms), self.abroad.after(now_ms)))
+                self._pump(now_ms)
         except Exception:  # noqa: BLE001 - logged, and tried again
             _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
             asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
         finally:
             self._is_in_round = False
+
+    def _pump(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self._expire(now_ms)
+        if self.abroad is None:
+            self._set_alarm(now_ms, self._send_due(now_ms))
+        else:
+            self.abroad.before(now_ms)
+            self._set_alarm(now_ms, min(self._send_due(now_ms), self.abroad.after(now_ms)))
 
     def _look_later(self) -> None:
         """Nobody says when clock and lease are trusted again; what was asked for meanwhile is not asked for twice."""
@@ -315,8 +318,8 @@ class Delivery:
                 self._gathering.sent(queue, asyncio.get_running_loop().time(), is_dry=is_dry)
                 # What is due but was not given is asked for again a millisecond later.
                 due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
-                if tasks and now_ms < due_ms < math.inf:
-                    self._pace.sent(queue, now_ms, tasks)
+                if tasks:
+                    self._pace.sent(queue, now_ms, tasks, is_all=due_ms > now_ms and not is_dry)
                     due_ms = max(due_ms, self._pace.next_ms(queue, now_ms))
             next_ms = min(next_ms, due_ms)
         return next_ms
