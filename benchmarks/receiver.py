@@ -36,14 +36,14 @@ class Receiver:
         self._gate = asyncio.Event()
 
     async def start(self, target: str, queue: str, batches: bool, compact: bool = False, holds: int = 0) -> Answer:
-        """`compact`: only numbers of a batch are kept. `holds`: none ends, and so many are in hand."""
+        """`compact`: only numbers are kept. `holds`: none ends, and so many are in hand."""
         self._worker = Worker(target)
         if holds:
             self._worker.on(queue, concurrency=holds)(self._hold)
         elif batches:
             self._worker.on_batch(queue)(self._note if compact else self._on_batch)
         else:
-            self._worker.on(queue, concurrency=CALLS_AT_ONCE)(self._on_task)
+            self._worker.on(queue, concurrency=CALLS_AT_ONCE)(self._note_one if compact else self._on_task)
         self._running = asyncio.create_task(self._worker.run())
         return {}
 
@@ -61,6 +61,10 @@ class Receiver:
         self._received += len(deliveries)
 
     async def _on_task(self, delivery: Delivery) -> None:
+        self._entered.append((time.time_ns(), [delivery]))
+        self._received += 1
+
+    async def _note_one(self, delivery: Delivery) -> None:
         await self._note([delivery])
 
     async def _hold(self, delivery: Delivery) -> None:

@@ -45,7 +45,7 @@ def _figures(bench: Bench, name: str, got: dict[str, Any]) -> list[Figure]:
 
 async def _one(bench: Bench, server: Server) -> dict[str, Any]:
     loader = await bench.loader(server)
-    receiver = await bench.receiver(server, loader, QUEUE, batches=False)
+    receiver = await bench.receiver(server, loader, QUEUE, batches=False, compact=True)
     patient = replace(bench, slack=max(bench.slack, SLACK))
     cpu_s = server.cpu_s()
     got = await steady(patient, loader, receiver, QUEUE, SECONDS)

@@ -30,7 +30,7 @@ LONG = True
 async def run(bench: Bench) -> list[Figure]:
     server = await bench.server()
     loader = await bench.loader(server)
-    receiver = await bench.receiver(server, loader, "worked", batches=False)
+    receiver = await bench.receiver(server, loader, "worked", batches=False, compact=True)
     burst_per_s = await _burst(bench, server, loader)
     before = await steady(bench, loader, receiver, "worked", SECONDS)
     sizes_bytes = await _abandon(bench, server, loader)

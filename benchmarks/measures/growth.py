@@ -171,7 +171,7 @@ async def _fire(bench: Bench, server: Server, loader: Loader) -> list[Told]:
 
 
 async def _late(bench: Bench, server: Server, loader: Loader) -> list[Told]:
-    receiver = await bench.receiver(server, loader, "steady", batches=False)
+    receiver = await bench.receiver(server, loader, "steady", batches=False, compact=True)
     got = await steady(bench, loader, receiver, "steady", STEADY_S)
     await receiver.stop()
     return [Told("lateness, p50", got["p50_ms"], "ms"), Told("lateness, p99", got["p99_ms"], "ms")]

@@ -28,7 +28,7 @@ async def beside(bench: Bench, tasks: int, span_s: float, after_s: float) -> lis
     server = await bench.server()
     loader, other = await bench.loader(server), await bench.loader(server)
     popular = await bench.receiver(server, loader, "popular", batches=True, compact=True)
-    calm = await bench.receiver(server, loader, "calm", batches=False)
+    calm = await bench.receiver(server, loader, "calm", batches=False, compact=True)
     count, span_ms = bench.count(tasks), round(bench.seconds(span_s) * SECOND_MS)
     begin_ms = now_ms() + bench.lead_ms(count)
     hot = Span(begin_ms + round(bench.seconds(BEFORE_S) * SECOND_MS), span_ms)

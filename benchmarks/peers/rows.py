@@ -84,7 +84,7 @@ class Trial:
             return loader
         child = await self._child("worker", "benchmarks.receiver")
         if self.contender is TIMERD:
-            await child.ask("start", target=server.target, queue=QUEUE, batches=batches)
+            await child.ask("start", target=server.target, queue=QUEUE, batches=batches, compact=not batches)
             await Loader(loader).wait_for("the worker to connect", lambda info: info["workers"] > 0)
         else:
             await child.ask("start", target=server.target, seed=0, options=dict(self.options))

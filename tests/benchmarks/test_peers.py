@@ -42,7 +42,9 @@ def test_every_row_has_a_figure(tmp_path: Path) -> None:
     assert command.main([*small, "--json", str(figures), "--directory", str(tmp_path / "build")]) == 0
     _, found = command.read(figures)
     assert [one["row"] for one in found] == list(ROWS)
-    assert all(one["value"] > 0 and one["commit"] and one["versions"] and one["machine"] for one in found)
+    assert all(one["commit"] and one["versions"] and one["machine"] for one in found)
+    # Two hundred tasks may take less memory than the server gives back meanwhile.
+    assert all(one["value"] > 0 for one in found if one["row"] != "memory")
 
 
 def records(row: str, **rates: tuple[float, ...]) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ MUTANTS = (
         old='out["generation"] = rows.columns["version"] >> ATTEMPT_BITS',
         new='out["generation"] = rows.columns["version"]',
         breaks="each attempt has a delivery_id of its own, so receivers cannot tell a repeat",
-        tests=("tests/services/test_delivery.py::test_a_deliver_names_everything",),
+        tests=("tests/property/test_few_delivered.py::test_delivery_ids_are_the_same_however_many",),
     ),
     Mutant(
         name="attempts-not-counted",
