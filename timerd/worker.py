@@ -99,7 +99,8 @@ class Worker:
         self._lanes[lane.queue] = lane
 
     async def run(self) -> None:
-        """Until `stop`. Cancelling it ends at once: what is in hand is delivered again."""
+        """Until `stop`. Cancelling it ends at once: what is in hand is delivered again, and perhaps what ended in
+        the last 20 ms."""
         if not self._lanes:
             raise InvalidTask('This worker has no handlers. Register one with `@worker.on("queue")`.')
         if self._stream is not None:

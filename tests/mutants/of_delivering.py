@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         name="a-whole-run-is-due",
         guarantee="G4",
-        file="timerd/core/due_queue.py",
+        file="timerd/core/segments.py",
         old='return heads[: int(np.searchsorted(heads, until_ms, side="right"))]',
         new="return heads",
         breaks="with the first task of a run all that follow it are delivered",

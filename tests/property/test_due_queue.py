@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from timerd.core import due_queue
+from timerd.core import due_queue, segments
 from timerd.core.due_queue import DueQueue, before, tie_of
 from timerd.core.runs import joined
 from timerd.core.taken import LAST, QueueKey
@@ -83,6 +83,10 @@ class QueueModel(RuleBasedStateMachine):
         for key in late:
             del self.rows["a", key]
 
+    @rule(queue=st.sampled_from(QUEUES), until_ms=positions)
+    def prepare(self, queue: str, until_ms: int) -> None:
+        self.queue.prepare(QueueKey("n", queue), until_ms)
+
     @rule()
     def tidy(self) -> None:
         self.queue.tidy()
@@ -107,9 +111,10 @@ def test_before_orders_by_position_then_tie() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few rows are as many to it as a million."""
-    few = {"FRONT_ROWS": 3, "FRONT_RUNS": 3, "FRONT_MS": 5, "FEW_DUE": 2, "LARGEST_MERGE_ROWS": 1, "SAMPLE_ROWS": 4}
+    few = {"FRONT_ROWS": 3, "FRONT_RUNS": 3, "FRONT_MS": 5, "LARGEST_MERGE_ROWS": 1, "SAMPLE_ROWS": 4}
     for name, value in few.items():
         monkeypatch.setattr(due_queue, name, value)
+    monkeypatch.setattr(segments, "FEW_DUE", 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -189,6 +194,87 @@ def test_what_comes_by_ones_from_many_runs_is_gathered_ahead() -> None:
         assert taken.columns["position_ms"].tolist() == [now_ms] * 2
     assert {id(run) for run in runs_of(queue)} <= runs, "nothing was gathered anew"
     queue.check()
+
+
+@pytest.fixture
+def gathered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of the runs that were put together."""
+    sizes: list[int] = []
+
+    def counted(parts: list[RowGroup]) -> RowGroup:
+        sizes.append(sum(map(len, parts)))
+        return joined(parts)
+
+    monkeypatch.setattr(due_queue, "joined", counted)
+    return sizes
+
+
+def filled(runs: int) -> DueQueue:
+    """One row of each run in turn, two a millisecond."""
+    queue, count = DueQueue(), due_queue.LARGEST_MERGE_ROWS
+    for number in range(runs):
+        queue.add(series(number, count, step_ms=runs // 2, from_ms=number // 2))
+    return queue
+
+
+def test_where_there_are_more_runs_than_are_gathered_at_once_what_was_gathered_is_not_cut_short(
+    gathered: list[int],
+) -> None:
+    """Else its rest lies beside the next one, and each of them is put together again for a few rows."""
+    queue, name = filled(3 * due_queue.FRONT_RUNS), QueueKey("n", "a")
+    gathered.clear()
+    for now_ms in range(3 * due_queue.FRONT_MS):
+        taken = queue.take(name, 1_000, now_ms)
+        assert taken is not None
+        assert taken.columns["position_ms"].tolist() == [now_ms] * 2
+    assert len(gathered) <= 15
+    queue.check()
+
+
+def test_of_many_rows_of_one_instant_no_more_are_gathered_than_of_others(gathered: list[int]) -> None:
+    """At noon half a million may be due."""
+    queue, name, count = DueQueue(), QueueKey("n", "a"), due_queue.LARGEST_MERGE_ROWS
+    for number in range(8):
+        queue.add(series(number, count, step_ms=0, from_ms=10))
+    assert queue.prepare(name, 10)
+    assert gathered == [due_queue.FRONT_ROWS]
+    taken = [queue.take(name, 1_000, 10) for _ in range(8 * count // 1_000)]
+    assert {len(rows) for rows in taken if rows is not None} == {1_000}
+    assert max(gathered) <= due_queue.FRONT_ROWS
+    queue.check()
+
+
+def test_one_run_of_each_priority_is_not_gathered(gathered: list[int]) -> None:
+    queue, name = DueQueue(), QueueKey("n", "a")
+    for number, priority in enumerate((0, 1)):
+        queue.add(concat([one(2 * number + n, n, "a", priority) for n in range(2)]))
+    queue.prepare(name, 5)
+    taken = queue.take(name, 10, 5)
+    assert taken is not None
+    assert len(taken) == 4
+    assert gathered == []
+
+
+def test_what_was_prepared_is_taken_without_more_ado(gathered: list[int]) -> None:
+    queue, name = filled(3 * due_queue.FRONT_RUNS), QueueKey("n", "a")
+    gathered.clear()
+    queue.prepare(name, 5)
+    assert len(gathered) == 1
+    for now_ms in range(6):
+        taken = queue.take(name, 1_000, now_ms)
+        assert taken is not None
+        assert taken.columns["position_ms"].tolist() == [now_ms] * 2
+    assert len(gathered) == 1
+    queue.check()
+
+
+def test_there_is_nothing_to_prepare_in_one_run_or_none(gathered: list[int]) -> None:
+    queue, name = DueQueue(), QueueKey("n", "a")
+    queue.prepare(name, 5)
+    queue.add(series(0, 10))
+    queue.prepare(name, 5)
+    queue.check()
+    assert (gathered, queue.rows, queue.next_ms(name)) == ([], 10, 0)
 
 
 def test_of_large_payloads_no_more_are_gathered_than_fit() -> None:

@@ -92,6 +92,69 @@ async def test_what_ends_while_there_is_no_stream_is_told_later(server: FakeServ
     assert patient.begun == [b"a"]
 
 
+@pytest.fixture
+def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acks that can wait do so longer than a test."""
+    monkeypatch.setattr("timerd.sdk.work_stream._ACKS_EVERY_S", 3_600.0)
+
+
+@pytest.mark.usefixtures("waits_long")
+async def test_acks_share_a_message_until_a_quarter_of_the_credit_has_come_back(server: FakeServer) -> None:
+    patient = Patient(server, concurrency=8)
+    patient.go.set()
+    async with running(patient.worker):
+        for _ in range(2):
+            server.work.put(deliver_of("q", [b"a"]))
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 2)
+    (settle,) = server.work.settles[:1]
+    assert (len(split(settle.ack_tokens)), [credit.tasks for credit in settle.credits]) == (2, [2])
+
+
+@pytest.mark.usefixtures("waits_long")
+async def test_credit_of_a_busy_worker_comes_back_at_once(server: FakeServer) -> None:
+    """One of eight ends, seven go on: the server has none left to send anything by."""
+    worker, go = Worker(server.target), asyncio.Event()
+
+    @worker.on("q", concurrency=8)
+    async def handle(delivery: Delivery) -> None:
+        if delivery.payload == b"long":
+            await go.wait()
+
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"long"] * 7))
+        server.work.put(deliver_of("q", [b"short"]))
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == 1)
+        returned = [credit.tasks for settle in server.work.settles for credit in settle.credits]
+        go.set()
+    assert returned == [1]
+
+
+@pytest.mark.usefixtures("waits_long")
+async def test_acks_that_wait_go_with_what_cannot_wait(server: FakeServer) -> None:
+    worker = Worker(server.target)
+
+    @worker.on("q", concurrency=100)
+    async def handle(delivery: Delivery) -> None:
+        if delivery.payload == b"bad":
+            raise ValueError("bad")
+
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"good", b"good"]))
+        server.work.put(deliver_of("q", [b"bad"]))
+        await server.work.until(lambda: len(server.work.tokens()) == 3)
+    assert [len(server.work.tokens(action)) for action in (ACK, NACK)] == [2, 1]
+
+
+@pytest.mark.usefixtures("waits_long")
+async def test_a_worker_that_stops_waits_for_no_more(server: FakeServer) -> None:
+    patient = Patient(server, concurrency=100)
+    patient.go.set()
+    async with running(patient.worker):
+        server.work.put(deliver_of("q", [b"a"]))
+        await until_begun(patient, 1)
+    assert server.work.tokens(ACK) == [token_of(0)]
+
+
 async def test_a_refusal_that_may_pass_is_followed_by_another_try(server: FakeServer) -> None:
     server.work.settle_problem = task_pb2.Problem(code=14, message="The store is down.", reason="STORE_DOWN")
     patient = Patient(server)

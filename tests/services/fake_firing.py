@@ -22,6 +22,7 @@ class FakeFiring:
     def __init__(self) -> None:
         self.now_ms: int | None = NOW_MS
         self.waiting: dict[QueueKey, list[Taken]] = {}
+        self.prepared: list[tuple[QueueKey, int]] = []
         self.rows: dict[tuple[bytes, int], tuple[Taken, QueueKey]] = {}
         self.ended: list[Ended] = []
         self.failed: list[Again] = []
@@ -69,6 +70,9 @@ class FakeFiring:
         if rest:
             self.waiting[queue] = rest
         return out
+
+    def prepare(self, queue: QueueKey, until_ms: int) -> None:
+        self.prepared.append((queue, until_ms))
 
     def next_due_ms(self, queue: QueueKey) -> int | None:
         return min((int(t.rows.columns["position_ms"][0]) for t in self.waiting.get(queue, [])), default=None)

@@ -71,6 +71,21 @@ async def test_it_is_sent_to_the_millisecond_until_it_shows_how_much_it_is_and_t
     assert sizes == [12] * (WINDOW_MS + 1) + [0, 0, 36] * (WINDOW_MS // 3)
 
 
+async def test_what_the_next_step_sends_is_put_together_before_it() -> None:
+    town = await town_of(100_000)
+    for n in range(WINDOW_MS):
+        town.sent_at(n)
+    await asyncio.sleep(0)
+    assert town.firing.prepared == []
+    assert town.sent_at(WINDOW_MS) == 12
+    for _ in range(500):
+        if not town.firing.prepared:
+            await asyncio.sleep(0.01)
+    ((queue, until_ms),) = town.firing.prepared
+    assert queue.queue == "mail"
+    assert until_ms >= BEGIN_MS + WINDOW_MS + 3
+
+
 async def test_another_queue_goes_at_once_and_the_alarm_says_when_the_next_step_is() -> None:
     town = await town_of(100_000)
     end = 2 * WINDOW_MS

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.runs import by_position, in_order_of_firing, joined
+from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
 from timerd.core.taken import LAST, QueueKey
 from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.rows import RowGroup, empty_group
@@ -37,51 +38,13 @@ FRONT_MS = 1_000
 FRONT_RUNS = 32
 FRONT_ROWS = 8_192
 FRONT_BYTES = 4 << 20
-FEW_DUE = 16
+# Beforehand more may be gathered: nobody waits.
+PREPARED_RUNS = 96
 # Few runs that give so many rows each are not gathered: to move these would cost as much as the runs do, and where new
 # runs come all the time it would be done again for each take.
 SHARE_ROWS = 128
 # About so many rows say where a share of them ends.
 SAMPLE_ROWS = 8_192
-Positions = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class Segment:
-    """Rows [cursor, end) of `run` belong to one queue and priority, sorted by position. `cursor == end`: used up."""
-
-    run: RowGroup
-    priority: int
-    cursor: int
-    end: int
-    size_bytes: int
-
-    @property
-    def head_ms(self) -> int:
-        return int(self.run.columns["position_ms"][self.cursor])
-
-    def positions(self, limit: int) -> Positions:
-        """The next positions, contiguous."""
-        stop = min(self.end, self.cursor + limit)
-        return np.ascontiguousarray(self.run.columns["position_ms"][self.cursor : stop])
-
-    def due(self, until_ms: int, limit: int) -> Positions:
-        """Of the next positions those until then. Mostly few are, and each lies on memory of its own."""
-        few = self.cursor + FEW_DUE
-        has_few = few < self.end and self.run.columns["position_ms"][few] > until_ms
-        heads = self.positions(min(limit, FEW_DUE) if has_few else limit)
-        return heads[: int(np.searchsorted(heads, until_ms, side="right"))]
-
-    def upcoming(self, until_ms: int, limit: int) -> Positions:
-        """Of the next positions those until then, and a few in any case: to begin with a run is what costs."""
-        heads = self.due(until_ms, limit)
-        return heads if len(heads) >= FEW_DUE else self.positions(min(limit, FEW_DUE))
-
-    def rest(self) -> RowGroup:
-        return self.run.select(slice(self.cursor, self.end))
-
-
-Heap = list[tuple[int, int, Segment]]
 
 
 @dataclass(slots=True)
@@ -130,7 +93,7 @@ class DueQueue:
         # Nothing is looked at in vain where there are more runs than could give so many rows.
         shares = _shares(due, limit, now_ms, upto) if limit >= len(due) * SHARE_ROWS else []
         if len(due) > 1 and sum(shares) < len(due) * SHARE_ROWS:
-            self._gather_front(lane, due, now_ms + FRONT_MS, max(limit, _front_rows(due)))
+            self._gather_front(lane, due, now_ms + FRONT_MS, limit)
             due = self._pop_due(lane, limit, now_ms)
             shares = []
         shares = shares or _shares(due, limit, now_ms, upto)
@@ -141,16 +104,30 @@ class DueQueue:
             del self._lanes[queue]
         return in_order_of_firing(parts) if parts else None
 
+    def prepare(self, queue: QueueKey, until_ms: int) -> bool:
+        """Gathers what a take until then would have to: in a moment in which nothing is due it holds nobody up. Whether
+        there was anything to gather."""
+        lane = self._lanes.get(queue)
+        due = self._pop_due(lane, FRONT_ROWS, until_ms) if lane else []
+        if lane is None or not due:
+            return False
+        gathered = due[:PREPARED_RUNS] if len(due) > 1 else []
+        for segment in due[len(gathered) :]:
+            self._advance(lane, segment, 0)
+        if gathered:
+            self._gather_front(lane, gathered, until_ms + FRONT_MS, 0)
+        return bool(gathered)
+
     def next_ms(self, queue: QueueKey) -> int | None:
         """Position of the queue's earliest row."""
         lane = self._lanes.get(queue)
-        heads = [_live_head(heap) for heap in lane.heaps.values()] if lane else []
+        heads = [live_head(heap) for heap in lane.heaps.values()] if lane else []
         return min((h for h in heads if h is not None), default=None)
 
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
         """The order key of the row that `take` would give next."""
         lane = self._lanes.get(queue)
-        heads = [(p, _live_head(heap)) for p, heap in lane.heaps.items()] if lane else []
+        heads = [(p, live_head(heap)) for p, heap in lane.heaps.items()] if lane else []
         return min((h - PRIORITY_MS * p for p, h in heads if h is not None and h <= now_ms), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
@@ -251,20 +228,20 @@ class DueQueue:
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
         self._add_segment(lane, segment.priority, joined(parts))
 
-    def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, most: int) -> None:
+    def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, least: int) -> None:
         """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
-        priority."""
+        priority. `least`: of so many rows, where there are more."""
+        most = max(1, least, _front_rows(due))
         for priority in {s.priority for s in due}:
             runs = [s for s in due if s.priority == priority]
-            runs += _pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
-            heads = [s.upcoming(until_ms, -(-2 * most // len(runs))) for s in runs]
-            positions = np.concatenate(heads)
-            last_ms = int(np.partition(positions, most)[most]) if len(positions) > most else LAST
-            counts = [int(np.searchsorted(head, last_ms, side="right")) for head in heads]
+            if len(runs) > 1:
+                runs += pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
+            counts = _first_of(runs, until_ms, most) if len(runs) > 1 else [0]
             parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
-            self._push(lane, priority, joined(parts))
+            if parts:
+                self._push(lane, priority, joined(parts))
 
     def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
         rest = segment.rest()
@@ -354,23 +331,29 @@ def _front_rows(due: list[Segment]) -> int:
     return min(FRONT_ROWS, FRONT_BYTES * rows // max(1, sum(s.size_bytes for s in due)))
 
 
-def _pop_next(heap: Heap, until_ms: int, most: int) -> list[Segment]:
-    found: list[Segment] = []
-    while heap and len(found) < most and heap[0][0] <= until_ms:
-        segment = heapq.heappop(heap)[2]
-        if segment.cursor < segment.end:
-            found.append(segment)
-    return found
+def _first_of(runs: list[Segment], until_ms: int, most: int) -> list[int]:
+    """How many rows of each are among the first `most` of all."""
+    share = -(-2 * most // len(runs))
+    heads = [s.upcoming(until_ms, share) for s in runs]
+    last_ms = nth(heads, most)
+    # What was cut short before that is looked at again: its rest would lie beside the new run, to be gathered anew with
+    # each that comes between.
+    for at, (segment, head) in enumerate(zip(runs, heads, strict=True)):
+        if len(head) == share and head[-1] < last_ms:
+            heads[at] = segment.upcoming(min(until_ms, last_ms), most)
+    last_ms = nth(heads, most)
+    counts = [int(np.searchsorted(head, last_ms)) for head in heads]
+    # Rows of equal position come in any order, and may be many.
+    room = most - sum(counts)
+    for at, head in enumerate(heads):
+        more = min(room, int(np.searchsorted(head, last_ms, side="right")) - counts[at])
+        counts[at] += more
+        room -= more
+    return counts
 
 
 def _live(lane: Lane) -> list[Segment]:
     return [entry[2] for heap in lane.heaps.values() for entry in heap if entry[2].cursor < entry[2].end]
-
-
-def _live_head(heap: Heap) -> int | None:
-    while heap and heap[0][2].cursor == heap[0][2].end:
-        heapq.heappop(heap)
-    return heap[0][0] if heap else None
 
 
 def _shares(due: list[Segment], limit: int, now_ms: int, upto: int) -> list[int]:

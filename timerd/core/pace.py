@@ -32,8 +32,8 @@ class Pace:
     def __init__(self) -> None:
         self._lanes: dict[QueueKey, _Lane] = {}
 
-    def sent(self, queue: QueueKey, now_ms: int, tasks: int, *, is_all: bool) -> None:
-        """`is_all`: nothing of the queue is due any more, and there is credit for what will be."""
+    def sent(self, queue: QueueKey, now_ms: int, tasks: int, *, is_all: bool) -> int:
+        """`is_all`: nothing of the queue is due any more, and there is credit for what will be. Returns `next_ms`."""
         lane = self._lanes.get(queue)
         if lane is None:
             lane = self._lanes[queue] = _Lane()
@@ -44,6 +44,7 @@ class Pace:
         lane.tasks += tasks
         step_ms = grid_ms(lane.rate)
         lane.next_ms = now_ms + step_ms if is_all and step_ms > 1 else 0
+        return max(now_ms, lane.next_ms)
 
     def next_ms(self, queue: QueueKey, now_ms: int) -> int:
         """When what is due may go: now, or with the next step of the grid."""

@@ -126,6 +126,12 @@ class RowsInHand:
         for source in [s for s in self._hinted if s <= cursor]:
             del self._hinted[source]
 
+    def prepare(self, queue: QueueKey, until_ms: int) -> bool:
+        """What a take until then would put together is put together now; whether anything was."""
+        is_prepared = self.waiting.prepare(queue, until_ms)
+        self._count()
+        return is_prepared
+
     def take(
         self,
         queue: QueueKey,

@@ -21,13 +21,17 @@ from timerd.sdk.lanes import Lane
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.settling import Settler
 from timerd.sdk.times import MsClock
-from timerd.sdk.verdicts import RELEASE, Verdict
+from timerd.sdk.verdicts import ACK, RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
 OpenStream = Callable[[Callable[[pb.WorkResponse], None]], Stream]
 _SETTLE_AGAIN_S = 0.5
 _FLUSH_EVERY_S = 0.002
+# Acks that nobody waits for: a message of them costs the server as much as a hundred more tasks in it.
+_ACKS_EVERY_S = 0.02
+# Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
+_WORTH_CREDIT = 1 / 4
 _CONFIRM_S = 10.0
 
 
@@ -54,8 +58,9 @@ class WorkStream:
         self._credits: Counter[str] = Counter()
         self._stream: Stream | None = None
         self._backoff = Backoff()
-        self._flush_is_due = False
-        self._flushed_s = 0.0
+        self._flush_timer: asyncio.TimerHandle | None = None
+        # When it is due, and when it was last done.
+        self._flush_at_s = self._flushed_s = 0.0
         self._takes_new = True
         self._stopping = False
         # Confirmed: the server sends nothing new on this stream.
@@ -104,7 +109,7 @@ class WorkStream:
 
     def settle(self, verdict: Verdict, tokens: bytes) -> None:
         self._settler.add(verdict, tokens)
-        self._flush_later()
+        self._flush_later(_ACKS_EVERY_S if verdict is ACK and self._takes_new else _FLUSH_EVERY_S)
 
     def extend(self) -> None:
         """What is in hand is still being worked on."""
@@ -125,8 +130,14 @@ class WorkStream:
 
     def end(self, hold: Hold) -> None:
         self.in_hand.remove(hold)
-        self._credits[hold.batch.queue] += len(hold)
-        self._flush_later()
+        queue = hold.batch.queue
+        self._credits[queue] += len(hold)
+        self._flush_later(_ACKS_EVERY_S if self._has_credit_left(self._lanes[queue]) else _FLUSH_EVERY_S)
+
+    def _has_credit_left(self, lane: Lane) -> bool:
+        """The server can go on without what came back here."""
+        back, quarter = self._credits[lane.queue], _WORTH_CREDIT * lane.credit
+        return self._takes_new and back < quarter <= lane.credit - lane.held - back
 
     def _is_finished(self) -> bool:
         return self._stopping and not self.in_hand and (self._settler.is_idle or self._patience_is_over)
@@ -207,16 +218,21 @@ class WorkStream:
         elif not self._takes_new:
             self._flush_later()
 
-    def _flush_later(self) -> None:
+    def _flush_later(self, every_s: float = _FLUSH_EVERY_S) -> None:
         """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load,
-        of two milliseconds: a message costs both sides more than a hundred tasks in it."""
-        if not self._flush_is_due:
-            self._flush_is_due = True
-            loop = asyncio.get_running_loop()
-            loop.call_at(max(loop.time(), self._flushed_s + _FLUSH_EVERY_S), self._flush)
+        of `every_s`."""
+        loop = asyncio.get_running_loop()
+        at_s = max(loop.time(), self._flushed_s + every_s)
+        if self._flush_timer is not None:
+            if self._flush_at_s <= at_s:
+                return
+            self._flush_timer.cancel()
+        self._flush_at_s, self._flush_timer = at_s, loop.call_at(at_s, self._flush)
 
     def _flush(self) -> None:
-        self._flush_is_due = False
+        if self._flush_timer is not None:
+            self._flush_timer.cancel()
+            self._flush_timer = None
         self._flushed_s = asyncio.get_running_loop().time()
         self._watch_the_end()
         if self._stream is None:
@@ -255,6 +271,6 @@ class WorkStream:
                 continue
             self.extend()
             silent_s = asyncio.get_running_loop().time() - self._heard_s
-            if not self._settler.is_idle and silent_s > self._lease_ms / 1000:
+            if self._settler.unconfirmed() and silent_s > self._lease_ms / 1000:
                 # A connection that swallows settlements is dead, though nobody said so.
                 self._stream.close()

@@ -26,6 +26,7 @@ from timerd.ports import Store
 from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
+from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 from timerd.services.engine.waits import wait_for_all
@@ -62,6 +63,7 @@ class Firing:
         self._time = time
         self._store = store
         self._elsewhere = Elsewhere(scheduler, store)
+        self._loaded = Loaded(scheduler)
         self._held_back = HeldBack()
         self._grace_ms = resume_grace_ms
         # Where there are other instances.
@@ -76,10 +78,7 @@ class Firing:
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         taken: list[Taken] = []
         together: Together = {}
-        while limit > 0 and not self._is_opening(queue):
-            heads = self._heads(queue, now_ms)
-            if not heads:
-                break
+        while limit > 0 and (heads := self._loaded.heads(queue, now_ms)):
             machine, most, upto = heads[0][1], limit, LAST
             if len(heads) > 1:
                 most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
@@ -93,27 +92,17 @@ class Firing:
                 limit -= len(batch)
         return taken
 
+    def prepare(self, queue: QueueKey, until_ms: int) -> None:
+        self._loaded.prepare(queue, until_ms)
+
     def next_due_ms(self, queue: QueueKey) -> int | None:
-        if self._is_opening(queue):
-            return None
-        found = ((machine.rows.waiting.next_ms(queue), machine.sweep.loaded_ms) for machine in self._giving())
-        return min((ms for ms, loaded_ms in found if ms is not None and ms < loaded_ms), default=None)
+        return self._loaded.next_due_ms(queue)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
-        if self._is_opening(queue):
-            return 0
-        found = 0
-        for machine in self._giving():
-            found += machine.rows.waiting.due_rows(queue, machine.known_ms(until_ms), most)
-            if found >= most:
-                return most
-        return found
+        return self._loaded.due_rows(queue, until_ms, most)
 
     def head_key(self, queue: QueueKey, now_ms: int) -> int | None:
-        if self._is_opening(queue):
-            return None
-        keys = (machine.rows.waiting.head_key(queue, machine.known_ms(now_ms)) for machine in self._giving())
-        return min((key for key in keys if key is not None), default=None)
+        return self._loaded.head_key(queue, now_ms)
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._scheduler.held.on_due(wake)
@@ -282,19 +271,6 @@ class Firing:
             self._held_back.hold(dict.fromkeys(ids, now_ms + LOOKED_FOR_MS))
 
     # -- inside ---------------------------------------------------------------------------------------------------
-
-    def _is_opening(self, queue: QueueKey) -> bool:
-        """Its backlog is being loaded, which comes first."""
-        opening = self._scheduler.opening
-        return bool(opening) and scope_of(*queue) in opening
-
-    def _giving(self) -> list[PartitionMachine]:
-        """A partition that still loads has rows and keeps them."""
-        return [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
-
-    def _heads(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        keys = [(m.rows.waiting.head_key(queue, m.known_ms(now_ms)), m) for m in self._giving()]
-        return sorted(((key, m) for key, m in keys if key is not None), key=lambda pair: pair[0])
 
     def _sift(self, machine: PartitionMachine, batch: Taken, now_ms: int) -> Taken | None:
         """Without what may not be sent although it is due."""

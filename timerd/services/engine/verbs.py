@@ -202,6 +202,10 @@ class Firing(Protocol):
         """Up to `limit` due rows of the queue, in order, not cancelled, not expired. They are open from here on."""
         ...
 
+    def prepare(self, queue: QueueKey, until_ms: int) -> None:
+        """Nothing is taken before then: what a take would have to put together can be put together now."""
+        ...
+
     def next_due_ms(self, queue: QueueKey) -> int | None:
         """When take may next give something; None: nothing is loaded for the queue."""
         ...

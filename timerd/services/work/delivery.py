@@ -17,7 +17,7 @@ import grpc.aio
 
 from timerd.core.before_restart import Held
 from timerd.core.delivery_machine import Assignment, DeliveryMachine, OpenDelivery
-from timerd.core.pace import EXACT_TASKS_PER_MS, Pace
+from timerd.core.pace import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pace
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
@@ -297,13 +297,12 @@ class Delivery:
 
     def _send_due(self, now_ms: int) -> float:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
-        queues = self.machine.turn()
+        loop, queues = asyncio.get_running_loop(), self.machine.turn()
         left = ROUND_TASKS
         most = slice_tasks(len(queues))
         next_ms = math.inf
         for queue in queues:
-            due_ms = self._due_ms(queue)
-            if due_ms <= now_ms:
+            if (due_ms := self._due_ms(queue)) <= now_ms:
                 if self._gathers(queue):
                     continue
                 paced_ms = self._pace.next_ms(queue, now_ms)
@@ -315,12 +314,15 @@ class Delivery:
                 tasks, cost = self._send_slice(queue, most, now_ms)
                 left -= cost
                 is_dry = not self.machine.wanted(queue)
-                self._gathering.sent(queue, asyncio.get_running_loop().time(), is_dry=is_dry)
+                self._gathering.sent(queue, loop.time(), is_dry=is_dry)
                 # What is due but was not given is asked for again a millisecond later.
                 due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
                 if tasks:
-                    self._pace.sent(queue, now_ms, tasks, is_all=due_ms > now_ms and not is_dry)
-                    due_ms = max(due_ms, self._pace.next_ms(queue, now_ms))
+                    paced_ms = self._pace.sent(queue, now_ms, tasks, is_all=due_ms > now_ms and not is_dry)
+                    if paced_ms > now_ms:
+                        # After the turn in which the messages of this round are written.
+                        loop.call_later(0, self._firing.prepare, queue, paced_ms + MOST_GRID_MS)
+                    due_ms = max(due_ms, paced_ms)
             next_ms = min(next_ms, due_ms)
         return next_ms
 

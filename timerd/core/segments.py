@@ -1,0 +1,77 @@
+"""A stretch of a sorted run, with a cursor: what a due queue is made of, and how it finds the next of them."""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from timerd.core.taken import LAST
+from timerd.model.rows import RowGroup
+
+FEW_DUE = 16
+Positions = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class Segment:
+    """Rows [cursor, end) of `run` belong to one queue and priority, sorted by position. `cursor == end`: used up."""
+
+    run: RowGroup
+    priority: int
+    cursor: int
+    end: int
+    size_bytes: int
+
+    @property
+    def head_ms(self) -> int:
+        return int(self.run.columns["position_ms"][self.cursor])
+
+    def positions(self, limit: int) -> Positions:
+        """The next positions, contiguous."""
+        stop = min(self.end, self.cursor + limit)
+        return np.ascontiguousarray(self.run.columns["position_ms"][self.cursor : stop])
+
+    def due(self, until_ms: int, limit: int) -> Positions:
+        """Of the next positions those until then. Mostly few are, and each lies on memory of its own."""
+        few = self.cursor + FEW_DUE
+        has_few = few < self.end and self.run.columns["position_ms"][few] > until_ms
+        heads = self.positions(min(limit, FEW_DUE) if has_few else limit)
+        return heads[: int(np.searchsorted(heads, until_ms, side="right"))]
+
+    def upcoming(self, until_ms: int, limit: int) -> Positions:
+        """Of the next positions those until then, and a few in any case: to begin with a run is what costs."""
+        positions = self.run.columns["position_ms"]
+        past = bisect_right(positions, until_ms, self.cursor, min(self.end, self.cursor + limit))
+        return self.positions(max(past - self.cursor, min(limit, FEW_DUE)))
+
+    def rest(self) -> RowGroup:
+        return self.run.select(slice(self.cursor, self.end))
+
+
+# By the head of each segment, as it was when it was pushed.
+Heap = list[tuple[int, int, Segment]]
+
+
+def pop_next(heap: Heap, until_ms: int, most: int) -> list[Segment]:
+    found: list[Segment] = []
+    while heap and len(found) < most and heap[0][0] <= until_ms:
+        segment = heapq.heappop(heap)[2]
+        if segment.cursor < segment.end:
+            found.append(segment)
+    return found
+
+
+def live_head(heap: Heap) -> int | None:
+    while heap and heap[0][2].cursor == heap[0][2].end:
+        heapq.heappop(heap)
+    return heap[0][0] if heap else None
+
+
+def nth(heads: list[Positions], number: int) -> int:
+    """The position of the row that comes so late among all of these, the first is 1; LAST where they are fewer."""
+    positions = np.concatenate(heads)
+    return int(np.partition(positions, number - 1)[number - 1]) if len(positions) >= number else LAST
