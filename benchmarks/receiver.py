@@ -85,7 +85,7 @@ class Receiver:
 
     def _noted(self) -> Answer:
         span_s = (self._last_ms - self._first_ms) / 1e3
-        answer = summary(self._late_ms, self._numbers) | {"span_s": span_s}
+        answer = summary(self._late_ms, self._numbers) | {"span_s": span_s, "last_ms": self._last_ms}
         self._late_ms, self._numbers, self._received, self._first_ms = array("d"), array("Q"), 0, 0.0
         return answer
 

@@ -82,7 +82,9 @@ class Worker:
         self, queue: str, *, max_size: int = 1000, concurrency: int = 1
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
         """The handler takes a list of deliveries. It returns None (all done) or one entry for each: an exception
-        (also Reject or Retry) where it failed, anything else where it is done."""
+        (also Reject or Retry) where it failed, anything else where it is done. Beside what the handlers have, one batch
+        waits here; where they are done within a few milliseconds, so many that all are 4 * max_size * (concurrency + 1)
+        tasks at most."""
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             size, at_once = _at_least_one(max_size, "max_size"), _at_least_one(concurrency, "concurrency")

@@ -1,7 +1,7 @@
 """From a delivery to its handler and back: one lane per queue.
 
-A single lane has as much credit as it runs handlers, so nothing waits in the worker. A batch lane has twice its batch
-size, so that the next batch is here when one ends.
+A single lane has as much credit as it runs handlers, so nothing waits in the worker. A batch lane has more, so that the
+next batch is here when one ends (sdk/batch_credit.py).
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any, Protocol
 
+from timerd.sdk.batch_credit import BatchCredit
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.traces import Traces
@@ -35,15 +37,18 @@ class Desk(Protocol):
 
     def settle(self, verdict: Verdict, tokens: bytes) -> None: ...
     def end(self, hold: Hold) -> None: ...
+    def resized(self, queue: str, change: int) -> None: ...
 
 
 class Lane(Protocol):
     """What the work stream knows of a queue."""
 
     queue: str
-    credit: int
     # Delivered and not ended.
     held: int
+
+    @property
+    def credit(self) -> int: ...
 
     def start(self, desk: Desk) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
@@ -152,7 +157,7 @@ class BatchLane:
         self, queue: str, handler: BatchHandler, max_size: int, concurrency: int, tracing: Traces | None = None
     ) -> None:
         self.queue = queue
-        self.credit = max_size * (concurrency + 1)
+        self._credit = BatchCredit(max_size, concurrency)
         self.held = 0
         self._max_size = max_size
         self._concurrency = concurrency
@@ -160,6 +165,10 @@ class BatchLane:
         self._invoke = _traced(self._running.invoke, tracing)
         self._waiting: deque[Hold] = deque()
         self._desk: Desk
+
+    @property
+    def credit(self) -> int:
+        return self._credit.tasks
 
     def start(self, desk: Desk) -> None:
         self._desk = desk
@@ -203,8 +212,11 @@ class BatchLane:
 
     async def _run(self, holds: list[Hold]) -> None:
         deliveries = [delivery for hold in holds for delivery in hold.deliveries()]
+        begun_s, more = monotonic(), 0
         try:
-            self._settle(holds, await self._invoke(deliveries))
+            results = await self._invoke(deliveries)
+            more = self._credit.ran(len(deliveries), monotonic() - begun_s)
+            self._settle(holds, results)
         except (Exception, asyncio.CancelledError) as raised:
             if self._running.is_aborting:
                 raise
@@ -213,6 +225,8 @@ class BatchLane:
                 self._desk.settle(verdict, hold.tokens)
         finally:
             self._end(holds)
+            if more:
+                self._desk.resized(self.queue, more)
 
     def _settle(self, holds: list[Hold], results: BatchResults) -> None:
         if results is None:

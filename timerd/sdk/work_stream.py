@@ -134,6 +134,11 @@ class WorkStream:
         self._credits[queue] += len(hold)
         self._flush_later(_ACKS_EVERY_S if self._has_credit_left(self._lanes[queue]) else _FLUSH_EVERY_S)
 
+    def resized(self, queue: str, change: int) -> None:
+        """The lane wants so many more, or fewer of what came back."""
+        self._credits[queue] += change
+        self._flush_later()
+
     def _has_credit_left(self, lane: Lane) -> bool:
         """The server can go on without what came back here."""
         back, quarter = self._credits[lane.queue], _WORTH_CREDIT * lane.credit
@@ -239,7 +244,7 @@ class WorkStream:
             return
         messages = self._settler.take_new()
         if self._takes_new and self._credits:
-            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items()]
+            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items() if tasks]
             self._credits.clear()
             if messages:
                 # Joined encodings of one field are merged by the reader; what is kept to be sent again has no credit.

@@ -47,8 +47,9 @@ from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.merging import make_room, mark_ahead
 from timerd.services.holding.opening import Opening
-from timerd.services.holding.paging import count_rows, read_page
+from timerd.services.holding.paging import count_rows
 from timerd.services.holding.performing import Performer
+from timerd.services.holding.read_ahead import ReadAhead
 from timerd.services.holding.tries import Tries, surely
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class Effector:
         self._hand_over = hand_over
         self._finishing = finishing
         self._opening = opening
+        self._pages = ReadAhead(store, held.spawn)
         self._history_ms = history_ms
         # Hears of partitions that another instance has from now on, or has had when rows were carried there that wait
         # for what workers have: it hears nothing of their leases otherwise.
@@ -141,7 +143,7 @@ class Effector:
         self._held.perform(machine, machine.settled_read(records, int(self._time.exact_ms())))
 
     async def _read_page(self, machine: PartitionMachine, effect: ReadPage) -> None:
-        page = await read_page(self._store, effect, machine.rows.lacking)
+        page = await self._pages.page(machine, effect)
         if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
             await self.throttle(sum(map(len, page.groups)))
         await make_room(machine)
