@@ -88,6 +88,15 @@ MUTANTS = (
         tests=("tests/unit/test_partition_machine.py::test_a_page_on_its_way_when_closing_rose_is_not_its_scan",),
     ),
     Mutant(
+        name="page-of-another-sweep",
+        guarantee="G3",
+        file="timerd/services/holding/read_ahead.py",
+        old="        page = await filled if filled is not None and expected == read else None\n",
+        new="        page = await filled if filled is not None else None\n",
+        breaks="a page that was read before counts for a later sweep: what was written between never fires",
+        tests=("tests/services/test_read_ahead.py::test_another_stretch_is_read_for_itself",),
+    ),
+    Mutant(
         name="floor-after-the-mark",
         guarantee="G3",
         file="timerd/core/partition_machine.py",

@@ -26,6 +26,7 @@ from timerd.services.engine.firing import Firing
 from timerd.services.engine.moving import Moving
 from timerd.services.holding.effector import Effector
 from timerd.services.holding.performing import Performer
+from timerd.services.holding.read_ahead import ReadAhead
 
 BRANCHES = (
     "insert: adopted",
@@ -52,6 +53,7 @@ BRANCHES = (
     "key: refused",
     "key: replaced or lost",
     "reload of a withheld queue",
+    "page read ahead",
     "expired",
     "finish",
     "count",
@@ -149,6 +151,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SettleLog, "recover", _recovered),
     (SettleLog, "end_acked", hits("acked together")),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
+    (ReadAhead, "_begin", hits("page read ahead")),
     (Effector, "_count_rows", hits("count")),
     (Effector, "_fail_move", hits("move: decided by others (holder)")),
     (Firing, "end_late", hits("late ack")),
