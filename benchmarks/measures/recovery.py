@@ -17,7 +17,7 @@ from benchmarks.processes import Server
 TITLE = "Recovery with 50,000 in flight"
 TASKS = 50_000
 # Of a burst at full speed this is before the middle: 50,000 take 0.17 s.
-INTO_BURST_S = 0.06
+INTO_BURST_S = 0.03
 QUIET_S = 1.5
 FLOOR = at_most(2.0)
 

@@ -63,6 +63,19 @@ def test_a_thread_rests_once_after_it_has_worked() -> None:
     assert serving.rests == 2
 
 
+def test_a_thread_that_is_stirred_rests_once_more() -> None:
+    serving = Serving()
+    assert serving.wait() == 1
+    serving.jobs.stir()
+    assert serving.wait() == 2
+    # In the middle of work it is none.
+    serving.jobs.stir()
+    assert asyncio.run(_answered(serving)) == "done"
+    serving.jobs.stir()
+    assert serving.wait() == 3
+    serving.end()
+
+
 def test_a_rest_that_fails_is_logged_and_the_work_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     serving = Serving(OSError("no such library"))
     assert serving.wait() == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.sqlite.conftest import Bench
-from timerd.adapters.sqlite import writer
+from timerd.adapters.sqlite import reader, writer
 from timerd.adapters.sqlite.commit import Commit
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -188,6 +188,22 @@ async def test_when_nothing_is_written_after_much_was_others_hear_of_it(
     for _ in range(2):
         for n in range(3):
             await store.append([message(f"m{n}", key(f"k{n}", n))])
+        assert await asyncio.to_thread(rested.wait, 60)
+        rested.clear()
+    await store.close()
+
+
+async def test_when_nothing_is_read_after_much_was_others_hear_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "REST_S", 0.05)
+    monkeypatch.setattr(reader, "READS_BEFORE_REST", 3)
+    rested = threading.Event()
+    store = SqliteStore(tmp_path, lambda: START_MS, "normal", rested.set)
+    await store.append([message("m", key("k"))])
+    for _ in range(2):
+        for _ in range(3):
+            assert (await scan(store)).keys == [key("k")]
         assert await asyncio.to_thread(rested.wait, 60)
         rested.clear()
     await store.close()

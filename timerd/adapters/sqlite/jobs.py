@@ -26,12 +26,19 @@ class Job(NamedTuple):
 Outcome = tuple[Job, Any, BaseException | None]
 
 
+class _Stir(NamedTuple):
+    """No work, and yet not nothing."""
+
+
+_STIR = _Stir()
+
+
 class Jobs:
     """A queue from coroutines to one thread. `rest` is called by the thread when it has had nothing to do for `rest_s`,
     once after each time that it had."""
 
     def __init__(self, rest: Callable[[], None], rest_s: float = 1.0) -> None:
-        self._waiting: SimpleQueue[Job | None] = SimpleQueue()
+        self._waiting: SimpleQueue[Job | _Stir | None] = SimpleQueue()
         self._rest = rest
         self._rest_s = rest_s
 
@@ -42,6 +49,10 @@ class Jobs:
         self._waiting.put(Job(work, loop, future))
         return future
 
+    def stir(self) -> None:
+        """The thread rests once more, when it has had nothing to do for a while from now on."""
+        self._waiting.put(_STIR)
+
     def end(self) -> None:
         """The thread ends after everything that was handed over before."""
         self._waiting.put(None)
@@ -49,9 +60,10 @@ class Jobs:
     def next_batch(self, most: int) -> tuple[list[Job], bool]:
         """Waits for work, and takes all there is of it. False: there will be no more."""
         batch: list[Job] = []
-        job = self._first()
+        job: Job | _Stir | None = self._first()
         while job is not None:
-            batch.append(job)
+            if isinstance(job, Job):
+                batch.append(job)
             if len(batch) >= most:
                 return batch, True
             try:
@@ -61,6 +73,11 @@ class Jobs:
         return batch, False
 
     def _first(self) -> Job | None:
+        while isinstance(job := self._get(), _Stir):
+            pass
+        return job
+
+    def _get(self) -> Job | _Stir | None:
         try:
             return self._waiting.get(timeout=self._rest_s)
         except Empty:

@@ -26,6 +26,8 @@ from timerd.ports import Found, Look, Looked, Page
 T = TypeVar("T")
 # Who is first among them waits for the last one.
 _MOST_AT_ONCE = 32
+# After fewer there is little to give back.
+READS_BEFORE_REST = 100
 _log = logging.getLogger(__name__)
 
 
@@ -50,12 +52,16 @@ class Corruption:
 
 
 class Reader:
-    """One thread with its connection."""
+    """One thread with its connection. `on_rest` is called in it when nothing was read for a while after much was."""
 
-    def __init__(self, path: Path, on_corrupt: Corruption, name: str) -> None:
+    def __init__(
+        self, path: Path, on_corrupt: Corruption, name: str, on_rest: Callable[[], None] = lambda: None
+    ) -> None:
         self._connection = connect_reader(path)
         self._on_corrupt = on_corrupt
-        self._jobs = Jobs(lambda: give_back_pages(self._connection))
+        self._on_rest = on_rest
+        self._reads = 0
+        self._jobs = Jobs(self._rest)
         self._closed = False
         self.index = KeyIndex(self._connection, on_corrupt)
         self._thread = threading.Thread(target=self._serve, name=f"timerd-{name}", daemon=True)
@@ -75,9 +81,16 @@ class Reader:
         open_ = True
         while open_:
             batch, open_ = self._jobs.next_batch(_MOST_AT_ONCE)
+            self._reads += len(batch)
             tell([self._outcome(job) for job in batch])
             # What it read is not kept while it waits for more.
             del batch
+
+    def _rest(self) -> None:
+        give_back_pages(self._connection)
+        if self._reads >= READS_BEFORE_REST:
+            self._reads = 0
+            self._on_rest()
 
     def _outcome(self, job: Job) -> Outcome:
         try:

@@ -94,12 +94,15 @@ class SqliteStore:
             self._refuse_incomplete(connection)
             self._far = FarDays(far_days(connection))
             commit = self._commit_on(connection)
-            self._pages = Reader(self._directory.database, self._corruption, "pages")
-            self._look_ups = Reader(self._directory.database, self._corruption, "look-ups")
+            self._pages = Reader(self._directory.database, self._corruption, "pages", self._much_was_read)
+            self._look_ups = Reader(self._directory.database, self._corruption, "look-ups", self._much_was_read)
         except BaseException:
             connection.close()
             raise
         self._writer = Writer(commit, lambda: self._commit_on(self._connect()), self._corruption.note, self._on_rest)
+
+    def _much_was_read(self) -> None:
+        self._writer.rest_again()
 
     def _refuse_incomplete(self, connection: sqlite3.Connection) -> None:
         """Before anything is written: what is missing would be noticed one call at a time."""

@@ -90,6 +90,11 @@ class Writer(Generic[TxT]):
         elif now_s - self._went_on_s > PATIENCE_S:
             raise _not_stored(TimeoutError(f"the disk has not answered for {now_s - self._went_on_s:.0f} s"))
 
+    def rest_again(self) -> None:
+        """Much was read: what is spare is given back as after much that was written. From any thread."""
+        self._commits = COMMITS_BEFORE_REST
+        self._jobs.stir()
+
     async def close(self) -> None:
         """After everything that was submitted before."""
         if not self._closed:
