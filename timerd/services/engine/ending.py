@@ -41,6 +41,8 @@ async def end_all(
     noting = _Noting(performer)
     groups = _dealt(tasks, side_by_side)
     said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
+    if groups == [tasks] and None not in said[0]:
+        return [answer for answer in said[0] if answer is not None]
     answers = {
         task: answer
         for group, each in zip(groups, said, strict=True)

@@ -249,6 +249,9 @@ class Engine:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
         said = await end_all(ids, Outcome.CANCELLED, request, self._procedures, self._procedures.others.side_by_side)
+        if said.count(Cancelled.CANCELLED) == len(ids):
+            self._estimating.remove(ids)
+            return [CancelAnswer.CANCELLED] * len(ids)
         self._estimating.remove(_ended_now(ids, said))
         forgotten = await self._forgotten(
             [t for t, s in zip(ids, said, strict=True) if s is Cancelled.NOT_FOUND], now_ms
