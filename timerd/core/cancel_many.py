@@ -69,7 +69,7 @@ class Marked(NamedTuple):
 
 def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled | None]]:
     """One answer a task, in order; None: it goes the long way."""
-    homes = home_keys(tasks)
+    homes = _home_keys(tasks)
     groups = yield from _plain(_by_home(tasks, homes))
     if not groups:
         return [None] * len(tasks)
@@ -86,9 +86,6 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
     unsure: list[tuple[Group, list[HolderAnswer]]] = []
     for group in groups:
         replies: list[HolderAnswer] = yield AskToEndMany(group.partition, group.keys, outcome, request)
-        if _is_one_answer(replies) and replies[0].asked in NOT_KNOWN:
-            unsure.append((group, replies))
-            continue
         answers.update(_known(group, replies, request))
         unsure += _unsure(group, replies)
     answers.update((yield from _conclude(unsure, request, firsts, quiet)))
@@ -111,7 +108,7 @@ def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[
     return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 
 
-def home_keys(tasks: Tasks) -> list[RowKey]:
+def _home_keys(tasks: Tasks) -> list[RowKey]:
     digests = (digest_of(task.prefix, task.item) for task in tasks)
     return list(map(_ROW_KEY, zip([task.position_ms for task in tasks], digests, repeat(0))))
 
@@ -121,7 +118,7 @@ def _marks(group: Group, kind: MarkKind, request: bytes) -> Iterable[Mark]:
 
 
 def _is_one_answer(replies: Sequence[HolderAnswer]) -> bool:
-    """Whether it was said once for all of them, as where nobody holds the partition."""
+    """Whether it was said once for all of them: nobody holds the partition, or all of them wait there."""
     return len(set(map(id, replies))) == 1
 
 
@@ -228,15 +225,21 @@ def _only_of_one_place(groups: Sequence[Group], tied: set[RowKey]) -> list[Group
 
 def _known(group: Group, replies: Sequence[HolderAnswer], request: bytes) -> dict[RowKey, Cancelled]:
     """What the holder decides. What has ended meanwhile goes the long way."""
-    out: dict[RowKey, Cancelled] = {}
-    for key, reply in zip(group.keys, replies, strict=True):
-        if reply.asked is Asked.WAITING:
-            out[key] = Cancelled.CANCELLED if reply.request == request else Cancelled.ALREADY_CANCELLED
-        elif reply.asked is Asked.SILENT:
-            out[key] = Cancelled.PENDING
-        elif reply.asked is Asked.OPEN:
-            out[key] = Cancelled.IN_FLIGHT
-    return out
+    if _is_one_answer(replies):
+        said = _said(replies[0], request)
+        return dict.fromkeys(group.keys, said) if said is not None else {}
+    answers = ((key, _said(reply, request)) for key, reply in zip(group.keys, replies, strict=True))
+    return {key: said for key, said in answers if said is not None}
+
+
+def _said(reply: HolderAnswer, request: bytes) -> Cancelled | None:
+    if reply.asked is Asked.WAITING:
+        return Cancelled.CANCELLED if reply.request == request else Cancelled.ALREADY_CANCELLED
+    if reply.asked is Asked.SILENT:
+        return Cancelled.PENDING
+    if reply.asked is Asked.OPEN:
+        return Cancelled.IN_FLIGHT
+    return None
 
 
 def _unsure(group: Group, replies: Sequence[HolderAnswer]) -> list[tuple[Group, list[HolderAnswer]]]:
