@@ -243,6 +243,8 @@ def _said(reply: HolderAnswer, request: bytes) -> Cancelled | None:
 
 
 def _unsure(group: Group, replies: Sequence[HolderAnswer]) -> list[tuple[Group, list[HolderAnswer]]]:
+    if _is_one_answer(replies):
+        return [(group, list(replies))] if replies[0].asked in NOT_KNOWN else []
     unknown = [reply.asked in NOT_KNOWN for reply in replies]
     return [(group.only(unknown), list(compress(replies, unknown)))] if any(unknown) else []
 
