@@ -9,6 +9,7 @@ from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from timerd.core.due_queue import before
 from timerd.core.taken import AckedRows
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
@@ -63,6 +64,11 @@ class OpenRows:
 
     def batches(self) -> list[OpenBatch]:
         return list(self._batches.values())
+
+    def has_behind(self, position_ms: int, tie: int) -> bool:
+        """Whether one of what was sent with them is at or after (position, tie)."""
+        near = (batch.rows for batch in self._batches.values() if batch.latest_ms >= position_ms)
+        return not all(bool(before(rows, position_ms, tie).all()) for rows in near)
 
     def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         slot = self._slots.get(digest)

@@ -17,6 +17,7 @@ from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.open_rows import Closed, OpenRows
+from timerd.core.reload import Reload
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
 from timerd.core.verdicts import Verdicts
@@ -49,8 +50,7 @@ class RowsInHand:
         self.alive: dict[bytes, tuple[int, int]] = {}
         # Queues whose rows at or after (position, tie) are left in the store.
         self.withheld: dict[QueueKey, tuple[int, int]] = {}
-        # The queue that is brought in again, and from where.
-        self.reloading: tuple[QueueKey, tuple[int, int]] | None = None
+        self.reloading: Reload | None = None
         self.cursor = self.canaries = 0
         # By the name of their commit; its other rows come with a page.
         self._hinted: dict[int, list[RowGroup]] = {}
@@ -76,7 +76,7 @@ class RowsInHand:
     def merge(self, rows: RowGroup) -> None:
         """A group of a page."""
         if self.reloading is not None:
-            self._merge_again(rows, *self.reloading)
+            self._merge_again(rows, self.reloading)
             return
         for queue, _, part in split(self._unseen(rows)):
             self._admit(queue, part)
@@ -114,11 +114,15 @@ class RowsInHand:
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
         place = self.withheld.pop(queue)
-        self.reloading = queue, place
+        is_plain = not (self.copies or self.aside or self.open.has_behind(*place))
+        self.reloading = Reload(queue, place, is_plain)
+        if is_plain:
+            self._settled.set_apart()
         return place[0]
 
     def end_reload(self) -> None:
         self.reloading = None
+        self._settled.join()
 
     def forget_hints(self, cursor: int) -> None:
         """Everything up to `cursor` has been merged."""
@@ -253,7 +257,7 @@ class RowsInHand:
         found = [b.oldest_ms for b in self.open.batches()]
         found += [key.position_ms for rows in self.aside.values() for key in rows]
         found += [*(position for position, _ in self.withheld.values()), *self.copies.positions_ms()]
-        found += [self.reloading[1][0]] if self.reloading is not None else []
+        found += [self.reloading.place[0]] if self.reloading is not None else []
         waiting = self.waiting.oldest_ms()
         return min(found if waiting is None else [*found, waiting], default=None)
 
@@ -265,12 +269,12 @@ class RowsInHand:
         self.aside.clear()
         self._count()
 
-    def _merge_again(self, rows: RowGroup, queue: QueueKey, place: tuple[int, int]) -> None:
-        """Of a reload: what was left in the store, but not what no sweep has met: the next one will."""
-        for found, _, part in split(self._seen(rows)):
-            if found == queue:
-                late = part.select(np.flatnonzero(~before(part, *place)))
-                self._admit(queue, self._not_open(late))
+    def _merge_again(self, rows: RowGroup, reload: Reload) -> None:
+        """What was left in the store, but not what no sweep has met: the next one will."""
+        for queue, _, part in split(self._seen(rows)):
+            if queue == reload.queue:
+                late = part.select(np.flatnonzero(~before(part, *reload.place)))
+                self._admit(queue, late if reload.is_plain else self._not_open(late))
 
     def _unseen(self, rows: RowGroup) -> RowGroup:
         """Without what came as a hint."""

@@ -80,9 +80,23 @@ class SettledIndex:
         self._loose: list[Recent] = []
         self._loose_rows = 0
         self._chunks: list[Chunk] = []
+        # While it is set, where what `add_many` brings goes.
+        self._apart: list[Chunk] | None = None
 
     def __len__(self) -> int:
-        return len(self._fresh) + self._loose_rows + sum(len(c.entries) for c in self._chunks)
+        return len(self._fresh) + self._loose_rows + sum(len(c.entries) for c in self._all())
+
+    def set_apart(self) -> None:
+        """Until `join`, `known` is asked of rows that `add_many` is not told of before they have been asked of: what it
+        brings is not looked through. Where millions of one second come from the store while they end, each would be
+        compared with all that have ended."""
+        self._sort_all_loose()
+        self._apart = []
+
+    def join(self) -> None:
+        self._sort_all_loose()
+        self._chunks += self._apart or []
+        self._apart = None
 
     def add(self, ended: Sequence[Ending]) -> None:
         """Endings whose record is not made yet."""
@@ -94,7 +108,7 @@ class SettledIndex:
         self._loose.append(_recent([], entries))
         self._loose_rows += len(entries)
         if self._loose_rows >= FRESH:
-            self._sort_loose()
+            self._sort_all_loose()
 
     def seal(self, keys: list[RowKey], entries: Entries) -> None:
         """The record of all that was added one by one since the last one."""
@@ -108,25 +122,25 @@ class SettledIndex:
     def load(self, entries: Entries) -> None:
         """A record of an earlier holder."""
         if len(entries):
-            self._chunks.append(_chunk(entries))
-            self._merge()
+            _add_chunk(self._chunks, entries)
 
     def without_known(self, entries: Entries) -> Entries:
         """Of a record: what is not known yet (a holder that was taken over may have said it as well)."""
-        self._sort_loose()
+        self._sort_all_loose()
         fresh = np.ones(len(entries), dtype=bool)
         hashes = _hash(entries)
-        for chunk in self._chunks:
+        for chunk in self._all():
             fresh &= _find(chunk, hashes, entries) < 0
         return entries[fresh]
 
     def get(self, key: RowKey) -> Outcome | None:
         found = self._fresh.get(key)
         self._sort_loose(key.position_ms, key.position_ms)
-        if found is not None or not self._chunks:
+        chunks = self._all()
+        if found is not None or not chunks:
             return found
         hashed = _hash_key(key)
-        for chunk in reversed(self._chunks):
+        for chunk in reversed(chunks):
             if chunk.earliest_ms <= key.position_ms <= chunk.latest_ms:
                 found = _outcome_in(chunk, key, hashed)
                 if found is not None:
@@ -142,7 +156,7 @@ class SettledIndex:
         positions_ms = [key.position_ms for key in keys]
         first_ms, last_ms = min(positions_ms), max(positions_ms)
         self._sort_loose(first_ms, last_ms)
-        near = [c for c in self._chunks if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
+        near = [c for c in self._all() if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
         if not near:
             return False
         wanted = settle_entries([(key, Outcome.ACKED) for key in keys])
@@ -160,7 +174,7 @@ class SettledIndex:
             # Plain tuples are found as the keys that they are equal to.
             keys = zip(columns["position_ms"].tolist(), some.digests(), columns["version"].tolist(), strict=True)
             found[near] = [key in self._fresh for key in keys]
-        if self._loose and len(positions):
+        if self._loose and len(positions) and self._apart is None:
             self._sort_loose(int(positions.min()), int(positions.max()))
         spans = _spans(positions, self._chunks)
         if any(len(inside) for inside, _ in spans):
@@ -172,7 +186,7 @@ class SettledIndex:
 
     def forget_below(self, verified_ms: int) -> Counter[int]:
         """Drops the records that `verified` has passed as a whole; outcome -> how many."""
-        passed = [c.counts() for c in self._chunks if c.latest_ms < verified_ms]
+        passed = [c.counts() for c in self._all() if c.latest_ms < verified_ms]
         recent = [r for r in self._recent if r.latest_ms < verified_ms]
         if recent:
             self._drop(recent)
@@ -182,25 +196,33 @@ class SettledIndex:
             self._loose = [r for r in self._loose if r.latest_ms >= verified_ms]
             self._loose_rows = sum(len(r.entries) for r in self._loose)
         if passed:
-            self._chunks = [c for c in self._chunks if c.latest_ms >= verified_ms]
+            self._chunks[:] = [c for c in self._chunks if c.latest_ms >= verified_ms]
+            self._apart = self._apart and [c for c in self._apart if c.latest_ms >= verified_ms]
         return sum([*passed, *(r.counts for r in (*recent, *loose))], Counter())
 
     def counts(self) -> Counter[int]:
-        parts = [*(c.counts() for c in self._chunks), *(r.counts for r in (*self._recent, *self._loose))]
+        parts = [*(c.counts() for c in self._all()), *(r.counts for r in (*self._recent, *self._loose))]
         return sum(parts, Counter(int(outcome) for _, outcome in self._unsealed))
 
     def counts_below(self, position_ms: int) -> Counter[int]:
         """What has no record yet is not below `verified`."""
-        parts = [c.counts_below(position_ms) for c in self._chunks]
+        parts = [c.counts_below(position_ms) for c in self._all()]
         parts += [_count(r.entries[r.entries["position_ms"] < position_ms]) for r in (*self._recent, *self._loose)]
         return sum(parts, Counter())
 
-    def _sort_loose(self, first_ms: int = _NEVER[1], last_ms: int = _NEVER[0]) -> None:
+    def _all(self) -> list[Chunk]:
+        return [*self._chunks, *self._apart] if self._apart else self._chunks
+
+    def _sort_loose(self, first_ms: int, last_ms: int) -> None:
         """Where one of them is of the time that is asked for."""
         if any(r.earliest_ms <= last_ms and r.latest_ms >= first_ms for r in self._loose):
+            self._sort_all_loose()
+
+    def _sort_all_loose(self) -> None:
+        if self._loose:
             entries = join_entries([r.entries for r in self._loose])
             self._loose, self._loose_rows = [], 0
-            self.load(entries)
+            _add_chunk(self._chunks if self._apart is None else self._apart, entries)
 
     def _drop(self, records: list[Recent]) -> None:
         for record in records:
@@ -213,18 +235,6 @@ class SettledIndex:
         earliest_ms = min([*(r.earliest_ms for r in self._recent), *fresh], default=_NEVER[0])
         return earliest_ms, max([*(r.latest_ms for r in self._recent), *fresh], default=_NEVER[1])
 
-    def _merge(self) -> None:
-        """The last chunks become one while they are small and many."""
-        small = len(self._chunks)
-        while small and len(self._chunks[small - 1].entries) < LARGEST_MERGE:
-            small -= 1
-        tail = self._chunks[small:]
-        if len(tail) < MERGE_CHUNKS or (
-            len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
-        ):
-            return
-        self._chunks[small:] = [_chunk(join_entries([c.entries for c in tail]))]
-
 
 def keys_of(entries: Entries) -> Iterator[RowKey]:
     return row_keys(entries["position_ms"].tolist(), entries["digest"].tolist(), entries["version"].tolist())
@@ -233,6 +243,20 @@ def keys_of(entries: Entries) -> Iterator[RowKey]:
 def _recent(keys: list[RowKey], entries: Entries) -> Recent:
     positions = entries["position_ms"]
     return Recent(keys, entries, int(positions.min()), int(positions.max()), _count(entries))
+
+
+def _add_chunk(chunks: list[Chunk], entries: Entries) -> None:
+    """The last ones become one while they are small and many."""
+    chunks.append(_chunk(entries))
+    small = len(chunks)
+    while small and len(chunks[small - 1].entries) < LARGEST_MERGE:
+        small -= 1
+    tail = chunks[small:]
+    if len(tail) < MERGE_CHUNKS or (
+        len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
+    ):
+        return
+    chunks[small:] = [_chunk(join_entries([c.entries for c in tail]))]
 
 
 def _chunk(entries: Entries) -> Chunk:
