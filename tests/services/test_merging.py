@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from tests.unit.test_partition_machine import START_MS, key
+import asyncio
+from collections.abc import Iterator
+from unittest.mock import patch
+
+import pytest
+
+from tests.unit.test_partition_machine import QUEUE, START_MS, hot, key, rows
 from timerd.core.holding import Settings
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.storage import Mark, MarkKind, Page
-from timerd.services.holding.merging import MARKS_AT_ONCE, mark_ahead
+from timerd.services.holding import merging
+from timerd.services.holding.merging import MARKS_AT_ONCE, keep_pace, mark_ahead
 
 HOME = Partition(TIME_SCOPE, START_MS, 0)
 
@@ -23,3 +30,49 @@ async def test_of_many_marks_the_last_ones_stay_on_the_page() -> None:
     assert machine.rows.verdicts.keys() == {each.digest for each in keys}
     few = Page([], marks[:MARKS_AT_ONCE], 9, done=True)
     assert await mark_ahead(machine, few) is few
+
+
+@pytest.fixture
+def small() -> Iterator[None]:
+    """Ten rows are much, and three are many in one look."""
+    row_bytes = hot(rows(key(0))).rows.waiting.size_bytes
+    with patch.object(merging, "AHEAD_BYTES", 10 * row_bytes), patch.object(merging, "FAST_BYTES", 3 * row_bytes):
+        yield
+
+
+def brought_in_again(count: int) -> PartitionMachine:
+    machine = hot(rows(*(key(n) for n in range(count))))
+    machine.rows.withheld[QUEUE] = (START_MS + 2_000, 0)
+    machine.rows.begin_reload(QUEUE)
+    return machine
+
+
+async def looks(machine: PartitionMachine, *taken: int) -> int:
+    """How often it is looked, where so many leave before each look."""
+    left = iter(taken)
+    seen = 0
+
+    async def sleep(_seconds: float) -> None:
+        nonlocal seen
+        seen += 1
+        machine.rows.take(QUEUE, next(left), START_MS + 9_000)
+
+    with patch.object(asyncio, "sleep", sleep):
+        await keep_pace(machine)
+    return seen
+
+
+@pytest.mark.usefixtures("small")
+async def test_more_of_a_queue_comes_when_little_is_left_of_it() -> None:
+    assert await looks(brought_in_again(30), 8, 8, 8) == 3
+    assert await looks(brought_in_again(10)) == 0
+
+
+@pytest.mark.usefixtures("small")
+async def test_a_queue_that_leaves_slowly_is_brought_in_all_the_same() -> None:
+    assert await looks(brought_in_again(30), 8, 2) == 2
+
+
+@pytest.mark.usefixtures("small")
+async def test_what_is_loaded_for_the_first_time_waits_for_nothing() -> None:
+    assert await looks(hot(rows(*(key(n) for n in range(30))))) == 0

@@ -9,13 +9,14 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, START_MS, acquired, key, page, rows
+from tests.unit.test_partition_machine import HERE, QUEUE, START_MS, acquired, key, page, rows
 from timerd.core.effects import ReadPage
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.storage import Page
 from timerd.ports import Rows
+from timerd.services.holding.paging import AGAIN_TIMES, PAGE_BYTES
 from timerd.services.holding.read_ahead import ReadAhead
 
 LAST = 3
@@ -27,12 +28,14 @@ class Shelf:
 
     def __init__(self) -> None:
         self.asked: list[int] = []
+        self.limits: list[int] = []
         self.fails: set[int] = set()
 
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
         self.asked.append(cursor)
+        self.limits.append(limit_bytes)
         await asyncio.sleep(0)
         if cursor in self.fails:
             self.fails.remove(cursor)
@@ -116,3 +119,14 @@ async def test_pages_of_keys_and_those_of_a_machine_that_is_over_are_not_read_ah
     await library.page(FIRST)
     await library.rest()
     assert 1 not in library.shelf.asked
+
+
+async def test_pages_of_a_queue_that_is_brought_in_again_are_larger() -> None:
+    library = Library()
+    await library.page(FIRST)
+    await library.rest()
+    library.machine.rows.withheld[QUEUE] = (START_MS, 0)
+    library.machine.rows.begin_reload(QUEUE)
+    await library.page(replace(FIRST, lo_ms=START_MS + 1))
+    await library.rest()
+    assert library.shelf.limits == [PAGE_BYTES] * 2 + [AGAIN_TIMES * PAGE_BYTES] * 2

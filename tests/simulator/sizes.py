@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from timerd.core import flights, settled_index
+from timerd.services.holding import merging
 
 
 @contextmanager
@@ -17,4 +18,6 @@ def sizes_of(seed: int) -> Iterator[None]:
             stack.enter_context(patch.object(flights, "FEW_ROWS", 1))
             stack.enter_context(patch.object(flights, "MANY_ROWS", 1))
             stack.enter_context(patch.object(settled_index, "FRESH", 3))
+            stack.enter_context(patch.object(settled_index, "LARGEST_MERGE", 30))
+            stack.enter_context(patch.object(merging, "AHEAD_BYTES", 500))
         yield

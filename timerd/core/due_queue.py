@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -324,6 +324,18 @@ def before(rows: RowGroup, position_ms: int, tie: int) -> npt.NDArray[np.bool_]:
         (positions == position_ms) & (tie_of(rows) < np.uint64(tie))
     )
     return early
+
+
+def behind(rows: RowGroup, position_ms: int, tie: int) -> RowGroup:
+    """Of rows that are sorted those that do not come before (position, tie)."""
+    if not len(rows) or int(rows.columns["position_ms"][0]) > position_ms:
+        return rows
+    return rows.select(np.flatnonzero(~before(rows, position_ms, tie)))
+
+
+def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
+    """What is the queue's, sorted by position, of one priority each."""
+    return (part for rows in groups for found, _, part in split(rows) if found == queue)
 
 
 def _front_rows(due: list[Segment]) -> int:

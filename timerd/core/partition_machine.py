@@ -110,10 +110,9 @@ class PartitionMachine:
         if self.phase.is_over:
             return []
         self.rows.mark(page.marks)
-        for group in page.groups:
-            if self.phase is Phase.LOAD:
-                self.log.complete(group)
-            self.rows.merge(from_floor(group, self.floor_ms))
+        for group in page.groups if self.phase is Phase.LOAD else ():
+            self.log.complete(group)
+        self.rows.merge(*(from_floor(group, self.floor_ms) for group in page.groups))
         if self.rows.reloading is None:
             self.rows.forget_hints(page.cursor)
         effects = self.sweep.turned(page)

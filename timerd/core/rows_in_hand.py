@@ -13,16 +13,17 @@ from itertools import count
 import numpy as np
 
 from timerd.core.copies import Copies, Met, Over
-from timerd.core.due_queue import DueQueue, before, split
+from timerd.core.due_queue import DueQueue, before, behind, each_of, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.open_rows import Closed, OpenRows
 from timerd.core.reload import Reload
+from timerd.core.runs import by_position
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
 from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey, generation_of
-from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
+from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind
 
@@ -73,13 +74,14 @@ class RowsInHand:
         """The digest's rows fire only after a read of `moves` that begins later than this."""
         self.suspended[digest] = next(self._asks)
 
-    def merge(self, rows: RowGroup) -> None:
-        """A group of a page."""
+    def merge(self, *groups: RowGroup) -> None:
+        """Those of a page."""
         if self.reloading is not None:
-            self._merge_again(rows, self.reloading)
+            self._merge_again(groups, self.reloading)
             return
-        for queue, _, part in split(self._unseen(rows)):
-            self._admit(queue, part)
+        for rows in groups:
+            for queue, _, part in split(self._unseen(rows)):
+                self._admit(queue, part)
 
     def lacking(self, rows: RowGroup) -> RowGroup:
         """Of a page of keys, in a store without cursors, what has not been met."""
@@ -269,12 +271,12 @@ class RowsInHand:
         self.aside.clear()
         self._count()
 
-    def _merge_again(self, rows: RowGroup, reload: Reload) -> None:
-        """What was left in the store, but not what no sweep has met: the next one will."""
-        for queue, _, part in split(self._seen(rows)):
-            if queue == reload.queue:
-                late = part.select(np.flatnonzero(~before(part, *reload.place)))
-                self._admit(queue, late if reload.is_plain else self._not_open(late))
+    def _merge_again(self, groups: Iterable[RowGroup], reload: Reload) -> None:
+        """What was left in the store, but not what no sweep has met: the next one will. As one run: what waits in many
+        is put together again and again."""
+        parts = [behind(part, *reload.place) for part in each_of(reload.queue, map(self._seen, groups))]
+        rows = by_position(concat([part for part in parts if len(part)]))
+        self._admit(reload.queue, rows if reload.is_plain else self._not_open(rows))
 
     def _unseen(self, rows: RowGroup) -> RowGroup:
         """Without what came as a hint."""

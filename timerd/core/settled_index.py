@@ -87,9 +87,9 @@ class SettledIndex:
         return len(self._fresh) + self._loose_rows + sum(len(c.entries) for c in self._all())
 
     def set_apart(self) -> None:
-        """Until `join`, `known` is asked of rows that `add_many` is not told of before they have been asked of: what it
-        brings is not looked through. Where millions of one second come from the store while they end, each would be
-        compared with all that have ended."""
+        """Until `join`, `known` is asked of no row that `add_many` has been told of since: what that brings is not
+        looked through. Where millions of one second come from the store while they end, each would be compared with
+        all that have ended."""
         self._sort_all_loose()
         self._apart = []
 
@@ -107,7 +107,8 @@ class SettledIndex:
         """As `add`, without an object for each; they need no `seal`."""
         self._loose.append(_recent([], entries))
         self._loose_rows += len(entries)
-        if self._loose_rows >= FRESH:
+        # Apart they are merged with nothing, so they are sorted once.
+        if self._loose_rows >= (FRESH if self._apart is None else LARGEST_MERGE):
             self._sort_all_loose()
 
     def seal(self, keys: list[RowKey], entries: Entries) -> None:
@@ -252,9 +253,7 @@ def _add_chunk(chunks: list[Chunk], entries: Entries) -> None:
     while small and len(chunks[small - 1].entries) < LARGEST_MERGE:
         small -= 1
     tail = chunks[small:]
-    if len(tail) < MERGE_CHUNKS or (
-        len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64
-    ):
+    if len(tail) < MERGE_CHUNKS or (len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64):
         return
     chunks[small:] = [_chunk(join_entries([c.entries for c in tail]))]
 

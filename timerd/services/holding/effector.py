@@ -45,7 +45,7 @@ from timerd.services.holding.finishing import Finishing
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
-from timerd.services.holding.merging import make_room, mark_ahead
+from timerd.services.holding.merging import keep_pace, make_room, mark_ahead
 from timerd.services.holding.opening import Opening
 from timerd.services.holding.paging import count_rows
 from timerd.services.holding.performing import Performer
@@ -146,6 +146,7 @@ class Effector:
         page = await self._pages.page(machine, effect)
         if self.throttle is not None and self._instance.is_missed(effect.partition, int(self._time.exact_ms())):
             await self.throttle(sum(map(len, page.groups)))
+        await keep_pace(machine)
         await make_room(machine)
         page = await mark_ahead(machine, page)
         with self._held.events.watch(machine):

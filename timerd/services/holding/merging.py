@@ -2,6 +2,10 @@
 
 A page has few rows, but any number of marks (a purge may have left a million), and before more is taken in, what was
 left to the store has to be let go.
+
+What comes back while its queue is sent is put into the order of all that waits, and each run that waits beside the
+others costs every take. So it comes no faster than it leaves. Where it leaves slowly it is not held up: what is due
+first, or has the highest priority, may be the last that the store brings.
 """
 
 from __future__ import annotations
@@ -13,12 +17,29 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.model.storage import Page
 
 MARKS_AT_ONCE = 1_000
+# Two pages. What leaves in a look at 50,000/s of 200 bytes is an eighth of one.
+AHEAD_BYTES = 2 << 20
+LOOK_S = 0.01
+FAST_BYTES = 128 << 10
 
 
 async def make_room(machine: PartitionMachine) -> None:
     """One run a turn of the loop."""
     for _ in iter(machine.rows.waiting.tidy, False):
         await asyncio.sleep(0)
+
+
+async def keep_pace(machine: PartitionMachine) -> None:
+    """While a queue is sent fast, more of it is brought back only when little is left."""
+    queue = machine.rows.reloading and machine.rows.reloading.queue
+    if queue is None:
+        return
+    size_bytes = machine.rows.waiting.lane_bytes(queue)
+    while size_bytes > AHEAD_BYTES:
+        await asyncio.sleep(LOOK_S)
+        before, size_bytes = size_bytes, machine.rows.waiting.lane_bytes(queue)
+        if before - size_bytes < FAST_BYTES:
+            break
 
 
 async def mark_ahead(machine: PartitionMachine, page: Page) -> Page:

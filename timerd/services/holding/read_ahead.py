@@ -35,7 +35,7 @@ class ReadAhead:
         expected, filled = self._ahead.pop(machine, (None, None))
         page = await filled if filled is not None and expected == read else None
         if page is None:
-            page = await read_page(self._store, read, machine.rows.lacking)
+            page = await self._read(machine, read)
         # Of keys it depends on the page before what is lacking.
         if not (page.done or read.keys_first or machine.phase.is_over):
             self._begin(machine, replace(read, cursor=page.cursor))
@@ -49,10 +49,14 @@ class ReadAhead:
     async def _fill(self, machine: PartitionMachine, read: ReadPage, filled: Filled) -> None:
         page = None
         try:
-            page = await read_page(self._store, read, machine.rows.lacking)
+            page = await self._read(machine, read)
         except (StoreUnavailable, StoreUnknown, CorruptRow):
             # Who wants it asks again, and hears what is wrong.
             pass
         finally:
             if not filled.done():
                 filled.set_result(page)
+
+    async def _read(self, machine: PartitionMachine, read: ReadPage) -> Page:
+        is_again = machine.rows.reloading is not None
+        return await read_page(self._store, read, machine.rows.lacking, is_again=is_again)
