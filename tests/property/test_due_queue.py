@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from timerd.core import due_queue, segments
 from timerd.core.due_queue import DueQueue, before, tie_of
+from timerd.core.lean_run import Run
 from timerd.core.runs import joined
 from timerd.core.taken import LAST, QueueKey
 from timerd.model.identity import RowKey, digest_of
@@ -128,8 +129,12 @@ def test_what_few_runs_have_is_taken_as_it_lies(monkeypatch: pytest.MonkeyPatch)
     run_state_machine_as_test(QueueModel, settings=settings(max_examples=60, stateful_step_count=40, deadline=None))
 
 
-def runs_of(queue: DueQueue) -> list[RowGroup]:
+def runs_of(queue: DueQueue) -> list[Run]:
     return [entry[2].run for lane in queue._lanes.values() for heap in lane.heaps.values() for entry in heap]
+
+
+def arena_bytes(run: Run) -> int:
+    return len(run.select(slice(0)).payloads)
 
 
 def test_many_runs_cost_what_few_do() -> None:
@@ -285,8 +290,8 @@ def test_of_large_payloads_no_more_are_gathered_than_fit() -> None:
     taken = queue.take(name, 10, 1_000)
     assert taken is not None
     assert len(taken) == 10
-    front = min(runs_of(queue), key=lambda run: len(run.payloads))
-    assert len(front.payloads) <= due_queue.FRONT_BYTES
+    front = min(runs_of(queue), key=arena_bytes)
+    assert arena_bytes(front) <= due_queue.FRONT_BYTES
     assert len(front) >= 10
     queue.check()
 
@@ -301,9 +306,9 @@ def test_a_cut_copies_nothing_until_it_is_tidied() -> None:
     assert tie == 0
     assert queue.cut(name, position_ms, tie) == 20 * (count - position_ms)
     for whole in range(20, 0, -1):
-        assert sum(len(run.payloads) == count for run in runs_of(queue)) == whole
+        assert sum(arena_bytes(run) == count for run in runs_of(queue)) == whole
         assert queue.tidy() == (whole > 1)
-    assert {len(run.payloads) for run in runs_of(queue)} == {position_ms}
+    assert {arena_bytes(run) for run in runs_of(queue)} == {position_ms}
     queue.check()
 
 

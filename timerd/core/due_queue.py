@@ -21,6 +21,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.lean_run import LeanRun, Run, lean, part_of, positions_of, run_bytes
 from timerd.core.runs import by_position, in_order_of_firing, joined
 from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
 from timerd.core.taken import LAST, QueueKey
@@ -79,10 +80,11 @@ class DueQueue:
         lane = self._lanes.get(queue)
         return lane.rows if lane else 0
 
-    def add(self, rows: RowGroup) -> None:
-        """Takes rows of any queues and in any order; they share the group's arena."""
+    def add(self, rows: RowGroup, *, for_now: bool = False) -> None:
+        """Takes rows of any queues and in any order; they share the group's arena. `for_now`: they leave soon, so it is
+        not worth while to make them small."""
         for queue, priority, part in split(rows):
-            self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part)
+            self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part, for_now=for_now)
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> RowGroup | None:
         """Up to `limit` rows with position <= now and order key <= `upto`, in order; they are no longer here."""
@@ -97,7 +99,7 @@ class DueQueue:
             due = self._pop_due(lane, limit, now_ms)
             shares = []
         shares = shares or _shares(due, limit, now_ms, upto)
-        parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(due, shares, strict=True) if n]
+        parts = [s.next(n) for s, n in zip(due, shares, strict=True) if n]
         for segment, n in zip(due, shares, strict=True):
             self._advance(lane, segment, n)
         if not lane.rows:
@@ -136,7 +138,7 @@ class DueQueue:
         found = 0
         for head_ms, _, segment in (entry for heap in lane.heaps.values() for entry in heap) if lane else ():
             if head_ms <= until_ms and segment.cursor < segment.end:
-                positions = segment.run.columns["position_ms"]
+                positions = positions_of(segment.run)
                 stop = min(segment.end, segment.cursor + most)
                 found += bisect_right(positions, until_ms, segment.cursor, stop) - segment.cursor
                 if found >= most:
@@ -166,7 +168,8 @@ class DueQueue:
             segment = self._loose.popleft()
             if segment.cursor < segment.end:
                 rest = segment.rest().compact()
-                segment.run, segment.cursor, segment.end = rest, 0, len(rest)
+                segment.run = lean(rest) if isinstance(segment.run, LeanRun) else rest
+                segment.cursor, segment.end = 0, len(rest)
                 break
         return bool(self._loose)
 
@@ -202,15 +205,20 @@ class DueQueue:
         assert self.rows == sum(lane.rows for lane in self._lanes.values())
         assert self.size_bytes == sum(lane.size_bytes for lane in self._lanes.values())
 
-    def _add_segment(self, lane: Lane, priority: int, part: RowGroup) -> None:
-        segment = self._push(lane, priority, part)
-        if len(part) < LARGEST_MERGE_ROWS and segment.size_bytes < LARGEST_MERGE_BYTES:
-            self._tier(lane, segment)
+    def _add_segment(self, lane: Lane, priority: int, part: RowGroup, *, for_now: bool = False) -> None:
+        size_bytes = waiting_bytes(part)
+        if not _is_final(len(part), size_bytes):
+            self._tier(lane, self._push(lane, priority, part, size_bytes))
+        elif for_now:
+            self._push(lane, priority, part, size_bytes)
+        else:
+            run = lean(part)
+            self._push(lane, priority, run, size_bytes - run.saved_bytes)
 
-    def _push(self, lane: Lane, priority: int, part: RowGroup) -> Segment:
-        segment = Segment(part, priority, 0, len(part), waiting_bytes(part))
+    def _push(self, lane: Lane, priority: int, run: Run, size_bytes: int) -> Segment:
+        segment = Segment(run, priority, 0, len(run), size_bytes)
         heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
-        self._count(lane, len(part), segment.size_bytes)
+        self._count(lane, len(run), size_bytes)
         return segment
 
     def _tier(self, lane: Lane, segment: Segment) -> None:
@@ -237,23 +245,26 @@ class DueQueue:
             if len(runs) > 1:
                 runs += pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
             counts = _first_of(runs, until_ms, most) if len(runs) > 1 else [0]
-            parts = [s.run.select(slice(s.cursor, s.cursor + n)) for s, n in zip(runs, counts, strict=True) if n]
+            parts = [s.next(n) for s, n in zip(runs, counts, strict=True) if n]
             for segment, n in zip(runs, counts, strict=True):
                 self._advance(lane, segment, n)
             if parts:
-                self._push(lane, priority, joined(parts))
+                front = joined(parts)
+                self._push(lane, priority, front, waiting_bytes(front))
 
     def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
-        rest = segment.rest()
-        first, past = np.searchsorted(rest.columns["position_ms"], [position_ms, position_ms + 1]).tolist()
-        kept, here = rest.select(slice(first)), rest.select(slice(first, past))
+        left = segment.end - segment.cursor
+        positions = segment.positions(left)
+        first, past = np.searchsorted(positions, [position_ms, position_ms + 1]).tolist()
+        rest = part_of(segment.run, slice(segment.cursor, segment.end))
+        here, kept = rest.select(slice(first, past)), part_of(rest, slice(first))
         early = np.flatnonzero(tie_of(here) < np.uint64(tie)) if tie and len(here) else ()
         if len(early):
-            kept = rest.select(np.concatenate([np.arange(first), first + early]))
-        if len(kept) == len(rest):
+            kept = rest.select(slice(past)).select(np.concatenate([np.arange(first), first + early]))
+        if len(kept) == left:
             return
-        size_bytes = waiting_bytes(kept)
-        self._count(lane, len(kept) - len(rest), size_bytes - segment.size_bytes)
+        size_bytes = run_bytes(kept)
+        self._count(lane, len(kept) - left, size_bytes - segment.size_bytes)
         # Without rows the entry stays in the heap until its head would have been due.
         segment.run, segment.cursor, segment.end = kept if len(kept) else empty_group(), 0, len(kept)
         segment.size_bytes = size_bytes
@@ -273,7 +284,7 @@ class DueQueue:
                 found.append(segment)
                 rows += segment.end - segment.cursor
                 if rows >= limit and segment.end - segment.cursor >= limit:
-                    bound = min(bound, int(segment.run.columns["position_ms"][segment.cursor + limit - 1]))
+                    bound = min(bound, int(positions_of(segment.run)[segment.cursor + limit - 1]))
         return found
 
     def _advance(self, lane: Lane, segment: Segment, n: int) -> None:
@@ -336,6 +347,11 @@ def behind(rows: RowGroup, position_ms: int, tie: int) -> RowGroup:
 def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
     """What is the queue's, sorted by position, of one priority each."""
     return (part for rows in groups for found, _, part in split(rows) if found == queue)
+
+
+def _is_final(rows: int, size_bytes: int) -> bool:
+    """Whether a run is merged with nothing any more."""
+    return rows >= LARGEST_MERGE_ROWS or size_bytes >= LARGEST_MERGE_BYTES
 
 
 def _front_rows(due: list[Segment]) -> int:

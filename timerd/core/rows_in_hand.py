@@ -323,7 +323,7 @@ class RowsInHand:
         rows = self._set_aside(rows)
         if not len(rows):
             return
-        self.waiting.add(rows)
+        self.waiting.add(rows, for_now=self.reloading is not None)
         self._count()
         self._withhold(queue)
 

@@ -7,20 +7,19 @@ from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from timerd.core.lean_run import Positions, Run, positions_of
 from timerd.core.taken import LAST
 from timerd.model.rows import RowGroup
 
 FEW_DUE = 16
-Positions = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Segment:
     """Rows [cursor, end) of `run` belong to one queue and priority, sorted by position. `cursor == end`: used up."""
 
-    run: RowGroup
+    run: Run
     priority: int
     cursor: int
     end: int
@@ -28,25 +27,28 @@ class Segment:
 
     @property
     def head_ms(self) -> int:
-        return int(self.run.columns["position_ms"][self.cursor])
+        return int(positions_of(self.run)[self.cursor])
 
     def positions(self, limit: int) -> Positions:
         """The next positions, contiguous."""
         stop = min(self.end, self.cursor + limit)
-        return np.ascontiguousarray(self.run.columns["position_ms"][self.cursor : stop])
+        return np.ascontiguousarray(positions_of(self.run)[self.cursor : stop])
 
     def due(self, until_ms: int, limit: int) -> Positions:
         """Of the next positions those until then. Mostly few are, and each lies on memory of its own."""
         few = self.cursor + FEW_DUE
-        has_few = few < self.end and self.run.columns["position_ms"][few] > until_ms
+        has_few = few < self.end and positions_of(self.run)[few] > until_ms
         heads = self.positions(min(limit, FEW_DUE) if has_few else limit)
         return heads[: int(np.searchsorted(heads, until_ms, side="right"))]
 
     def upcoming(self, until_ms: int, limit: int) -> Positions:
         """Of the next positions those until then, and a few in any case: to begin with a run is what costs."""
-        positions = self.run.columns["position_ms"]
+        positions = positions_of(self.run)
         past = bisect_right(positions, until_ms, self.cursor, min(self.end, self.cursor + limit))
         return self.positions(max(past - self.cursor, min(limit, FEW_DUE)))
+
+    def next(self, rows: int) -> RowGroup:
+        return self.run.select(slice(self.cursor, self.cursor + rows))
 
     def rest(self) -> RowGroup:
         return self.run.select(slice(self.cursor, self.end))
