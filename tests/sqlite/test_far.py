@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
 from tests.sqlite.conftest import DAY_MS, Bench
 from timerd.adapters.sqlite import far
+from timerd.adapters.sqlite.schema import connect
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import control_key
@@ -161,3 +163,26 @@ async def test_drop_forgets_far_rows(bench: Bench) -> None:
     await store.append([batch("m", [FAR_MS, FAR_MS + BUCKET_MS])])
     await store.drop(Partition(0, FAR_MS, 0))
     assert await positions(store, places([FAR_MS, FAR_MS + BUCKET_MS])) == [FAR_MS + BUCKET_MS]
+
+
+async def test_the_days_are_those_that_have_a_group_that_can_be_read(bench: Bench) -> None:
+    store = bench.open()
+    for n in range(3):
+        await store.append([batch(f"m{n}", POSITIONS)])
+    days = {p // DAY_MS for p in POSITIONS}
+    spoilt, half = min(days), max(days)
+    with closing(connect(bench.path / "timerd.db", "full")) as connection:
+        assert far.far_days(connection) == days
+        connection.execute("UPDATE far_groups SET corrupt = 1 WHERE day = ?", (spoilt,))
+        connection.execute("UPDATE far_groups SET corrupt = id % 2 WHERE day = ?", (half,))
+        assert far.far_days(connection) == days - {spoilt}
+        connection.execute("DELETE FROM far_groups")
+        assert far.far_days(connection) == set()
+
+
+async def test_a_start_does_not_read_every_far_group(bench: Bench) -> None:
+    """They are many, and each lies on pages of its own."""
+    bench.open()
+    plan = [str(step[3]) for step in bench.query(f"EXPLAIN QUERY PLAN {far.DAYS}")]
+    assert not [step for step in plan if step.startswith("SCAN far_groups")]
+    assert [step for step in plan if step.startswith("SEARCH far_groups")]
