@@ -179,8 +179,9 @@ async def test_who_says_that_pings_come_too_often_is_asked_less_often() -> None:
     calm = b"\0\0\x08\x07\0\0\0\0\0" + (1).to_bytes(4) + (11).to_bytes(4)
     for _ in range(2):
         stream = DirectStream(opener, lambda _: None)
-        stream.data_received(calm)
-        stream.connection_lost(None)
+        link = stream.new_link()
+        link.data_received(calm)
+        link.connection_lost(None)
     await channel.close()
     assert opener.pings_after == 4.0
 

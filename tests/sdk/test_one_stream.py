@@ -10,9 +10,10 @@ from hpack import Decoder, Encoder
 from hypothesis import given
 from hypothesis import strategies as st
 
+from timerd.http2 import MAX_FRAME_BYTES, MAX_TAKEN_FRAME_BYTES
 from timerd.sdk.connection import Connection
 from timerd.sdk.errors import AccessDenied, Overloaded, TimerdError, Unavailable
-from timerd.sdk.one_stream import MAX_FRAME_BYTES, MAX_TAKEN_FRAME_BYTES, WINDOW_BYTES, OneStream
+from timerd.sdk.one_stream import WINDOW_BYTES, OneStream
 from timerd.sdk.trailers import error_of_end
 
 DATA, HEADERS, RST_STREAM, SETTINGS, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9

@@ -23,9 +23,9 @@ from google.protobuf.message import DecodeError
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.connection import Connection
 from timerd.sdk.one_stream import OneStream
+from timerd.sdk.side_door import SESSION_PATH, Door, door_in, may_have_one
 from timerd.v1 import timer_service_pb2 as pb
 
-_PATH = "/timerd.v1.TimerService/Session"
 # Whoever listens and has not answered by then is asked once more, by the long way.
 PATIENCE_S = 2.0
 # A server hangs up on who leaves its pings unanswered; the first comes after 20 s.
@@ -74,7 +74,7 @@ class BlockingStream:
         self._used_s = now_s
         try:
             link.sendall(self._http.to_send())
-            answer = self._hear(link, now_s + self._patience_s, lambda said: said.sequence == self._sequence)
+            answer = _hear(self._http, link, now_s + self._patience_s, lambda said: said.sequence == self._sequence)
         except (OSError, DecodeError) as lost:
             self._give_up()
             raise NoAnswer(may_be_done=True) from lost
@@ -101,20 +101,6 @@ class BlockingStream:
             with suppress(OSError):
                 # Not by the method of a TLS socket, which would pull away what another thread reads with.
                 socket.socket.shutdown(link, socket.SHUT_RDWR)
-
-    def _hear(
-        self, link: socket.socket, until_s: float, is_it: Callable[[pb.SessionResponse], bool]
-    ) -> pb.SessionResponse:
-        while True:
-            messages = self._http.take(_received(link))
-            if data := self._http.to_send():
-                link.sendall(data)
-            for message in messages:
-                response = pb.SessionResponse.FromString(message)
-                if is_it(response):
-                    return response
-            if self._http.ended or time.monotonic() > until_s:
-                raise ConnectionError(self._http.ended)
 
     def _open(self, now_s: float) -> socket.socket:
         if self._socket is not None and self._is_usable(self._socket, now_s):
@@ -144,20 +130,42 @@ class BlockingStream:
 
     def _connect(self, until_s: float) -> socket.socket:
         assert self._address is not None
-        self._http, self._owner = OneStream(), os.getpid()
+        self._owner = os.getpid()
         connection, (host, port) = self._connection, self._address
         link = _dialled(self._resolve(host, port), until_s)
         try:
             link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if connection.has_tls:
                 link = _with_tls(link, connection, host)
-            link.sendall(self._http.opening(_PATH, connection))
-            # It says how much it takes. Who is refused is so before that, and then nothing was asked for.
-            self._hear(link, until_s, lambda said: said.HasField("window"))
+            self._http = self._opened(link, until_s, ())
+            link = self._beside(link, until_s)
             link.settimeout(self._patience_s)
         except BaseException:
             link.close()
             raise
+        return link
+
+    def _opened(self, link: socket.socket, until_s: float, headers: Sequence[tuple[str, str]]) -> OneStream:
+        http = OneStream()
+        link.sendall(http.opening(SESSION_PATH, self._connection, headers))
+        # It says how much it takes. Who is refused is so before that, and then nothing was asked for.
+        _hear(http, link, until_s, lambda said: said.HasField("window"))
+        return http
+
+    def _beside(self, link: socket.socket, until_s: float) -> socket.socket:
+        """By the side door, where there is one and it opens."""
+        door = door_in(self._http.header_blocks) if may_have_one(self._connection) else None
+        if door is None:
+            return link
+        with suppress(OSError, DecodeError):
+            beside = _entered(door, until_s)
+            try:
+                self._http = self._opened(beside, until_s, door.headers)
+            except BaseException:
+                beside.close()
+                raise
+            link.close()
+            return beside
         return link
 
     def _give_up(self) -> None:
@@ -181,6 +189,27 @@ def _dialled(addresses: Sequence[tuple[Any, ...]], until_s: float) -> socket.soc
             link.close()
             raise
     raise failed
+
+
+def _entered(door: Door, until_s: float) -> socket.socket:
+    link = socket.create_connection((door.host, door.port), max(_LEAST_WAIT_S, until_s - time.monotonic()))
+    link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return link
+
+
+def _hear(
+    http: OneStream, link: socket.socket, until_s: float, is_it: Callable[[pb.SessionResponse], bool]
+) -> pb.SessionResponse:
+    while True:
+        messages = http.take(_received(link))
+        if data := http.to_send():
+            link.sendall(data)
+        for message in messages:
+            response = pb.SessionResponse.FromString(message)
+            if is_it(response):
+                return response
+        if http.ended or time.monotonic() > until_s:
+            raise ConnectionError(http.ended)
 
 
 def _received(link: socket.socket) -> bytes:

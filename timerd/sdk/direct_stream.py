@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import grpc.aio
@@ -18,6 +20,7 @@ from timerd.sdk.connection import Connection
 from timerd.sdk.duplex import Duplex, Stream, StreamCall
 from timerd.sdk.errors import TimerdError, Unavailable
 from timerd.sdk.one_stream import OneStream
+from timerd.sdk.side_door import find_door, may_have_one
 from timerd.sdk.trailers import error_of_end
 
 Response = TypeVar("Response")
@@ -50,13 +53,14 @@ class Opener(Generic[Response]):
         return DirectStream(self, on_response)
 
 
-class DirectStream(asyncio.Protocol, Generic[Response]):
+class DirectStream(Generic[Response]):
     """Ends once, with `run`; never comes back."""
 
     def __init__(self, opener: Opener[Response], on_response: Callable[[Response], None]) -> None:
         self._opener = opener
         self._on_response = on_response
         self._http = OneStream()
+        self._link: _Link | None = None
         self._transport: asyncio.Transport | None = None
         self._through_grpc: Duplex[Response] | None = None
         # Said before it was open.
@@ -110,12 +114,21 @@ class DirectStream(asyncio.Protocol, Generic[Response]):
         address = connection.direct_address()
         if address is None:
             raise ValueError("Only gRPC can resolve this target.")
+        if may_have_one(connection) and (door := await find_door(connection)) is not None:
+            with suppress(OSError):
+                return await self._connect_to(door.host, door.port, door.headers)
+        return await self._connect_to(*address)
+
+    async def _connect_to(self, host: str, port: int, headers: Sequence[tuple[str, str]] = ()) -> asyncio.Transport:
+        """With `headers` there is no answer yet where the other side only speaks HTTP/2: it may refuse them."""
+        connection, loop = self._opener.connection, asyncio.get_running_loop()
+        link = self.new_link(waits_for_headers=bool(headers))
         context = connection.tls_context() if connection.has_tls else None
-        name = (connection.tls_server_name or address[0]) if context is not None else None
-        opening = self._http.opening(self._opener.path, connection)
+        name = (connection.tls_server_name or host) if context is not None else None
+        opening = self._http.opening(self._opener.path, connection, headers)
         async with asyncio.timeout(CONNECT_S):
-            self._transport, _ = await asyncio.get_running_loop().create_connection(
-                lambda: self, *address, ssl=context, server_hostname=name
+            self._transport, _ = await loop.create_connection(
+                lambda: link, host, port, ssl=context, server_hostname=name
             )
             try:
                 await self._open(self._transport, opening)
@@ -123,6 +136,12 @@ class DirectStream(asyncio.Protocol, Generic[Response]):
                 self._transport.abort()
                 raise
         return self._transport
+
+    def new_link(self, *, waits_for_headers: bool = False) -> _Link:
+        """What comes on another one is not heard any more."""
+        self._http, self._opened = OneStream(), asyncio.get_running_loop().create_future()
+        self._link = _Link(self, waits_for_headers=waits_for_headers)
+        return self._link
 
     async def _open(self, transport: asyncio.Transport, opening: bytes) -> None:
         secured = transport.get_extra_info("ssl_object")
@@ -147,20 +166,39 @@ class DirectStream(asyncio.Protocol, Generic[Response]):
             duplex.close()
         return await duplex.run()
 
-    def data_received(self, data: bytes) -> None:
+    def received(self, link: _Link, data: bytes) -> None:
+        if link is not self._link:
+            return
         self._heard_s, self._asked_s = asyncio.get_running_loop().time(), None
         messages = self._http.take(data)
-        if not self._opened.done() and (self._http.has_heard or self._http.ended):
-            self._opened.set_result(self._http.has_heard)
+        if not self._opened.done() and not self._has_opened(link):
+            return
         self._write()
         for message in messages:
             self._handle(message)
         if self._http.ended:
             self._end(error_of_end(self._http.header_blocks, self._http.ended))
 
-    def connection_lost(self, exc: Exception | None) -> None:
+    def _has_opened(self, link: _Link) -> bool:
+        """Whether there is anything for this stream in what came. Who is refused by a side door has heard nothing."""
+        http = self._http
+        if link.waits_for_headers:
+            if http.ended or http.header_blocks:
+                self._opened.set_result(not http.ended)
+            else:
+                self._write()
+            return not http.ended
+        if http.has_heard or http.ended:
+            self._opened.set_result(http.has_heard)
+        return True
+
+    def lost(self, link: _Link, exc: Exception | None) -> None:
+        if link is not self._link:
+            return
         if not self._opened.done():
             self._opened.set_result(False)
+            if link.waits_for_headers:
+                return
         if self._http.error_code == _ENHANCE_YOUR_CALM:
             self._opener.pings_after *= 2
         self._end(Unavailable(f"The connection to the server broke{f': {exc}' if exc else ''}."))
@@ -196,3 +234,12 @@ class DirectStream(asyncio.Protocol, Generic[Response]):
                 self._write()
             await asyncio.sleep(LOOK_EVERY_S)
         self._end(Unavailable("The server has been silent, and does not answer a ping."))
+
+
+class _Link(asyncio.Protocol):
+    """One attempt to connect. What still comes of an earlier one is not this stream's any more."""
+
+    def __init__(self, stream: DirectStream[Any], *, waits_for_headers: bool) -> None:
+        self.waits_for_headers = waits_for_headers
+        self.data_received = partial(stream.received, self)  # type: ignore[method-assign]
+        self.connection_lost = partial(stream.lost, self)  # type: ignore[method-assign]

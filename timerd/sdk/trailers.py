@@ -25,10 +25,7 @@ _CODE_OF_HTTP = {
 
 def error_of_end(blocks: Sequence[bytes], sentence: str) -> TimerdError:
     """`blocks`: all headers that came, in their order; `sentence`: what is said where they say nothing."""
-    try:
-        fields = _fields(blocks)
-    except HPACKError:
-        return Unavailable(sentence)
+    fields = fields_of(blocks)
     number, status = fields.get("grpc-status", ""), fields.get(":status", "")
     if _is_number(number):
         if int(number) == 0:
@@ -47,12 +44,16 @@ def error_of_end(blocks: Sequence[bytes], sentence: str) -> TimerdError:
     return Unavailable(sentence)
 
 
-def _fields(blocks: Sequence[bytes]) -> dict[str, str]:
+def fields_of(blocks: Sequence[bytes]) -> dict[str, str]:
+    """None where they cannot be read."""
     decoder, fields = Decoder(), dict[str, str]()
-    for block in blocks:
-        # What others wrote into headers of theirs need not be text.
-        for name, value, *_ in decoder.decode(block, raw=True):
-            fields[bytes(name).decode("ascii", "replace")] = bytes(value).decode("ascii", "replace")
+    try:
+        for block in blocks:
+            # What others wrote into headers of theirs need not be text.
+            for name, value, *_ in decoder.decode(block, raw=True):
+                fields[bytes(name).decode("ascii", "replace")] = bytes(value).decode("ascii", "replace")
+    except HPACKError:
+        return {}
     return fields
 
 

@@ -18,6 +18,7 @@ from timerd.services.transport.access import Access
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
 from timerd.services.transport.listen import Address, check_listen
 from timerd.services.transport.principals import Principals
+from timerd.services.transport.side_door import Offer, SideDoor, handlers_of
 from timerd.services.transport.streams import StreamLimit, Unfinished
 from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.services.work.work_service import work_handler
@@ -26,6 +27,9 @@ from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
 TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].full_name
 WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
+SESSION_PATH = f"/{TIMER_SERVICE}/Session"
+# What the SDK opens streams of its own for.
+STREAM_PATHS = (SESSION_PATH, f"/{WORK_SERVICE}/Work")
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 # What can be asked for -> the part of the board that answers. Callers and workers need all of it.
@@ -55,12 +59,15 @@ class ApiServer:
         self._is_stale = False
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
-        interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, self._streams]
+        self._offer = Offer(SESSION_PATH)
+        interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, self._streams, self._offer]
         if config.auth.principals_file is not None:
             interceptors.insert(1, Access(Principals(config.auth.principals_file)))
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
-        self._server.add_generic_rpc_handlers((api.handler(),))
-        self._server.add_generic_rpc_handlers((work_handler(work), *inside))
+        services = (api.handler(), work_handler(work))
+        self._server.add_generic_rpc_handlers((*services, *inside))
+        limited = {path: self._streams.limited(each) for path, each in handlers_of(services, STREAM_PATHS).items()}
+        self._side_door = SideDoor(limited)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         _add_reflection(self._server)
 
@@ -70,6 +77,8 @@ class ApiServer:
         self.board.on_change(self._board_changed)
         address = check_listen(self._config)
         port = self._bind(address)
+        if self._config.tls.certificate_file is None:
+            self._offer.says = await self._side_door.open(address)
         await self._server.start()
         return address._replace(port=port)
 
@@ -112,13 +121,15 @@ class ApiServer:
         """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
         await self.set_serving(serving=False)
         self.api.drain()
-        await self._server.stop(grace_ms / 1000)
+        self._side_door.close()
+        await asyncio.gather(self._server.stop(grace_ms / 1000), self._side_door.emptied(grace_ms / 1000))
         await self.api.finished(grace_ms)
         await self._unfinished.wound_up(_WIND_UP_S)
 
     async def kill(self) -> None:
         """Hangs up, as the end of the process would."""
-        await self._server.stop(0)
+        self._side_door.close()
+        await asyncio.gather(self._server.stop(0), self._side_door.emptied(0))
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:

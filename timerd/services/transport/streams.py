@@ -60,8 +60,11 @@ class StreamLimit(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        handler: Any = await continuation(handler_call_details)
-        if handler is None or not handler.response_streaming:
+        handler = await continuation(handler_call_details)
+        return handler and self.limited(handler)
+
+    def limited(self, handler: Any) -> Handler:  # noqa: ANN401 - its attributes have no types
+        if not handler.response_streaming:
             return handler  # type: ignore[no-any-return]
         codec = (handler.request_deserializer, handler.response_serializer)
         if handler.request_streaming:
