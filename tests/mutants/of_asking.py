@@ -46,4 +46,24 @@ MUTANTS = (
         breaks="who lets go of a partition answers a cancel when the next holder is sending already",
         tests=("tests/cluster/test_peers_between_holders.py::test_who_is_letting_go_looks_whether_he_still_holds_it",),
     ),
+    Mutant(
+        name="door-of-another-server",
+        guarantee="G2",
+        file="timerd/services/transport/side_door.py",
+        old='        if not compare_digest(fields.get(HEADER, "").encode(), self.password.encode()):\n',
+        new="        if False:\n",
+        breaks="a client behind a tunnel stores its tasks with whichever server has that port on its own machine",
+        tests=(
+            "tests/services/test_side_door.py::test_who_has_another_password_does_not_get_in_and_goes_on_by_the_ordinary_port",
+        ),
+    ),
+    Mutant(
+        name="unread-messages-without-bound",
+        guarantee="G13",
+        file="timerd/services/transport/served_stream.py",
+        old="        more_bytes = self._read + len(self._inbox) - self._given\n",
+        new="        more_bytes = self._came - self._given\n",
+        breaks="a caller fills the server's memory while its handler does not read",
+        tests=("tests/services/test_served_stream.py::test_a_caller_is_held_back_while_nobody_reads",),
+    ),
 )
