@@ -9,7 +9,7 @@ import asyncio
 import sqlite3
 import tempfile
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from timerd.adapters.sqlite.files import DATABASE
@@ -30,7 +30,7 @@ AHEAD = [
 
 
 async def write(data: Path) -> None:
-    """A life of an hour: done, dead, cancelled, moved, soon and far."""
+    """A life of an hour: done, dead, cancelled alone and together, moved, soon and far."""
     async with Server(data=data, start=START) as server:
         client, worker = server.client(), server.worker()
 
@@ -47,6 +47,10 @@ async def write(data: Path) -> None:
             await client.schedule("mails", b"soon-%d" % number, delay=7_200 + number, labels={"to": "ada"})
             await client.schedule("news", b"far-%d" % number, delay=40 * 86_400 + number)
         await client.schedule("mails", b"large" * 100, delay=9_000)
+        many = await client.schedule_many(
+            "mails", [(b"cancelled-%d" % number, timedelta(seconds=7_300)) for number in range(40)]
+        )
+        await client.cancel_many([task.id for task in many])
         moved = await client.schedule("mails", b"moved", delay=90_000, key="moved")
         await client.reschedule(moved.id, delay=8_000)
         await server.advance_to(LEFT)

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from timerd.adapters.memory import MemoryStore
+from timerd.adapters.sqlite import mark_index, mark_writing
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
@@ -48,6 +50,10 @@ class LikeMemory(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        # Few marks are a block here, and not all of them are kept in mind.
+        self.sizes = [patch.object(mark_writing, "LEAST_IN_BLOCK", 3), patch.object(mark_index, "MOST_MARKS", 8)]
+        for size in self.sizes:
+            size.start()
         self.loop = asyncio.new_event_loop()
         self.folder = Path(tempfile.mkdtemp())
         self.now_ms = START_MS
@@ -101,6 +107,16 @@ class LikeMemory(RuleBasedStateMachine):
     @rule(partition=PLACES, name=NAMES, kind=st.sampled_from(MarkKind), value=BODIES)
     def mark(self, partition: Partition, name: int, kind: MarkKind, value: bytes) -> None:
         expected, got = self.both("mark", [Mark(partition, row_key(partition, name), kind, value)])
+        assert got == (expected if self.counts_marks else None)
+
+    @rule(
+        partition=PLACES,
+        rows=st.lists(st.tuples(NAMES, st.integers(0, 1)), min_size=1, max_size=12),
+        kind=st.sampled_from([MarkKind.CANCELLED, MarkKind.PURGED]),
+        value=BODIES,
+    )
+    def mark_together(self, partition: Partition, rows: list[tuple[int, int]], kind: MarkKind, value: bytes) -> None:
+        expected, got = self.both("mark", [Mark(partition, row_key(partition, *r), kind, value) for r in rows])
         assert got == (expected if self.counts_marks else None)
 
     @rule(partition=PLACES, token=st.integers(1, 2), sequence=st.integers(0, 3), outcome=st.sampled_from(Outcome))
@@ -184,6 +200,8 @@ class LikeMemory(RuleBasedStateMachine):
         self.run(self.sqlite.close())
         self.loop.run_until_complete(self.loop.shutdown_default_executor())
         self.loop.close()
+        for size in self.sizes:
+            size.stop()
         shutil.rmtree(self.folder)
 
 

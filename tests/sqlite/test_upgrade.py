@@ -1,7 +1,7 @@
 """The way to a newer schema and back, with data that each older version left: nothing of them is lost on either way.
 
-There is one version so far, so the step to the next one is made up here. It stands for those to come: it changes a
-table that is in use and adds one.
+The step to the next version is made up here. It stands for those to come: it changes a table that is in use and adds
+one.
 """
 
 from __future__ import annotations

@@ -73,4 +73,12 @@ class StoreUnknown(TimerdError):
 
 
 class CorruptRow(TimerdError):
-    """A stored row group does not match its checksum: its bytes are never delivered."""
+    """Something stored does not match its checksum: its bytes are never delivered."""
+
+    consequence = "What it holds is not delivered; everything else is."
+
+
+class CorruptMarks(CorruptRow):
+    """What marks say is not known, so their rows count as if they had none."""
+
+    consequence = "What was cancelled, purged or acknowledged by it may be delivered."

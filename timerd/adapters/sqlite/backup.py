@@ -1,7 +1,7 @@
 """A copy of the data while a server writes them, and the way back.
 
 The copy is one transaction's view of the file, taken by SQLite's online backup from another process: the server is not
-asked and does not wait. It becomes one file that is checked to the last row group before it gets its name.
+asked and does not wait. It becomes one file that is checked to the last row group and mark before it gets its name.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from pathlib import Path
 
 from timerd.adapters.sqlite.files import DATABASE, DataDirectory
 from timerd.adapters.sqlite.groups import open_group
+from timerd.adapters.sqlite.mark_blocks import StoredBlock
 from timerd.adapters.sqlite.parts import lacks
-from timerd.adapters.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_BYTES
+from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES
 from timerd.model.errors import CorruptRow, StartupError
 from timerd.model.registers import Control, Table
 
@@ -97,8 +98,8 @@ def restore(backup: Path, directory: Path) -> Checked:
 
 
 def check(path: Path, name: str = "") -> Checked:
-    """Every page, and every row group against its checksums. Raises StartupError with a sentence, about `name` if there
-    is one."""
+    """Every page, and every row group and block of marks against its checksum. Raises StartupError with a sentence,
+    about `name` if there is one."""
     try:
         with closing(_open(path)) as connection:
             version = _version(connection, path)
@@ -108,6 +109,7 @@ def check(path: Path, name: str = "") -> Checked:
             if wrong := lacks(connection, version, MIGRATIONS):
                 raise StartupError(f"{name or path} {wrong}: use another copy.")
             rows = sum(_rows(connection))
+            _check_marks(connection, version)
             letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
             return Checked(version, path.stat().st_size, rows, letters, tuple(_controls(connection)))
     except (sqlite3.Error, CorruptRow) as error:
@@ -119,6 +121,12 @@ def _rows(connection: sqlite3.Connection) -> Iterator[int]:
         columns = "id, keys_crc, keys, payloads_crc, payloads"
         for name, *parts in connection.execute(f"SELECT {columns} FROM {table}"):
             yield len(open_group(f"{table} {name}", parts, 0))
+
+
+def _check_marks(connection: sqlite3.Connection, version: int) -> None:
+    if version >= MARK_BLOCKS_SINCE:
+        for row in connection.execute("SELECT id, crc, packed FROM mark_blocks"):
+            StoredBlock._make(row).open()
 
 
 def _controls(connection: sqlite3.Connection) -> Iterator[Control]:

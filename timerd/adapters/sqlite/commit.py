@@ -17,6 +17,8 @@ from timerd.adapters.sqlite.groups import INSERT, join_sorted, joined_row
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.letters import expire_estimates
+from timerd.adapters.sqlite.mark_index import MarkIndex
+from timerd.adapters.sqlite.mark_writing import write_marks
 from timerd.adapters.sqlite.registers import RegisterTable
 from timerd.adapters.sqlite.requests import Requests
 from timerd.model.errors import CorruptRow
@@ -25,7 +27,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import control_key
 from timerd.model.rows import RowGroup
 from timerd.model.spread import Spread, cut
-from timerd.ports import Append, Appended
+from timerd.ports import Append, Appended, Mark
 
 # A group is read as a whole, and taken in as a whole by the loop that fires: that must not take many milliseconds.
 MOST_GROUP_BYTES = 512 << 10
@@ -81,6 +83,7 @@ class Commit:
         self.registers = RegisterTable(connection)
         self.requests = Requests(connection)
         self.index = KeyIndex(connection, on_corrupt)
+        self.mark_index = MarkIndex(connection, on_corrupt, is_writer=True)
         self.far = far
         self.now_ms = 0
         self._clock_ms = now_ms
@@ -95,8 +98,7 @@ class Commit:
         self._facts: dict[Partition, tuple[bytes | None, bool]] = {}
         self._far_from_ms = 0
         self._tidied_ms = 0
-        newest = "SELECT max(ifnull((SELECT max(id) FROM groups), 0), ifnull((SELECT max(id) FROM marks), 0))"
-        self._sequence = int(connection.execute(newest).fetchone()[0])
+        self._sequence = max(_newest_name(connection, table) for table in ("groups", "marks", "mark_blocks"))
 
     def begin(self) -> None:
         self.now_ms = self._clock_ms()
@@ -110,9 +112,13 @@ class Commit:
             expire_estimates(self.connection, self.now_ms)
 
     def next_name(self) -> int:
-        """Of a row group or a mark: larger than every one before, also of those rolled back."""
+        """Of a row group, a mark or a block of marks: larger than every one before, also of those rolled back."""
         self._sequence += 1
         return self._sequence
+
+    def mark(self, marks: Sequence[Mark]) -> int:
+        """How many are the first of their kind on their row."""
+        return write_marks(self.connection, marks, self.next_name, self.mark_index)
 
     def append(self, messages: Sequence[Append]) -> Callable[[], list[Appended]]:
         """Taken in when the commit is flushed: what is known of all messages is then read at once."""
@@ -251,6 +257,7 @@ class Commit:
         """One slice of everything that was written before; whether there may be more."""
         self.flush()
         self.index.forget(partition)
+        self.mark_index.forget(partition)
         if drop_slice(self.connection, partition):
             return True
         self.days.dropped(partition)
@@ -275,6 +282,7 @@ class Commit:
         self.registers.forget()
         self.requests.forget()
         self.index.forget()
+        self.mark_index.forget()
         self.far.waiting |= far_days(self.connection)
 
     def _clear(self) -> None:
@@ -283,3 +291,7 @@ class Commit:
         self._distant.clear()
         self._spread.clear()
         self._unnamed.clear()
+
+
+def _newest_name(connection: sqlite3.Connection, table: str) -> int:
+    return int(connection.execute(f"SELECT ifnull(max(id), 0) FROM {table}").fetchone()[0])

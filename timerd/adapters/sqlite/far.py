@@ -80,4 +80,5 @@ def take_slice(connection: sqlite3.Connection, day: int) -> tuple[list[tuple[Par
 
 def corrupt_far_groups(connection: sqlite3.Connection) -> list[str]:
     rows = connection.execute("SELECT id, day FROM far_groups WHERE corrupt = 1 ORDER BY id")
-    return [f"far row group {name} of day {np.datetime64(day, 'D')}" for name, day in rows]
+    named = [f"The far row group {name} of day {np.datetime64(day, 'D')}" for name, day in rows]
+    return [f"{each} does not match its checksum. {CorruptRow.consequence}" for each in named]

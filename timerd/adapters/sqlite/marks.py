@@ -1,25 +1,31 @@
-"""Marks on rows and settle records: appended once, the first one stays."""
+"""Marks on rows and settle records: appended once, the first one stays.
+
+A mark is a row of its own, or in a block with others (mark_blocks.py). Both have names of one sequence, so that a scan
+goes on behind a cursor, and the marks of a row come in the order in which they were written.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence, Set
 from itertools import chain
+from operator import itemgetter
 
 from timerd.adapters.sqlite.groups import checksum, place_of
-from timerd.adapters.sqlite.inserts import insert_rows
+from timerd.adapters.sqlite.mark_blocks import read_blocks
+from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.model.errors import CorruptRow
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import SettleRecord
 from timerd.ports import Mark, MarkKind
 
-_MARK = "INSERT OR IGNORE INTO marks"
 _MOST_ASKED = 256
 _OF_PLACE = "FROM marks WHERE scope = ? AND bucket = ? AND shard = ?"
 _FIELDS = "SELECT id, position_ms, digest, version, kind, value"
 # Without the plus, SQLite takes the index that gives this order for nothing, and reads all marks of the partition.
 OF_ROW = f"{_FIELDS} {_OF_PLACE} AND position_ms = ? AND digest = ? ORDER BY +id"
+SOME = f"SELECT position_ms, digest {_OF_PLACE} LIMIT ?"
 # The rows that are asked for come first, each a look into the index.
 _MARKED = """WITH asked (at_ms, name) AS (VALUES {}) SELECT at_ms, name FROM asked CROSS JOIN marks
     WHERE scope = ? AND bucket = ? AND shard = ? AND position_ms = at_ms AND digest = name"""
@@ -28,50 +34,70 @@ _SETTLED_NAMES = """SELECT token, sequence FROM settled WHERE scope = ? AND buck
     ORDER BY token, sequence"""
 _SETTLED = """SELECT crc, packed FROM settled WHERE scope = ? AND bucket = ? AND shard = ? AND token = ?
     AND sequence = ?"""
-
-
-def write_marks(connection: sqlite3.Connection, marks: Iterable[Mark], next_name: Callable[[], int]) -> int:
-    """How many are new."""
-    before = connection.total_changes
-    rows = ((next_name(), *place_of(partition), *key, kind.value, value) for partition, key, kind, value in marks)
-    insert_rows(connection, _MARK, rows)
-    return connection.total_changes - before
+NONE: Set[tuple[int, bytes]] = frozenset()
 
 
 def marks_since(
-    connection: sqlite3.Connection, partition: Partition, lo_ms: int, hi_ms: int, cursor: int
+    connection: sqlite3.Connection,
+    partition: Partition,
+    lo_ms: int,
+    hi_ms: int,
+    cursor: int,
+    on_corrupt: Callable[[CorruptRow], None],
 ) -> tuple[list[Mark], int]:
     """Those of the range, and the name of the last one of the partition."""
     query = f"{_FIELDS} {_OF_PLACE} AND id > ? ORDER BY id"
     rows = connection.execute(query, (*place_of(partition), cursor)).fetchall()
-    found = [_mark(partition, row) for row in rows if lo_ms <= row[1] < hi_ms]
-    return found, rows[-1][0] if rows else cursor
+    named = [(row[0], [_mark(partition, row)]) for row in rows if lo_ms <= row[1] < hi_ms]
+    last = rows[-1][0] if rows else cursor
+    for stored in read_blocks(connection, partition, cursor):
+        last = max(last, stored.id)
+        try:
+            named.append((stored.id, stored.open().between(lo_ms, hi_ms).marks(partition)))
+        except CorruptRow as error:
+            on_corrupt(error)
+    named.sort(key=itemgetter(0))
+    return [mark for _, marks in named for mark in marks], last
 
 
 def marks_on(
-    connection: sqlite3.Connection, partition: Partition, keys: Sequence[tuple[int, bytes]]
+    connection: sqlite3.Connection, partition: Partition, keys: Sequence[tuple[int, bytes]], index: MarkIndex
 ) -> list[list[Mark]]:
     """For each (position_ms, digest)."""
     place = place_of(partition)
-    some = marked(connection, partition, keys)
-    return [
-        [_mark(partition, row) for row in connection.execute(OF_ROW, (*place, *key))] if key in some else []
-        for key in keys
-    ]
+    in_table, in_blocks = marked(connection, partition, keys), index.marks_on(partition, keys)
+    out: list[list[Mark]] = []
+    for key, named in zip(keys, in_blocks, strict=True):
+        rows = connection.execute(OF_ROW, (*place, *key)).fetchall() if key in in_table else []
+        every = sorted([*((row[0], _mark(partition, row)) for row in rows), *named], key=itemgetter(0))
+        out.append([mark for _, mark in every])
+    return out
 
 
 def marked(
     connection: sqlite3.Connection, partition: Partition, keys: Sequence[tuple[int, bytes]]
 ) -> Set[tuple[int, bytes]]:
-    """Those with a mark, in few statements: at each the thread gives up the interpreter and waits for it."""
+    """Those with a mark of its own row, in few statements: at each the thread gives up the interpreter and waits for
+    it. Where the partition has few such marks they are read instead of looked for."""
     place = place_of(partition)
-    if connection.execute(f"SELECT 1 {_OF_PLACE} LIMIT 1", place).fetchone() is None:
-        return frozenset()
+    some = connection.execute(SOME, (*place, len(keys) + 1)).fetchall()
+    if len(some) <= len(keys):
+        return frozenset(some).intersection(keys) if some else NONE
     out: set[tuple[int, bytes]] = set()
     for at in range(0, len(keys), _MOST_ASKED):
         part = keys[at : at + _MOST_ASKED]
         out.update(connection.execute(marked_query(len(part)), (*chain.from_iterable(part), *place)))
     return out
+
+
+def marked_so(
+    connection: sqlite3.Connection, partition: Partition, kind: MarkKind, keys: Sequence[RowKey]
+) -> Set[RowKey]:
+    """Those with a mark of that kind of its own row."""
+    met = marked(connection, partition, [(position_ms, digest) for position_ms, digest, _ in keys])
+    place = place_of(partition)
+    rows = (row for at in met for row in connection.execute(OF_ROW, (*place, *at)).fetchall())
+    return {mark.key for mark in (_mark(partition, row) for row in rows) if mark.kind is kind}
 
 
 def marked_query(keys: int) -> str:

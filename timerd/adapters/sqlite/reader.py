@@ -16,6 +16,7 @@ from timerd.adapters.sqlite.groups import between, read_groups
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.looking import look
+from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.adapters.sqlite.marks import marks_on, marks_since
 from timerd.adapters.sqlite.schema import connect_reader, give_back_pages
 from timerd.model.errors import CorruptRow, StoreUnavailable
@@ -35,20 +36,20 @@ class Corruption:
     """What was met that does not match its checksum; shared by all threads."""
 
     def __init__(self) -> None:
-        self._found: dict[str, None] = {}
+        self._found: dict[str, str] = {}
 
     def __call__(self, error: CorruptRow) -> None:
         if str(error) not in self._found:
-            self._found[str(error)] = None
-            _log.error("%s What it holds is not delivered; everything else is.", error)
+            self._found[str(error)] = error.consequence
+            _log.error("%s %s", error, error.consequence)
 
     def note(self, error: sqlite3.Error) -> None:
         """Of an error of SQLite itself: whether the file is damaged below what our checksums guard."""
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             self(CorruptRow(f"A page of the database file is damaged ({error})."))
 
-    def names(self) -> list[str]:
-        return list(self._found)
+    def sentences(self) -> list[str]:
+        return [f"{name} {consequence}" for name, consequence in self._found.items()]
 
 
 class Reader:
@@ -63,7 +64,8 @@ class Reader:
         self._reads = 0
         self._jobs = Jobs(self._rest)
         self._closed = False
-        self.index = KeyIndex(self._connection, on_corrupt)
+        self._index = KeyIndex(self._connection, on_corrupt)
+        self._mark_index = MarkIndex(self._connection, on_corrupt)
         self._thread = threading.Thread(target=self._serve, name=f"timerd-{name}", daemon=True)
         self._thread.start()
 
@@ -104,7 +106,7 @@ class Reader:
         connection = self._connection
         connection.execute("BEGIN")
         try:
-            marks, last_mark = marks_since(connection, partition, lo_ms, hi_ms, cursor)
+            marks, last_mark = marks_since(connection, partition, lo_ms, hi_ms, cursor, self._on_corrupt)
             groups: list[RowGroup] = []
             left_bytes, last = limit_bytes, cursor
             for stored in read_groups(connection, partition, cursor, keys_only=keys_only):
@@ -132,13 +134,18 @@ class Reader:
         connection = self._connection
         connection.execute("BEGIN")
         try:
-            rows = self.index.find(partition, keys)
-            return list(map(Found, rows, marks_on(connection, partition, keys)))
+            rows = self._index.find(partition, keys)
+            return list(map(Found, rows, marks_on(connection, partition, keys, self._mark_index)))
         finally:
             connection.execute("COMMIT")
 
     def look(self, asked: Look) -> Looked:
-        return look(self._connection, self.index, asked)
+        return look(self._connection, self._index, self._mark_index, asked)
+
+    def forget(self, partition: Partition) -> None:
+        """It was dropped."""
+        self._index.forget(partition)
+        self._mark_index.forget(partition)
 
     def close(self) -> None:
         self._closed = True

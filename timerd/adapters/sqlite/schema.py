@@ -22,6 +22,7 @@ CHECKPOINT_PAGES = 20_000
 READ_MAP_BYTES = 0
 WRITE_CACHE_KIB = 8192
 READ_CACHE_KIB = 2048
+MARK_BLOCKS_SINCE = 2
 
 _FIRST = """
 CREATE TABLE groups (
@@ -73,6 +74,14 @@ CREATE TABLE estimates (
 """
 
 
+_MARK_BLOCKS = """
+CREATE TABLE mark_blocks (
+    id INTEGER PRIMARY KEY, scope INTEGER NOT NULL, bucket INTEGER NOT NULL, shard INTEGER NOT NULL,
+    crc INTEGER NOT NULL, packed BLOB NOT NULL);
+CREATE INDEX mark_blocks_by_place ON mark_blocks (scope, bucket, shard);
+"""
+
+
 class Migration(NamedTuple):
     """Leads from the version before it to `version`; each runs in one transaction."""
 
@@ -80,7 +89,7 @@ class Migration(NamedTuple):
     script: str
 
 
-MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FIRST),)
+MIGRATIONS: tuple[Migration, ...] = (Migration(1, _FIRST), Migration(MARK_BLOCKS_SINCE, _MARK_BLOCKS))
 
 
 def connect(path: Path, synchronous: str) -> sqlite3.Connection:

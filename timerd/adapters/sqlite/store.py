@@ -24,7 +24,7 @@ from timerd.adapters.sqlite.letters import (
     write_letters,
 )
 from timerd.adapters.sqlite.looking import look_beside
-from timerd.adapters.sqlite.marks import read_settled, write_marks, write_settled
+from timerd.adapters.sqlite.marks import read_settled, write_settled
 from timerd.adapters.sqlite.parts import lacks
 from timerd.adapters.sqlite.reader import Corruption, Reader
 from timerd.adapters.sqlite.registers import read_registers
@@ -146,7 +146,7 @@ class SqliteStore:
         return await self._look_ups.run(lambda _: self._look_ups.look(look))
 
     async def mark(self, marks: Sequence[Mark]) -> int | None:
-        return await self._write(lambda commit: write_marks(commit.connection, marks, commit.next_name))
+        return await self._write(lambda commit: commit.mark(marks))
 
     async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
         """Of what only this thread writes, it sees what it has written itself and all that was written before: as a
@@ -155,7 +155,7 @@ class SqliteStore:
             return await self.mark(marks), await self.look(look)
 
         def run(commit: Commit) -> Callable[[], tuple[int, Looked]]:
-            fresh = write_marks(commit.connection, marks, commit.next_name)
+            fresh = commit.mark(marks)
             return lambda: (fresh, look_beside(commit.connection, look))
 
         return await self._writer.submit(run)
@@ -174,7 +174,7 @@ class SqliteStore:
         await self.split_day(partition.bucket_ms)
         while await self._write(lambda commit: commit.drop(partition, drop_slice)):
             pass
-        await self._look_ups.run(lambda _: self._look_ups.index.forget(partition))
+        await self._look_ups.run(lambda _: self._look_ups.forget(partition))
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
         return await self._look_ups.run(lambda connection: read_catalogue(connection, scope, lo_ms, hi_ms))
@@ -223,7 +223,7 @@ class SqliteStore:
             self._directory.used_bytes(),
             self._directory.free_bytes(),
             self._schema_version,
-            (*self._corruption.names(), *far),
+            (*self._corruption.sentences(), *far),
         )
 
     async def close(self) -> None:

@@ -89,8 +89,8 @@ class Facts:
         if store.free_bytes < LOW_DISK_BYTES:
             said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")
         said += [
-            f"{damage} What it holds is not delivered; everything else is. Copy the data directory, then restore a "
-            "backup or schedule those tasks again, and look at the disk's health."
+            f"{damage} Copy the data directory, then restore a backup or schedule those tasks again, and look at the "
+            "disk's health."
             for damage in store.corrupt[:MOST_NAMED]
         ]
         if len(store.corrupt) > MOST_NAMED:

@@ -260,6 +260,53 @@ class RowsContract:
         counted = [await store.mark(part) for part in (marks[:250], again, marks)]
         assert counted in ([250, 52, 0], [None] * 3)
 
+    async def test_who_marks_rows_first_stays_the_first_however_many_there_are(self, store: Store) -> None:
+        """Two callers cancel many rows, some of them both; one row was cancelled before, by itself."""
+        names = [f"k{n:03}" for n in range(120)]
+        await store.append([message("m", *(key(name) for name in names))])
+        alone, first, second = (
+            [Mark(HERE, key(name), MarkKind.CANCELLED, who) for name in part]
+            for part, who in ((names[30:31], b"alone"), (names[:80], b"first"), (names[60:], b"second"))
+        )
+        fresh = [await store.mark(marks) for marks in (alone, first, second, first, second)]
+        assert fresh in ([1, 79, 40, 0, 0], [None] * 5)
+        found = await store.find(HERE, [(START_MS, digest(name)) for name in names])
+        expected = {**dict.fromkeys(names, b"second"), **dict.fromkeys(names[:80], b"first"), names[30]: b"alone"}
+        assert [[m.value for m in each.marks] for each in found] == [[expected[name]] for name in names]
+        assert {m.key.digest: m.value for m in (await scan(store)).marks} == {digest(n): v for n, v in expected.items()}
+
+    async def test_many_rows_can_have_marks_of_several_kinds_and_versions(self, store: Store) -> None:
+        names = [f"k{n:03}" for n in range(40)]
+        again = [Mark(HERE, key(name, version=1), MarkKind.CANCELLED, b"1") for name in names]
+        marks = [Mark(HERE, key(name), kind, b"1") for kind in (MarkKind.CANCELLED, MarkKind.MOVED) for name in names]
+        assert await store.mark([*marks, *marks]) in (80, None)
+        assert await store.mark([*again, *marks]) in (40, None)
+        (found,) = await store.find(HERE, [(START_MS, digest(names[7]))])
+        assert sorted(m[1:3] for m in found.marks) == [
+            (key(names[7]), MarkKind.CANCELLED),
+            (key(names[7]), MarkKind.MOVED),
+            (key(names[7], version=1), MarkKind.CANCELLED),
+        ]
+
+    async def test_a_scan_by_cursor_sees_the_marks_of_many_rows_once(self, store: Store) -> None:
+        names, cursors = [f"k{n:03}" for n in range(60)], [(await scan(store)).cursor]
+        for n, part in enumerate((names[:25], names[25:26], names[26:])):
+            await store.mark([Mark(HERE, key(name, n), MarkKind.PURGED, b"") for name in part])
+            read = await scan(store, cursor=cursors[-1], lo_ms=START_MS + n, hi_ms=START_MS + n + 1)
+            cursors.append(read.cursor)
+            assert sorted(m.key.digest for m in read.marks) == [digest(name) for name in part]
+        assert (await scan(store, lo_ms=START_MS + 3)).marks == []
+
+    async def test_rows_that_were_marked_together_are_bare_no_longer(self, store: Store) -> None:
+        names = [f"k{n:03}" for n in range(50)]
+        places = [(START_MS, digest(name)) for name in names]
+        await store.append([message("m", *(key(name) for name in names))])
+        before = await store.look(Look([(HERE, places)], []))
+        await store.mark([Mark(HERE, key(name), MarkKind.CANCELLED, b"1") for name in names[10:]])
+        many, one = [await store.look(Look([(HERE, asked)], [digest("k000")])) for asked in (places, places[10:11])]
+        assert [list(before.bare[0]), list(many.bare[0])] == [[True] * 50, [True] * 10 + [False] * 40]
+        assert list(one.bare[0]) == [False]
+
     async def test_a_mark_may_come_before_its_row(self, store: Store) -> None:
         await store.mark([Mark(HERE, key("a", 7), MarkKind.CANCELLED, b"me")])
         (found,) = await store.find(HERE, [(START_MS + 7, digest("a"))])
