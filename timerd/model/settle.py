@@ -19,6 +19,7 @@ import numpy.typing as npt
 
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
+from timerd.model.row_keys import RowKeys
 from timerd.model.task import dump_json
 
 
@@ -120,6 +121,15 @@ def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
     pack = _ENTRY.pack
     packed = b"".join([pack(*key, outcome) for key, outcome in ended])
     return np.frombuffer(packed, ENTRY)
+
+
+def entries_with(keys: Sequence[RowKey], outcome: Outcome) -> npt.NDArray[Any]:
+    """(n,) of ENTRY: all of them ended so."""
+    if not isinstance(keys, RowKeys):
+        return settle_entries([(key, outcome) for key in keys])
+    entries = np.zeros(len(keys), ENTRY)
+    entries["position_ms"], entries["digest"], entries["outcome"] = keys.positions_ms, keys.digests, outcome
+    return entries
 
 
 def join_entries(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

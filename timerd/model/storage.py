@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
+from timerd.model.row_keys import RowKeys
 from timerd.model.rows import RowGroup
 from timerd.model.spread import Spread
 from timerd.model.task import Template
@@ -59,6 +60,30 @@ class Mark(NamedTuple):
     key: RowKey
     kind: MarkKind
     value: bytes
+
+
+class SameMarks(Sequence[Mark]):
+    """One mark on many rows, which is made for each of them only where somebody looks at it by itself."""
+
+    __slots__ = ("groups", "kind", "value")
+
+    def __init__(self, groups: Sequence[tuple[Partition, RowKeys]], kind: MarkKind, value: bytes) -> None:
+        self.groups = groups
+        self.kind = kind
+        self.value = value
+
+    def __len__(self) -> int:
+        return sum(len(keys) for _, keys in self.groups)
+
+    def __iter__(self) -> Iterator[Mark]:
+        return (Mark(partition, key, self.kind, self.value) for partition, keys in self.groups for key in keys)
+
+    @overload
+    def __getitem__(self, at: int) -> Mark: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Mark]: ...
+    def __getitem__(self, at: int | slice) -> Mark | list[Mark]:
+        return list(self)[at]
 
 
 KeysAt = tuple[Partition, Sequence[tuple[int, bytes]]]
