@@ -23,6 +23,7 @@ _BY_PLACE = "FROM groups WHERE scope = ? AND bucket = ? AND shard = ? AND id > ?
 _WITH_PAYLOADS = f"SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads {_BY_PLACE}"
 _KEYS_ONLY = f"SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL {_BY_PLACE}"
 _ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads FROM groups WHERE id = ?"
+_KEYS_OF_ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL FROM groups WHERE id = ?"
 
 Place = tuple[int, int, int]
 
@@ -121,8 +122,8 @@ def read_groups(
     return map(StoredGroup._make, connection.execute(statement, (*place_of(partition), cursor)))
 
 
-def read_group(connection: sqlite3.Connection, name: int) -> StoredGroup | None:
-    found = connection.execute(_ONE, (name,)).fetchone()
+def read_group(connection: sqlite3.Connection, name: int, *, keys_only: bool) -> StoredGroup | None:
+    found = connection.execute(_KEYS_OF_ONE if keys_only else _ONE, (name,)).fetchone()
     return found and StoredGroup._make(found)
 
 

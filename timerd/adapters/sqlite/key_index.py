@@ -16,22 +16,20 @@ import numpy.typing as npt
 
 from timerd.adapters.sqlite.groups import read_group, read_groups
 from timerd.adapters.sqlite.hash_runs import (
-    DIGEST,
     RAW_DIGEST,
+    Candidates,
     Hashes,
     Known,
-    Places,
+    Rows,
     Sought,
-    hits,
-    mix,
     mix_one,
-    places,
     sought,
+    sought_in,
 )
 from timerd.model.errors import CorruptRow
 from timerd.model.identity import digest_of
 from timerd.model.partition import Partition
-from timerd.model.rows import PREFIX, RowGroup, concat, empty_group
+from timerd.model.rows import RowGroup, concat, empty_group
 
 MOST_ROWS = 4_000_000
 # Groups that were opened are kept, for who cancels or moves a task reads its row several times.
@@ -39,11 +37,15 @@ MOST_OPEN_BYTES = 32 << 20
 
 
 class _Opened(NamedTuple):
-    """A group with the order of its rows by hash."""
+    """A group, and what its rows are compared by."""
 
     group: RowGroup
-    hashes: Hashes
-    order: npt.NDArray[np.intp]
+    positions_ms: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.void]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.group.size_bytes + 24 * len(self.digests) + 1_000
 
 
 class KeyIndex:
@@ -68,44 +70,38 @@ class KeyIndex:
         """The same, each row as a group of one that still names its source."""
         found: list[list[RowGroup]] = [[] for _ in keys]
         wanted = sought(keys)
-        for name, asked in self._candidates(partition, wanted.hashes).items():
-            opened = self._opened(name, payloads)
+        for candidates in self._fresh(partition).candidates(wanted.hashes):
+            opened = self._opened(candidates.name, payloads)
             if opened is not None:
-                at, rows = _matches(opened, wanted, asked)
+                at, rows = _matches(opened, wanted, candidates)
                 for n, row in zip(at.tolist(), rows.tolist(), strict=True):
                     found[n].append(opened.group.one(row))
         return found
 
-    def single(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> npt.NDArray[np.bool_]:
-        """Whether there is one row, and it is of version 0."""
-        wanted = sought(keys)
-        count, later = np.zeros(len(keys), np.intp), np.zeros(len(keys), np.bool_)
-        for name, asked in self._candidates(partition, wanted.hashes).items():
-            opened = self._opened(name, payloads=True)
+    def single(self, partition: Partition, wanted: Sought, newest: int) -> npt.NDArray[np.bool_]:
+        """Whether there is one row, and it is of version 0. `newest`: the name of the partition's newest group."""
+        count, later = np.zeros(len(wanted.hashes), np.intp), np.zeros(len(wanted.hashes), np.bool_)
+        for candidates in self._fresh(partition, newest).candidates(wanted.hashes):
+            opened = self._opened(candidates.name, payloads=False)
             if opened is not None:
-                at, rows = _matches(opened, wanted, asked)
-                count += np.bincount(at, minlength=len(keys))
+                at, rows = _matches(opened, wanted, candidates)
+                count += np.bincount(at, minlength=len(count))
                 later[at] |= opened.group.columns["version"][rows] > 0
         one: npt.NDArray[np.bool_] = (count == 1) & ~later
         return one
 
     def is_single(self, partition: Partition, position_ms: int, digest: bytes) -> bool:
         """As `single` for one row, without numpy, whose calls cost more here than its loops save."""
-        wanted = np.uint64(mix_one(position_ms, digest))
-        runs = self._fresh(partition).runs
-        names = {int(run.names[at]) for run in runs for at in places(run.hashes, wanted)}
         count = 0
-        for name in names:
+        for name, row in self._fresh(partition).candidates_of_one(mix_one(position_ms, digest)):
             opened = self._opened(name, payloads=True)
             if opened is None:
                 continue
-            for at in places(opened.hashes, wanted):
-                group, row = opened.group, int(opened.order[at])
-                at_ms, _, prefix, index, version, *_ = group.columns[row].item()
-                if at_ms == position_ms and digest_of(group.prefixes[prefix].tobytes(), index) == digest:
-                    if version:
-                        return False
-                    count += 1
+            at_ms, _, prefix, index, version, *_ = opened.group.columns[row].item()
+            if at_ms == position_ms and digest_of(opened.group.prefixes[prefix].tobytes(), index) == digest:
+                if version:
+                    return False
+                count += 1
         return count == 1
 
     def forget(self, partition: Partition | None = None) -> None:
@@ -118,19 +114,17 @@ class KeyIndex:
         elif partition in self._partitions:
             self._rows -= len(self._partitions.pop(partition))
 
-    def _candidates(self, partition: Partition, wanted: Hashes) -> dict[int, Places]:
-        """Group -> which of the keys may be in it."""
-        return self._fresh(partition).candidates(wanted)
-
-    def _fresh(self, partition: Partition) -> Known:
+    def _fresh(self, partition: Partition, newest: int | None = None) -> Known:
         known = self._partitions.setdefault(partition, Known())
         self._partitions.move_to_end(partition)
+        if newest is not None and newest <= known.cursor:
+            return known
         hashes: list[Hashes] = []
         names: list[int] = []
         for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
             known.cursor = stored.id
             try:
-                hashes.append(_hash_rows(stored.open()))
+                hashes.append(sought_in(*_columns(stored.open())).hashes)
                 names.append(stored.id)
             except CorruptRow as error:
                 self._on_corrupt(error)
@@ -152,41 +146,29 @@ class KeyIndex:
         group = self._read(name, payloads)
         if group is None:
             return None
-        hashes = _hash_rows(group)
-        order = np.argsort(hashes, kind="stable")
-        opened = self._open[(name, payloads)] = _Opened(group, hashes[order], order)
-        self._open_bytes += _size_bytes(opened)
+        opened = self._open[(name, payloads)] = _Opened(group, *_columns(group))
+        self._open_bytes += opened.size_bytes
         while self._open_bytes > MOST_OPEN_BYTES:
-            self._open_bytes -= _size_bytes(self._open.popitem(last=False)[1])
+            self._open_bytes -= self._open.popitem(last=False)[1].size_bytes
         return opened
 
     def _read(self, name: int, payloads: bool) -> RowGroup | None:
-        stored = read_group(self._connection, name)
+        stored = read_group(self._connection, name, keys_only=not payloads)
         if stored is None:
             return None
         try:
-            return (stored if payloads else stored._replace(payloads=None)).open()
+            return stored.open()
         except CorruptRow as error:
             self._on_corrupt(error)
             return None
 
 
-def _hash_rows(group: RowGroup) -> Hashes:
-    raw = np.empty(len(group), np.dtype([("prefix", PREFIX), ("index", ">u4")]))
-    raw["prefix"] = group.prefixes[group.columns["prefix"]]
-    raw["index"] = group.columns["index"]
-    return mix(group.columns["position_ms"].astype(np.int64), raw.view(DIGEST))
+def _columns(group: RowGroup) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
+    return group.columns["position_ms"].astype(np.int64), group.packed_digests().view(RAW_DIGEST)
 
 
-def _size_bytes(opened: _Opened) -> int:
-    return opened.group.size_bytes + 16 * len(opened.hashes) + 1_000
-
-
-def _matches(opened: _Opened, wanted: Sought, asked: Places) -> tuple[Places, Places]:
-    """Pairs of one of `asked` and its row in the group; equal hashes of other keys are told apart here."""
-    at, entries = hits(opened.hashes, wanted.hashes[asked])
-    at, rows = asked[at], opened.order[entries]
-    met = opened.group.select(rows)
-    same = met.columns["position_ms"] == wanted.positions_ms[at]
-    same &= met.packed_digests().view(RAW_DIGEST) == wanted.digests[at]
-    return (at, rows) if same.all() else (at[same], rows[same])
+def _matches(opened: _Opened, wanted: Sought, met: Candidates) -> tuple[Rows, Rows]:
+    """Equal hashes of other keys are told apart here."""
+    same = opened.positions_ms[met.rows] == wanted.positions_ms[met.at]
+    same &= opened.digests[met.rows] == wanted.digests[met.at]
+    return (met.at, met.rows) if same.all() else (met.at[same], met.rows[same])

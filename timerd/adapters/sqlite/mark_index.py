@@ -8,46 +8,30 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from timerd.adapters.sqlite.hash_runs import Hashes, Known, Places, Sought, hits, sought
-from timerd.adapters.sqlite.mark_blocks import MarkBlock, read_block, read_blocks, sought_in
-from timerd.model.columns import Columns
+from timerd.adapters.sqlite.hash_runs import Flags, Known, Rows, Sought, sought
+from timerd.adapters.sqlite.mark_blocks import MarkBlock, hashed, read_block, read_blocks_of
 from timerd.model.errors import CorruptRow
 from timerd.model.partition import Partition
-from timerd.ports import Mark, MarkKind
+from timerd.ports import Mark
 
 MOST_MARKS = 4_000_000
 # Most of them have no blocks, and yet are known.
 MOST_PARTITIONS = 4_096
 MOST_OPEN_BYTES = 8 << 20
 
-Flags = npt.NDArray[np.bool_]
-
-
-class _Opened(NamedTuple):
-    """A block with the order of its keys by hash."""
-
-    block: MarkBlock
-    hashes: Hashes
-    order: Places
-
-    @property
-    def size_bytes(self) -> int:
-        return self.block.keys.nbytes + 16 * len(self.order) + 500
-
 
 class _Met(NamedTuple):
     """Keys that are in a block: which of those asked for, and which of the block's."""
 
     name: int
-    at: Places
+    at: Rows
     block: MarkBlock
-    rows: Places
+    rows: Rows
 
 
 class MarkIndex:
@@ -62,7 +46,7 @@ class MarkIndex:
         self._is_writer = is_writer
         self._partitions: OrderedDict[Partition, Known] = OrderedDict()
         self._marks = 0
-        self._open: OrderedDict[int, _Opened] = OrderedDict()
+        self._open: OrderedDict[int, MarkBlock] = OrderedDict()
         self._open_bytes = 0
 
     @property
@@ -73,12 +57,21 @@ class MarkIndex:
     def has_blocks(self, partition: Partition) -> bool:
         return bool(self._known(partition).runs)
 
-    def marked(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Flags:
-        """For each (position_ms, digest) whether there is a mark of any kind."""
-        out = np.zeros(len(keys), np.bool_)
-        known = self._known(partition)
-        if known.runs:
-            for met in self._met(known, sought(keys)):
+    def read_on(self, newest: Iterable[tuple[Partition, int]]) -> None:
+        """`newest`: the names of the newest blocks of partitions. What is new is read, of all of them at once."""
+        behind = [(p, self._cursor(p)) for p, name in newest if name > self._cursor(p)]
+        if behind:
+            self._read_on(behind)
+
+    def marked(self, partition: Partition, wanted: Sought, newest: int) -> Flags:
+        """For each whether there is a mark of any kind. `newest`: as for `read_on`; what it has read may have had to
+        make room since."""
+        out = np.zeros(len(wanted.hashes), np.bool_)
+        if newest > self._cursor(partition):
+            self._read_on([(partition, self._cursor(partition))])
+        known = self._partitions.get(partition)
+        if known is not None:
+            for met in self._met(known, wanted):
                 out[met.at] = True
         return out
 
@@ -91,22 +84,20 @@ class MarkIndex:
                 out[n].append((name, mark))
         return out
 
-    def has(self, partition: Partition, kind: MarkKind, keys: Columns) -> Flags:
-        """For each of KEY whether a block marks it so."""
-        out = np.zeros(len(keys), np.bool_)
+    def has(self, partition: Partition, asked: MarkBlock) -> Flags:
+        """For each of its keys whether a block says the same kind of it."""
+        out = np.zeros(len(asked.keys), np.bool_)
         known = self._known(partition)
         if known.runs:
-            for _, at, block, rows in self._met(known, sought_in(keys)):
-                if block.kind == kind:
-                    out[at] |= block.keys["version"][rows] == keys["version"][at]
+            for _, at, block, rows in self._met(known, asked.sought()):
+                if block.kind == asked.kind:
+                    out[at] |= block.keys["version"][rows] == asked.keys["version"][at]
         return out
 
     def add(self, partition: Partition, name: int, block: MarkBlock) -> None:
         """The writer has written it."""
-        known = self._known(partition)
-        known.cursor = name
-        known.add([block.hashes()], [name])
-        self._marks += len(block.keys)
+        self._known(partition)
+        self._add(partition, name, block)
         self._make_room()
 
     def forget(self, partition: Partition | None = None) -> None:
@@ -119,31 +110,36 @@ class MarkIndex:
         elif partition in self._partitions:
             self._marks -= len(self._partitions.pop(partition))
 
-    def _known(self, partition: Partition) -> Known:
+    def _cursor(self, partition: Partition) -> int:
         known = self._partitions.get(partition)
-        if known is None:
-            known = self._partitions[partition] = Known()
-        elif self._is_writer:
-            self._partitions.move_to_end(partition)
-            return known
+        return known.cursor if known is not None else 0
+
+    def _known(self, partition: Partition) -> Known:
+        if partition not in self._partitions or not self._is_writer:
+            self._read_on([(partition, self._cursor(partition))])
+        known = self._partitions.setdefault(partition, Known())
         self._partitions.move_to_end(partition)
-        self._read_on(partition, known)
+        self._make_room()
         return known
 
-    def _read_on(self, partition: Partition, known: Known) -> None:
-        hashes: list[Hashes] = []
-        names: list[int] = []
-        for stored in read_blocks(self._connection, partition, known.cursor):
-            known.cursor = stored.id
+    def _read_on(self, cursors: Sequence[tuple[Partition, int]]) -> None:
+        found: list[tuple[Partition, int, MarkBlock]] = []
+        for partition, stored in read_blocks_of(self._connection, cursors):
             try:
-                hashes.append(stored.open().hashes())
-                names.append(stored.id)
+                found.append((partition, stored.id, stored.open()))
             except CorruptRow as error:
                 self._on_corrupt(error)
-        if names:
-            known.add(hashes, names)
-            self._marks += sum(map(len, hashes))
+        blocks = hashed([block for _, _, block in found])
+        for (partition, name, _), block in zip(found, blocks, strict=True):
+            self._add(partition, name, block)
         self._make_room()
+
+    def _add(self, partition: Partition, name: int, block: MarkBlock) -> None:
+        known = self._partitions.setdefault(partition, Known())
+        self._partitions.move_to_end(partition)
+        known.cursor = name
+        known.add([block.sought().hashes], [name])
+        self._marks += len(block.keys)
 
     def _make_room(self) -> None:
         """What was used last stays, however large it is."""
@@ -151,13 +147,15 @@ class MarkIndex:
             self._marks -= len(self._partitions.popitem(last=False)[1])
 
     def _met(self, known: Known, wanted: Sought) -> Iterator[_Met]:
-        for name, asked in known.candidates(wanted.hashes).items():
-            opened = self._opened(name)
-            if opened is not None:
-                at, rows = _matches(opened, wanted, asked)
-                yield _Met(name, at, opened.block, rows)
+        for name, at, rows in known.candidates(wanted.hashes):
+            block = self._opened(name)
+            if block is not None:
+                keys = block.keys[rows]
+                # Equal hashes of other keys are told apart here.
+                same = (keys["position_ms"] == wanted.positions_ms[at]) & (keys["digest"] == wanted.digests[at])
+                yield _Met(name, at[same], block, rows[same])
 
-    def _opened(self, name: int) -> _Opened | None:
+    def _opened(self, name: int) -> MarkBlock | None:
         found = self._open.get(name)
         if found is not None:
             self._open.move_to_end(name)
@@ -165,13 +163,11 @@ class MarkIndex:
         block = self._read(name)
         if block is None:
             return None
-        hashes = block.hashes()
-        order = np.argsort(hashes, kind="stable")
-        opened = self._open[name] = _Opened(block, hashes[order], order)
-        self._open_bytes += opened.size_bytes
+        self._open[name] = block
+        self._open_bytes += _size_bytes(block)
         while self._open_bytes > MOST_OPEN_BYTES:
-            self._open_bytes -= self._open.popitem(last=False)[1].size_bytes
-        return opened
+            self._open_bytes -= _size_bytes(self._open.popitem(last=False)[1])
+        return block
 
     def _read(self, name: int) -> MarkBlock | None:
         stored = read_block(self._connection, name)
@@ -182,11 +178,5 @@ class MarkIndex:
             return None
 
 
-def _matches(opened: _Opened, wanted: Sought, asked: Places) -> tuple[Places, Places]:
-    """Pairs of one of `asked` and its mark in the block; equal hashes of other keys are told apart here."""
-    at, entries = hits(opened.hashes, wanted.hashes[asked])
-    at, rows = asked[at], opened.order[entries]
-    keys = opened.block.keys
-    same = keys["position_ms"][rows] == wanted.positions_ms[at]
-    same &= keys["digest"][rows] == wanted.digests[at]
-    return at[same], rows[same]
+def _size_bytes(block: MarkBlock) -> int:
+    return int(block.keys.nbytes) + 500

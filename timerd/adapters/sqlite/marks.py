@@ -7,12 +7,12 @@ goes on behind a cursor, and the marks of a row come in the order in which they 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence, Set
-from itertools import chain
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from itertools import chain, compress, islice
 from operator import itemgetter
 
 from timerd.adapters.sqlite.groups import checksum, place_of
-from timerd.adapters.sqlite.mark_blocks import read_blocks
+from timerd.adapters.sqlite.mark_blocks import MarkBlock, read_blocks
 from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.model.errors import CorruptRow
 from timerd.model.identity import RowKey
@@ -34,6 +34,8 @@ _SETTLED_NAMES = """SELECT token, sequence FROM settled WHERE scope = ? AND buck
     ORDER BY token, sequence"""
 _SETTLED = """SELECT crc, packed FROM settled WHERE scope = ? AND bucket = ? AND shard = ? AND token = ?
     AND sequence = ?"""
+_WITH_MARKS = """WITH asked (of_scope, of_bucket, of_shard) AS (VALUES {}) SELECT EXISTS (
+    SELECT 1 FROM marks WHERE scope = of_scope AND bucket = of_bucket AND shard = of_shard) FROM asked"""
 NONE: Set[tuple[int, bytes]] = frozenset()
 
 
@@ -90,14 +92,24 @@ def marked(
     return out
 
 
-def marked_so(
-    connection: sqlite3.Connection, partition: Partition, kind: MarkKind, keys: Sequence[RowKey]
-) -> Set[RowKey]:
-    """Those with a mark of that kind of its own row."""
-    met = marked(connection, partition, [(position_ms, digest) for position_ms, digest, _ in keys])
+def marked_so(connection: sqlite3.Connection, partition: Partition, block: MarkBlock) -> Set[RowKey]:
+    """Of its keys those with such a mark of its own row."""
+    keys = list(block.row_keys())
+    met = marked(connection, partition, [(key.position_ms, key.digest) for key in keys])
     place = place_of(partition)
     rows = (row for at in met for row in connection.execute(OF_ROW, (*place, *at)).fetchall())
-    return {mark.key for mark in (_mark(partition, row) for row in rows) if mark.kind is kind}
+    return {mark.key for mark in (_mark(partition, row) for row in rows) if mark.kind is block.kind}
+
+
+def with_marks(connection: sqlite3.Connection, partitions: Collection[Partition]) -> set[Partition]:
+    """Those in which a mark has its own row."""
+    out: set[Partition] = set()
+    waiting = iter(partitions)
+    while part := list(islice(waiting, _MOST_ASKED)):
+        query = _WITH_MARKS.format(",".join(["(?,?,?)"] * len(part)))
+        found = connection.execute(query, [*chain.from_iterable(map(place_of, part))]).fetchall()
+        out.update(compress(part, (is_there for (is_there,) in found)))
+    return out
 
 
 def marked_query(keys: int) -> str:

@@ -9,6 +9,7 @@ from itertools import islice
 from timerd.model.identity import DIGEST_BYTES, PREFIX_BYTES
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, Table, control_key, move_key
+from timerd.model.row_keys import TaskDigests
 from timerd.ports import Cas, CasResult, CasStatus
 
 _MOST_REMEMBERED = 100_000
@@ -83,14 +84,14 @@ def read_register(connection: sqlite3.Connection, key: RegisterKey) -> bytes | N
 
 def read_moved(connection: sqlite3.Connection, digests: Sequence[bytes]) -> set[bytes]:
     """The tasks of one message lie side by side, and few of them are moved."""
-    prefixes = {digest[:PREFIX_BYTES] for digest in digests}
+    prefixes = _prefixes(digests)
     if len(prefixes) * _FEW_OF_MESSAGE > len(digests):
         stored = read_registers(connection, [move_key(digest) for digest in digests])
         return {digest for digest, move in zip(digests, stored, strict=True) if move is not None}
     moved: set[bytes] = set()
     for prefix in prefixes:
         moved.update(name for (name,) in connection.execute(_MOVED, (prefix + _LEAST, prefix + _MOST)))
-    return moved.intersection(digests)
+    return moved.intersection(digests) if moved else moved
 
 
 def read_registers(connection: sqlite3.Connection, keys: Sequence[RegisterKey]) -> list[bytes | None]:
@@ -103,3 +104,9 @@ def read_registers(connection: sqlite3.Connection, keys: Sequence[RegisterKey]) 
             rows = connection.execute(query, (table.value, *names))
             found.update((RegisterKey(table, name), value) for name, value in rows)
     return [found.get(key) for key in keys]
+
+
+def _prefixes(digests: Sequence[bytes]) -> set[bytes]:
+    if isinstance(digests, TaskDigests):
+        return digests.prefixes()
+    return {digest[:PREFIX_BYTES] for digest in digests}
