@@ -21,6 +21,7 @@ from timerd.core.procedures import AppendRows, OfferRows, SetMarks
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.errors import Aborted
+from timerd.model.settle import Outcome
 from timerd.model.storage import CasStatus, MarkKind
 from timerd.services.engine.firing import Firing
 from timerd.services.engine.moving import Moving
@@ -117,6 +118,10 @@ def _page_read(machine: PartitionMachine, page: Any, _: int) -> None:
     hit("take-over with unsettled rows", machine.phase is Phase.LOAD and later and bool(page.groups))
 
 
+def _ended_together(_: Any, entries: Any) -> None:
+    hit("acked together", bool((entries["outcome"] == Outcome.ACKED).any()))
+
+
 def _changed(machine: PartitionMachine, status: CasStatus, _: int) -> None:
     hit("finish", machine.phase is Phase.COUNT and status is CasStatus.APPLIED)
 
@@ -149,7 +154,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SettleLog, "park", _parked),
     (SettleLog, "recarry", _recarried),
     (SettleLog, "recover", _recovered),
-    (SettleLog, "end_acked", hits("acked together")),
+    (SettleLog, "end_together", _ended_together),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
     (ReadAhead, "_begin", hits("page read ahead")),
     (Effector, "_count_rows", hits("count")),

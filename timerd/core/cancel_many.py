@@ -7,14 +7,18 @@ which is core/cancel.py, each by itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import compress, repeat
+from operator import is_
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from timerd.core.cancel import KINDS, Cancelled
 from timerd.core.holding import Asked
 from timerd.core.procedures import (
+    NOT_ENDED,
     AskToEndMany,
     Ending,
     Find,
@@ -29,34 +33,28 @@ from timerd.core.procedures import (
     Vacant,
 )
 from timerd.core.ties import anchor_of, tied_to
-from timerd.model.identity import RowKey, TaskId, digest_of
+from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Place
+from timerd.model.row_keys import RowKeys, TaskDigests
 from timerd.model.settle import Outcome
-from timerd.model.storage import Found, Look, Looked, Mark, MarkKind
+from timerd.model.storage import Found, Look, Looked, Mark, MarkKind, SameMarks
+from timerd.model.task_ids import TaskIds
 
 Tasks = Sequence[TaskId]
 FoundOf = Mapping[tuple[Partition, RowKey], Found]
-NOT_ENDED = Ending(None)
 # The holder does not know how the row stands: it is nobody, or still reads, or has forgotten what is over.
 NOT_KNOWN = (None, Asked.UNKNOWN)
-# Of a thousand tasks a message: from columns, without a call of Python's for each.
-_ROW_KEY: Callable[[tuple[int, bytes, int]], RowKey] = partial(tuple.__new__, RowKey)
-_MARK: Callable[[tuple[Partition, RowKey, MarkKind, bytes]], Mark] = partial(tuple.__new__, Mark)
 
 
 class Group(NamedTuple):
     """Rows of one home, each once."""
 
     partition: Partition
-    keys: Sequence[RowKey]
+    keys: RowKeys
 
-    def only(self, chosen: Collection[bool]) -> Group:
-        return self if all(chosen) else Group(self.partition, list(compress(self.keys, chosen)))
-
-    @property
-    def places(self) -> list[tuple[int, bytes]]:
-        return [(position_ms, digest) for position_ms, digest, _ in self.keys]
+    def only(self, chosen: Sequence[bool]) -> Group:
+        return self if all(chosen) else Group(self.partition, self.keys.only(np.array(chosen, np.bool_)))
 
 
 class Marked(NamedTuple):
@@ -67,14 +65,14 @@ class Marked(NamedTuple):
     quiet: Set[Partition]
 
 
-def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[Cancelled | None]]:
+def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[Sequence[Cancelled | None]]:
     """One answer a task, in order; None: it goes the long way."""
     homes = _home_keys(tasks)
     groups = yield from _plain(_by_home(tasks, homes))
     if not groups:
         return [None] * len(tasks)
     kind = KINDS[outcome]
-    marks = [mark for group in groups for mark in _marks(group, kind, request)]
+    marks = SameMarks(groups, kind, request)
     fresh, moved, quiet = yield from _mark_and_look(groups, marks)
     groups = _without(groups, moved)
     firsts = None
@@ -82,17 +80,39 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[list[C
         found = yield from _rows_of(groups)
         firsts = _firsts(found, kind)
         groups = _only_of_one_place(groups, (yield from _tied(found, kind, request)))
-    answers: dict[RowKey, Cancelled] = {}
+    answers = _Answers()
     unsure: list[tuple[Group, list[HolderAnswer]]] = []
     for group in groups:
         replies: list[HolderAnswer] = yield AskToEndMany(group.partition, group.keys, outcome, request)
-        answers.update(_known(group, replies, request))
+        _know(answers, group, replies, request)
         unsure += _unsure(group, replies)
-    answers.update((yield from _conclude(unsure, request, firsts, quiet)))
-    return list(map(answers.get, homes))
+    yield from _conclude(answers, unsure, request, firsts, quiet)
+    return answers.of(homes)
 
 
-def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[Marked]:
+class _Answers:
+    """Most are said of all rows of a group, and then of all groups alike."""
+
+    def __init__(self) -> None:
+        self._of_groups: list[tuple[Group, Cancelled]] = []
+        self._of_rows: dict[RowKey, Cancelled] = {}
+
+    def say(self, group: Group, said: Cancelled) -> None:
+        self._of_groups.append((group, said))
+
+    def say_each(self, said: Iterable[tuple[RowKey, Cancelled]]) -> None:
+        self._of_rows.update(said)
+
+    def of(self, homes: RowKeys) -> list[Cancelled | None]:
+        said = {said for _, said in self._of_groups}
+        if len(said) == 1 and sum(len(group.keys) for group, _ in self._of_groups) == len(homes):
+            return [*said] * len(homes)
+        for group, each in self._of_groups:
+            self._of_rows.update(dict.fromkeys(group.keys, each))
+        return list(map(self._of_rows.get, homes))
+
+
+def _mark_and_look(groups: Sequence[Group], marks: SameMarks) -> Procedure[Marked]:
     """The marks, then where the tasks are. A partition that nobody held from before the marks until after a look that
     found no settle record of it is quiet: whoever comes later reads the marks before he sends anything, so it need not
     be asked for its records once more."""
@@ -108,37 +128,51 @@ def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[
     return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 
 
-def _home_keys(tasks: Tasks) -> list[RowKey]:
-    digests = (digest_of(task.prefix, task.item) for task in tasks)
-    return list(map(_ROW_KEY, zip([task.position_ms for task in tasks], digests, repeat(0))))
-
-
-def _marks(group: Group, kind: MarkKind, request: bytes) -> Iterable[Mark]:
-    return map(_MARK, zip(repeat(group.partition), group.keys, repeat(kind), repeat(request)))
+def _home_keys(tasks: Tasks) -> RowKeys:
+    if isinstance(tasks, TaskIds):
+        return tasks.row_keys()
+    return RowKeys.of([RowKey(task.position_ms, task.digest, 0) for task in tasks])
 
 
 def _is_one_answer(replies: Sequence[HolderAnswer]) -> bool:
     """Whether it was said once for all of them: nobody holds the partition, or all of them wait there."""
-    return len(set(map(id, replies))) == 1
+    return _is_one(replies, replies[0])
 
 
-def _by_home(tasks: Tasks, keys: Sequence[RowKey]) -> list[Group]:
-    homes: defaultdict[tuple[int, int], dict[RowKey, None]] = defaultdict(dict)
-    for task, key in zip(tasks, keys, strict=True):
-        homes[key.position_ms // BUCKET_MS, task.shard][key] = None
+def _is_one(said: Sequence[object], one: object) -> bool:
+    return all(map(is_, said, repeat(one)))
+
+
+def _by_home(tasks: Tasks, keys: RowKeys) -> list[Group]:
+    """In the order of their homes."""
+    shards = tasks.columns["shard"] if isinstance(tasks, TaskIds) else np.array([task.shard for task in tasks])
+    numbers = keys.positions_ms // BUCKET_MS
+    order = np.lexsort((numbers, shards))
+    order = order if len(set(keys.digest_list())) == len(keys) else order[_firsts_among(keys, order)]
+    numbers, shards, keys = numbers[order], shards[order], keys.only(order)
+    is_next = (numbers[1:] != numbers[:-1]) | (shards[1:] != shards[:-1])
+    starts = [0, *(np.flatnonzero(is_next) + 1).tolist()]
+    homes = zip(numbers[starts].tolist(), shards[starts].tolist(), strict=True)
+    ends = [*starts[1:], len(keys)]
     return [
-        Group(Partition(TIME_SCOPE, number * BUCKET_MS, shard), list(rows)) for (number, shard), rows in homes.items()
+        Group(Partition(TIME_SCOPE, number * BUCKET_MS, shard), keys.only(slice(start, end)))
+        for (number, shard), start, end in zip(homes, starts, ends, strict=True)
     ]
 
 
-def _digests(groups: Sequence[Group]) -> list[bytes]:
-    return [key.digest for _, keys in groups for key in keys]
+def _firsts_among(keys: RowKeys, order: npt.NDArray[np.intp]) -> list[int]:
+    """Where each of them stands first: a call may name a task twice."""
+    return sorted({keys[at]: n for n, at in reversed(list(enumerate(order.tolist())))}.values())
+
+
+def _digests(groups: Sequence[Group]) -> TaskDigests:
+    return TaskDigests(np.concatenate([group.keys.digests for group in groups]))
 
 
 def _without(groups: Sequence[Group], moved: Set[bytes]) -> list[Group]:
     if not moved:
         return list(groups)
-    left = (group.only([key.digest not in moved for key in group.keys]) for group in groups)
+    left = (group.only([digest not in moved for digest in group.keys.digest_list()]) for group in groups)
     return [group for group in left if group.keys]
 
 
@@ -150,7 +184,7 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
     partitions = [group.partition for group in groups]
     vacant: Vacant | None = yield FindVacant(partitions)
     unheld = [p for p in partitions if vacant is not None and p in vacant.partitions]
-    first = LookAt(Look([(group.partition, group.places) for group in groups], _digests(groups), unheld))
+    first = LookAt(Look([(group.partition, group.keys.places) for group in groups], _digests(groups), unheld))
     held = [group for group in groups if group.partition not in unheld]
     looked: Looked
     looked, *said = yield Together([first, *map(_settled_of, held)])
@@ -158,7 +192,7 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
     said += (yield Together(list(map(_settled_of, left)))) if left else []
     endings: dict[Partition, list[Ending]] = dict(zip([g.partition for g in (*held, *left)], said, strict=True))
     alive = [
-        group.only([is_bare and not _has_ended(endings, group, n) for n, is_bare in enumerate(bare)])
+        group.only(_still_alive(bare, endings.get(group.partition)))
         for group, bare in zip(groups, looked.bare, strict=True)
     ]
     return _without([group for group in alive if group.keys], looked.moved)
@@ -168,14 +202,16 @@ def _settled_of(group: Group) -> FindSettledMany:
     return FindSettledMany(group.partition, group.keys)
 
 
-def _has_ended(endings: Mapping[Partition, Sequence[Ending]], group: Group, at: int) -> bool:
-    """Without an answer it has no record."""
-    return group.partition in endings and endings[group.partition][at].outcome is not None
+def _still_alive(bare: Sequence[bool], endings: Sequence[Ending] | None) -> Sequence[bool]:
+    """Without an answer none has a record."""
+    if endings is None or _is_one(endings, NOT_ENDED):
+        return bare
+    return [is_bare and ending.outcome is None for is_bare, ending in zip(bare, endings, strict=True)]
 
 
 def _rows_of(groups: Sequence[Group]) -> Procedure[FoundOf]:
     """With the marks that are there now, after ours are durable."""
-    found: list[list[Found]] = yield Together([Find(group.partition, group.places) for group in groups])
+    found: list[list[Found]] = yield Together([Find(group.partition, list(group.keys.places)) for group in groups])
     return {
         (group.partition, key): place
         for group, places in zip(groups, found, strict=True)
@@ -213,7 +249,7 @@ def _by_partition(places: Iterable[Place]) -> list[Group]:
     keys: defaultdict[Partition, list[RowKey]] = defaultdict(list)
     for place in places:
         keys[place.partition].append(place.key)
-    return [Group(partition, rows) for partition, rows in keys.items()]
+    return [Group(partition, RowKeys.of(rows)) for partition, rows in keys.items()]
 
 
 def _only_of_one_place(groups: Sequence[Group], tied: set[RowKey]) -> list[Group]:
@@ -223,13 +259,13 @@ def _only_of_one_place(groups: Sequence[Group], tied: set[RowKey]) -> list[Group
     return [group for group in left if group.keys]
 
 
-def _known(group: Group, replies: Sequence[HolderAnswer], request: bytes) -> dict[RowKey, Cancelled]:
+def _know(answers: _Answers, group: Group, replies: Sequence[HolderAnswer], request: bytes) -> None:
     """What the holder decides. What has ended meanwhile goes the long way."""
-    if _is_one_answer(replies):
-        said = _said(replies[0], request)
-        return dict.fromkeys(group.keys, said) if said is not None else {}
-    answers = ((key, _said(reply, request)) for key, reply in zip(group.keys, replies, strict=True))
-    return {key: said for key, said in answers if said is not None}
+    if not _is_one_answer(replies):
+        each = ((key, _said(reply, request)) for key, reply in zip(group.keys, replies, strict=True))
+        answers.say_each((key, said) for key, said in each if said is not None)
+    elif (said := _said(replies[0], request)) is not None:
+        answers.say(group, said)
 
 
 def _said(reply: HolderAnswer, request: bytes) -> Cancelled | None:
@@ -250,28 +286,39 @@ def _unsure(group: Group, replies: Sequence[HolderAnswer]) -> list[tuple[Group, 
 
 
 def _conclude(
+    answers: _Answers,
     unsure: Sequence[tuple[Group, list[HolderAnswer]]],
     request: bytes,
     firsts: dict[RowKey, bytes] | None,
     quiet: Set[Partition],
-) -> Procedure[dict[RowKey, Cancelled]]:
+) -> Procedure[None]:
     """The marks are durable and nobody knows of an end: then whoever takes the rows in reads the marks. What is settled
     or gone goes the long way. `firsts` None: all marks are ours."""
-    out: dict[RowKey, Cancelled] = {}
     if not unsure:
-        return out
+        return
     asked = [_settled_of(group) for group, _ in unsure if group.partition not in quiet]
     settled: list[list[Ending]] = (yield Together(asked)) if asked else []
     found = {each.partition: endings for each, endings in zip(asked, settled, strict=True)}
     for group, replies in unsure:
-        if firsts is None and group.partition not in found and _is_one_answer(replies):
-            out.update(dict.fromkeys(group.keys, Cancelled.IN_FLIGHT if replies[0].in_hand else Cancelled.CANCELLED))
+        endings = found.get(group.partition)
+        has_ended = endings is not None and not _is_one(endings, NOT_ENDED)
+        if firsts is None and not has_ended and _is_one_answer(replies):
+            answers.say(group, Cancelled.IN_FLIGHT if replies[0].in_hand else Cancelled.CANCELLED)
+        else:
+            each = endings or [NOT_ENDED] * len(replies)
+            answers.say_each(_concluded(group, replies, each, request, firsts))
+
+
+def _concluded(
+    group: Group,
+    replies: Sequence[HolderAnswer],
+    endings: Sequence[Ending],
+    request: bytes,
+    firsts: dict[RowKey, bytes] | None,
+) -> Iterator[tuple[RowKey, Cancelled]]:
+    for key, reply, ending in zip(group.keys, replies, endings, strict=True):
+        if ending.outcome is not None or (firsts is not None and key not in firsts):
             continue
-        endings = found.get(group.partition) or [NOT_ENDED] * len(replies)
-        for key, reply, ending in zip(group.keys, replies, endings, strict=True):
-            if ending.outcome is not None or (firsts is not None and key not in firsts):
-                continue
-            mine = firsts is None or firsts[key] == request
-            said = Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
-            out[key] = Cancelled.IN_FLIGHT if reply.in_hand else said
-    return out
+        mine = firsts is None or firsts[key] == request
+        said = Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
+        yield key, Cancelled.IN_FLIGHT if reply.in_hand else said

@@ -38,6 +38,6 @@ def end_acked(rows: RowsInHand, log: SettleLog, acked: Iterable[AckedRows]) -> t
         if closed is None:
             others += part.each()
         else:
-            log.end_acked(entries_of(closed, Outcome.ACKED))
+            log.end_together(entries_of(closed, Outcome.ACKED))
             together.append(part)
     return together, others

@@ -30,9 +30,9 @@ class EndedLately:
             self._new.update((key.digest, (key, outcome)) for key, outcome in ended if outcome in FOR_GOOD)
             self._turn()
 
-    def add_acked(self, entries: Entries) -> None:
+    def add_together(self, entries: Entries) -> None:
         if self._most:
-            self.add((key, Outcome.ACKED) for key in keys_of(entries))
+            self.add(zip(keys_of(entries), map(Outcome, entries["outcome"].tolist()), strict=True))
 
     def went_on(self, carries: Iterable[Carry]) -> None:
         if self._most:

@@ -78,6 +78,10 @@ class Ending:
     carry: Carry | None = None
 
 
+# Said of many rows, it is known by its identity.
+NOT_ENDED = Ending(None)
+
+
 @dataclass(frozen=True, slots=True)
 class SetMarks:
     """-> int | None: how many of them are the first of their kind on their row; None: not known"""

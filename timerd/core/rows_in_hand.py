@@ -63,8 +63,8 @@ class RowsInHand:
     def mark(self, marks: Sequence[Mark]) -> None:
         """Before the rows they speak of are merged."""
         for m in marks:
-            if m.kind in VERDICTS:
-                self.verdicts.give(m.key, VERDICTS[m.kind], m.value)
+            if (outcome := VERDICTS.get(m.kind)) is not None:
+                self.verdicts.give(m.key, outcome, m.value)
             elif m.kind == MarkKind.FORWARD:
                 self.row_verdicts.setdefault(m.key, Outcome.FORWARDED)
             elif m.kind == MarkKind.MOVED and self.alive.get(m.key.digest, (0, 0))[1] < int(m.value):

@@ -25,10 +25,10 @@ Group = tuple[Partition, RowGroup]
 
 @dataclass(slots=True)
 class Batch:
-    """What one record says, and the rows to write after it. `acked`: of many that ended together."""
+    """What one record says, and the rows to write after it. `together`: of many that ended at once."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
-    acked: list[Entries] = field(default_factory=list)
+    together: list[Entries] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
     groups: list[Group] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
@@ -37,15 +37,15 @@ class Batch:
     @property
     def says(self) -> bool:
         """Whether anything ended."""
-        return bool(self.ended or self.acked)
+        return bool(self.ended or self.together)
 
     @property
     def oldest_ms(self) -> int:
-        acked_ms = [int(entries["position_ms"].min()) for entries in self.acked]
-        return min([key.position_ms for key, _ in self.ended] + acked_ms)
+        together_ms = [int(entries["position_ms"].min()) for entries in self.together]
+        return min([key.position_ms for key, _ in self.ended] + together_ms)
 
     def entries(self) -> Entries:
-        return join_entries([*([settle_entries(self.ended)] if self.ended else []), *self.acked])
+        return join_entries([*([settle_entries(self.ended)] if self.ended else []), *self.together])
 
 
 class SettleLog:
@@ -100,11 +100,11 @@ class SettleLog:
         self.settled.add(endings)
         self.lately.add(endings)
 
-    def end_acked(self, entries: Entries) -> None:
-        """Rows that were acked together."""
-        self._next.acked.append(entries)
+    def end_together(self, entries: Entries) -> None:
+        """Rows that ended together, without an object for each."""
+        self._next.together.append(entries)
         self.settled.add_many(entries)
-        self.lately.add_acked(entries)
+        self.lately.add_together(entries)
 
     def bury(self, letters: Iterable[DeadLetter]) -> None:
         """Of what has just ended: they become durable with its record."""

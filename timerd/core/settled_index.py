@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from timerd.core.due_queue import tie_of
 from timerd.model.identity import RowKey, row_keys
+from timerd.model.row_keys import span_of
 from timerd.model.rows import RowGroup
-from timerd.model.settle import ENTRY, Outcome, join_entries, settle_entries
+from timerd.model.settle import ENTRY, Outcome, entries_with, join_entries
 
 # So many endings are kept in a dict before they are sorted into a chunk.
 FRESH = 4_096
@@ -152,16 +153,18 @@ class SettledIndex:
         """Whether one of them is over."""
         if len(keys) == 1:
             return self.get(keys[0]) is not None
-        if not self._fresh.keys().isdisjoint(keys):
+        if self._fresh and not self._fresh.keys().isdisjoint(keys):
             return True
-        positions_ms = [key.position_ms for key in keys]
-        first_ms, last_ms = min(positions_ms), max(positions_ms)
+        first_ms, last_ms = span_of(keys)
         self._sort_loose(first_ms, last_ms)
         near = [c for c in self._all() if c.earliest_ms <= last_ms and c.latest_ms >= first_ms]
         if not near:
             return False
-        wanted = settle_entries([(key, Outcome.ACKED) for key in keys])
+        wanted = entries_with(keys, Outcome.ACKED)
         hashes = _hash(wanted)
+        # In their order they are found several times as fast, in each of the chunks.
+        order = np.argsort(hashes)
+        wanted, hashes = wanted.take(order), hashes[order]
         return any(bool((_find(chunk, hashes, wanted) >= 0).any()) for chunk in near)
 
     def known(self, rows: RowGroup) -> npt.NDArray[np.bool_]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timerd.model.identity import RowKey, delivery_id_of
+from timerd.model.row_keys import delivery_ids
 from timerd.model.settle import Outcome
 
 Verdict = tuple[Outcome, bytes]
@@ -13,12 +14,16 @@ Verdict = tuple[Outcome, bytes]
 class Verdicts(dict[bytes, Verdict]):
     """By digest; an ack, which speaks of one generation, by delivery id. With the hash of the request that gave it."""
 
+    # Whether there may be one by delivery id.
+    has_acks = False
+
     def give(self, key: RowKey, outcome: Outcome, request: bytes) -> bytes:
         """Returns the request that gave it first."""
         known = self.of(key)
         if known is not None:
             return known[1]
         of_all = outcome is not Outcome.ACKED
+        self.has_acks |= not of_all
         self[key.digest if of_all else delivery_id_of(key.digest, key.version)] = outcome, request
         return request
 
@@ -29,4 +34,14 @@ class Verdicts(dict[bytes, Verdict]):
     def of(self, key: RowKey) -> Verdict | None:
         if not self:
             return None
-        return self.get(key.digest) or self.get(delivery_id_of(key.digest, key.version))
+        found = self.get(key.digest)
+        if found is not None or not self.has_acks:
+            return found
+        return self.get(delivery_id_of(key.digest, key.version))
+
+    def knows_any(self, keys: Sequence[RowKey], digests: Sequence[bytes]) -> bool:
+        """`digests`: those of the keys."""
+        if not self:
+            return False
+        known = self.keys()
+        return not (known.isdisjoint(digests) and (not self.has_acks or known.isdisjoint(delivery_ids(keys))))

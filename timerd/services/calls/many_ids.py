@@ -8,29 +8,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from timerd.model.identity import FORMAT, MAC_BYTES, PREFIX_BYTES, TASK_ID_BYTES, TaskId, is_genuine
-from timerd.model.partition import bucket_of
+from timerd.model.identity import FORMAT, TASK_ID_BYTES, TaskId, is_genuine
+from timerd.model.partition import BUCKET_MS
+from timerd.model.task_ids import ID, TaskIds
 
 _TEXT_CHARS = -(-TASK_ID_BYTES * 4 // 3)
 # Instead of the padding, which may stand at the end only; the byte that it adds is no part of the id.
 _FILL = "A"
-_ID = np.dtype(
-    [
-        ("format", "u1"),
-        ("position_ms", ">i8"),
-        ("shard", ">u2"),
-        ("scope", ">u8"),
-        ("priority", "u1"),
-        ("prefix", f"V{PREFIX_BYTES}"),
-        ("item", ">u4"),
-        ("mac", f"V{MAC_BYTES}"),
-        ("fill", "u1"),
-    ]
-)
-_FIELDS = TaskId._fields
 
 
-def all_genuine(secret: bytes, namespace: str, texts: Sequence[str]) -> list[TaskId] | None:
+def all_genuine(secret: bytes, namespace: str, texts: Sequence[str]) -> TaskIds | None:
     """None: one of them at least is no id of this namespace, or written in another way."""
     if set(map(len, texts)) != {_TEXT_CHARS}:
         return None
@@ -38,15 +25,27 @@ def all_genuine(secret: bytes, namespace: str, texts: Sequence[str]) -> list[Tas
         raw = base64.b64decode(_FILL.join([*texts, ""]), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return None
-    ids = np.frombuffer(raw, _ID)
-    if not (ids["format"] == FORMAT).all():
+    ids = TaskIds(np.frombuffer(raw, ID))
+    if not (ids.columns["format"] == FORMAT).all():
         return None
-    columns = {name: ids[name].tolist() for name in _FIELDS}
-    # The MAC is the same for all tasks of a message in one bucket.
-    columns["item"], items = [0] * len(ids), columns["item"]
-    columns["position_ms"], positions_ms = list(map(bucket_of, columns["position_ms"])), columns["position_ms"]
-    heads = set(zip(*columns.values(), strict=True))
-    if not all(is_genuine(TaskId(*head), secret, namespace) for head in heads):
-        return None
-    columns |= {"item": items, "position_ms": positions_ms}
-    return list(map(TaskId._make, zip(*columns.values(), strict=True)))
+    return ids if all(is_genuine(head, secret, namespace) for head in _heads(ids)) else None
+
+
+def _heads(ids: TaskIds) -> list[TaskId]:
+    """One of each message and bucket: the MAC is the same for all of its tasks."""
+    heads = ids.columns.copy()
+    heads["item"] = 0
+    heads["position_ms"] = ids.positions_ms - ids.positions_ms % BUCKET_MS
+    heads["fill"] = 0
+    each = set(heads.view(f"V{ID.itemsize}").tolist())
+    return list(TaskIds(np.frombuffer(b"".join(each), ID)))
+
+
+def joined(parts: Sequence[Sequence[TaskId | None]]) -> Sequence[TaskId | None]:
+    """Of one message. None where an id is not genuine."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = [part.columns for part in parts if isinstance(part, TaskIds)]
+    if parts and len(columns) == len(parts):
+        return TaskIds(np.frombuffer(b"".join([each.tobytes() for each in columns]), ID))
+    return [task for part in parts for task in part]

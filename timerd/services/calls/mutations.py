@@ -7,16 +7,19 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from itertools import repeat
+from operator import is_
 from typing import cast
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid, NotFound, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.task import MAX_BATCH_TASKS
+from timerd.model.task_ids import TaskIds
 from timerd.services.calls.due_times import clock_of
 from timerd.services.calls.fields import at_most, limit_count, namespace_of, request_id_of
 from timerd.services.calls.fields import queue_of as checked_queue
-from timerd.services.calls.many_ids import all_genuine
+from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
 from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
 from timerd.services.calls.reads import dead_after
@@ -37,7 +40,7 @@ from timerd.v1 import timer_service_pb2 as wire
 
 DEFAULT_REDRIVEN = 1_000
 # A millisecond or less for their ids, as columns.
-IDS_AT_ONCE = 500
+IDS_AT_ONCE = 2_000
 LETTERS_AT_ONCE = 500
 
 
@@ -87,27 +90,30 @@ class Mutations:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
         tasks = await self._genuine(namespace, request.task_ids)
-        known = [task for task in tasks if task is not None]
+        known = tasks if isinstance(tasks, TaskIds) else [task for task in tasks if task is not None]
         said = await self._verbs.cancel(namespace, request_id, known) if known else ()
         self._cancelled(said)
+        if len(said) == len(tasks):
+            return wire.CancelBatchResponse(outcomes=_outcomes(said))
         answers = iter(said)
         outcomes = [_outcome(CancelAnswer.NOT_FOUND if task is None else next(answers)) for task in tasks]
         return wire.CancelBatchResponse(outcomes=outcomes)
 
     def _cancelled(self, answers: Sequence[CancelAnswer]) -> None:
-        self.changed["cancelled"] += sum(answer is CancelAnswer.CANCELLED for answer in answers)
+        self.changed["cancelled"] += sum(map(is_, answers, repeat(CancelAnswer.CANCELLED)))
 
-    async def _genuine(self, namespace: str, texts: Sequence[str]) -> list[TaskId | None]:
-        secret, out = self._verbs.secret, list[TaskId | None]()
+    async def _genuine(self, namespace: str, texts: Sequence[str]) -> Sequence[TaskId | None]:
+        secret, parts = self._verbs.secret, list[Sequence[TaskId | None]]()
         if len(texts) == 1:
             # As most calls: columns, and a turn of the loop, would cost more than the id.
             return [genuine(secret, namespace, texts[0])]
         for at in range(0, len(texts), IDS_AT_ONCE):
             part = texts[at : at + IDS_AT_ONCE]
             good = all_genuine(secret, namespace, part)
-            out += good or [genuine(secret, namespace, text) async for _, text in in_slices(part)]
-            await asyncio.sleep(0)
-        return out
+            parts.append(good or [genuine(secret, namespace, text) async for _, text in in_slices(part)])
+            if len(texts) > IDS_AT_ONCE:
+                await asyncio.sleep(0)
+        return joined(parts)
 
     async def reschedule(self, request: wire.RescheduleRequest) -> wire.RescheduleResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
@@ -185,6 +191,12 @@ def _named(request_id: str, request: wire.RescheduleRequest | wire.FireNowReques
     """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
     content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
     return f"{request_id} {content}"
+
+
+def _outcomes(answers: Sequence[CancelAnswer]) -> list[task_wire.CancelOutcome]:
+    """They are mostly all the same."""
+    known = {answer: _outcome(answer) for answer in set(answers)}
+    return [known[answers[0]]] * len(answers) if len(known) == 1 else [known[answer] for answer in answers]
 
 
 def _outcome(answer: CancelAnswer) -> task_wire.CancelOutcome:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.cancel_many import end_many
@@ -41,8 +41,8 @@ async def end_all(
     noting = _Noting(performer)
     groups = _dealt(tasks, side_by_side)
     said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
-    if groups == [tasks] and None not in said[0]:
-        return [answer for answer in said[0] if answer is not None]
+    if len(groups) == 1 and groups[0] is tasks and None not in said[0]:
+        return cast(list[Cancelled], said[0])
     answers = {
         task: answer
         for group, each in zip(groups, said, strict=True)

@@ -9,7 +9,7 @@ called so.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template
+from timerd.model.task_ids import TaskIds
 from timerd.ports import Store
 from timerd.services.engine.minute_counts import MinuteCounts
 
@@ -72,12 +73,22 @@ class Estimating:
         self._waiting, self._waiting_rows = [], 0
         return self._new
 
-    def remove(self, tasks: Iterable[TaskId]) -> None:
+    def remove(self, tasks: Sequence[TaskId]) -> None:
         """They were cancelled or purged."""
+        if isinstance(tasks, TaskIds):
+            self._remove_many(tasks)
+            return
         for (scope, minute), ended in Counter([(task.scope, task.position_ms // MINUTE_MS) for task in tasks]).items():
             queue = self._queues.get(scope)
             if queue is not None:
                 self._new[queue].take_off(minute, ended)
+
+    def _remove_many(self, tasks: TaskIds) -> None:
+        scopes, minutes = tasks.columns["scope"], tasks.positions_ms // MINUTE_MS
+        for scope in set(scopes.tolist()):
+            queue = self._queues.get(scope)
+            if queue is not None:
+                self._new[queue].take_off_many(minutes[scopes == scope])
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""

@@ -70,6 +70,7 @@ class Firing:
         self.forward: Forwards | None = None
         self.in_hand: InHand | None = None
         scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
+        scheduler.held.any_waits = self._held_back.any_waits
         scheduler.held.prolong, scheduler.held.held_until_ms = self._prolong, self._held_back.lease_ms
 
     def firing_ms(self) -> int | None:

@@ -50,6 +50,10 @@ class HeldBack:
         """Whether the row stands for a delivery that was carried on while it was in hand."""
         return bool(self._places) and delivery_id_of(key.digest, key.version) in self._places
 
+    def any_waits(self, delivery_ids: Iterable[bytes]) -> bool:
+        """The same of many."""
+        return not self._places.keys().isdisjoint(delivery_ids)
+
     def places(self) -> list[Place]:
         """Of all that wait for what is in hand."""
         return list(self._places.values())

@@ -29,12 +29,19 @@ class MinuteCounts:
         self._few.update(minutes)
 
     def add_many(self, minutes: Numbers) -> None:
-        self._columns.append(np.unique(minutes, return_counts=True))
-        if len(self._columns) == MOST_COLUMNS:
-            self._columns = [_merged(self._columns)]
+        self._add(*np.unique(minutes, return_counts=True))
 
     def take_off(self, minute: int, count: int) -> None:
         self._few[minute] -= count
+
+    def take_off_many(self, minutes: Numbers) -> None:
+        found, counts = np.unique(minutes, return_counts=True)
+        self._add(found, -counts)
+
+    def _add(self, minutes: Numbers, counts: Numbers) -> None:
+        self._columns.append((minutes, counts))
+        if len(self._columns) == MOST_COLUMNS:
+            self._columns = [_merged(self._columns)]
 
     def counts(self) -> Counter[int]:
         """By minute; a number may be below 0."""

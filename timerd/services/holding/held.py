@@ -14,8 +14,9 @@ from typing import Any
 from timerd.core.effects import Effect
 from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
-from timerd.model.identity import RowKey, delivery_id_of
+from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
+from timerd.model.row_keys import delivery_ids
 from timerd.model.settle import CarryReason
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.partition_events import PartitionEvents
@@ -72,6 +73,8 @@ class Held:
         # Hears of rows that were carried on while a worker has them, and knows which wait for that.
         self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
         self.waits: Callable[[RowKey], bool] = lambda _key: False
+        # Whether one of these delivery ids is such a row's.
+        self.any_waits: Callable[[Collection[bytes]], bool] = lambda _ids: False
         # Until when a worker may have what it came back with; 0: nobody did with that.
         self.held_until_ms: Callable[[RowKey], int] = lambda _key: 0
         # Whether a worker came back with that delivery since, and was told that it has it still.
@@ -152,8 +155,8 @@ class Held:
 
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """False: `has_in_hand` says so of each of them, whose rows have no lease themselves."""
-        ids = [delivery_id_of(key.digest, key.version) for key in keys]
-        return bool(self.in_flight(ids)) or any(map(self.waits, keys))
+        ids = delivery_ids(keys)
+        return bool(self.in_flight(ids)) or self.any_waits(ids)
 
     def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
         """What workers have in hand stays with them: the next holder treats it as in flight."""

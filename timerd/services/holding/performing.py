@@ -9,6 +9,7 @@ from typing import Any
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import (
+    NOT_ENDED,
     AppendRows,
     AskInHand,
     AskToEnd,
@@ -51,7 +52,6 @@ TAKEN_BACK = frozenset((Outcome.ACKED, Outcome.DEAD))
 
 # So many requests of a call are under way at a time.
 TOGETHER = 32
-NOT_ENDED = Ending(None)
 
 
 class Performer:
