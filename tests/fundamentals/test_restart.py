@@ -81,6 +81,26 @@ async def test_cancels_and_moves_outlive_a_restart(server: Server, client: Clien
     assert await ledger(server) == {"inserted": 4, "cancelled": 1, "moved": 1, "acked": 2}
 
 
+async def test_a_cancel_of_many_outlives_a_restart(server: Server, client: Client, inbox: Inbox) -> None:
+    """Also where another call had cancelled some of them, alone and together; the rest comes."""
+    await inbox.works("mails")
+    start = server.now
+    tasks = await client.schedule_many("mails", [(b"%d" % n, start + timedelta(hours=1, seconds=n)) for n in range(90)])
+    ids = [task.id for task in tasks]
+    assert await client.cancel(ids[3]) is CancelOutcome.CANCELLED
+    assert await client.cancel_many(ids[:30]) == [
+        CancelOutcome.ALREADY_CANCELLED if n == 3 else CancelOutcome.CANCELLED for n in range(30)
+    ]
+    await server.restart()
+    said = await client.cancel_many([*ids[20:60], ids[20], "none"])
+    assert said[:10] == [CancelOutcome.ALREADY_CANCELLED] * 10
+    assert said[10:] == [*[CancelOutcome.CANCELLED] * 30, CancelOutcome.ALREADY_CANCELLED, CancelOutcome.NOT_FOUND]
+    await server.restart()
+    await server.advance(hours=2)
+    assert inbox.payloads == [b"%d" % n for n in range(60, 90)]
+    assert await ledger(server) == {"inserted": 90, "cancelled": 60, "acked": 30}
+
+
 async def test_after_an_outage_of_three_days_everything_comes(server: Server, client: Client, inbox: Inbox) -> None:
     """G14: every missed bucket is worked off, oldest first, however long ago it was; new tasks are on time."""
     start = server.now
