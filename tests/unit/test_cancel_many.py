@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from timerd.core.cancel import Cancelled
@@ -62,14 +64,13 @@ class World:
         marks = [Mark(HOME, key, MarkKind.CANCELLED, whose) for key, whose in zip(KEYS, self._first, strict=True)]
         return [Found(empty_group(), [mark]) for mark in marks]
 
-    def run(self, procedure: Procedure[list[Cancelled | None]]) -> list[Cancelled | None]:
+    def run(self, procedure: Procedure[Sequence[Cancelled | None]]) -> list[Cancelled | None]:
         try:
             request = next(procedure)
             while True:
                 request = procedure.send(self.answer(request))
         except StopIteration as done:
-            said: list[Cancelled | None] = done.value
-            return said
+            return list(done.value)
 
 
 def test_all_are_marked_and_cancelled() -> None:
