@@ -219,7 +219,7 @@ CALLS = st.lists(
 
 
 def row_of(number: int) -> RowKey:
-    return RowKey(START_MS + number % 3, digest(f"row{number % 10}"), number % 2)
+    return RowKey(START_MS + number % 3, digest(f"row{number % 5}"), number % 2)
 
 
 @settings(max_examples=150, deadline=None)

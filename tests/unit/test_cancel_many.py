@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from timerd.core import cancel_many
 from timerd.core.cancel import Cancelled
 from timerd.core.cancel_many import end_many
 from timerd.core.procedures import (
@@ -32,6 +33,12 @@ KEYS = [RowKey(task.position_ms, task.digest, 0) for task in TASKS]
 VACANT = Vacant(frozenset([HOME]), 1)
 TAKEN_MEANWHILE = Vacant(frozenset(), 2)
 NOTHING_KNOWN = Looked([], frozenset())
+
+
+@pytest.fixture(autouse=True, params=[1, 16], ids=["columns", "few"])
+def columns_from(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three rows are columns as thousands are, or few, which go without."""
+    monkeypatch.setattr(cancel_many, "COLUMNS_FROM", request.param)
 
 
 class World:

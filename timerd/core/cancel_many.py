@@ -36,25 +36,27 @@ from timerd.core.ties import anchor_of, tied_to
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Place
-from timerd.model.row_keys import RowKeys, TaskDigests
+from timerd.model.row_keys import RowKeys, TaskDigests, digests_of, only_of, places_of
 from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Look, Looked, Mark, MarkKind, SameMarks
 from timerd.model.task_ids import TaskIds
 
 Tasks = Sequence[TaskId]
 FoundOf = Mapping[tuple[Partition, RowKey], Found]
+# For fewer tasks arrays cost more than they save.
+COLUMNS_FROM = 16
 # The holder does not know how the row stands: it is nobody, or still reads, or has forgotten what is over.
 NOT_KNOWN = (None, Asked.UNKNOWN)
 
 
 class Group(NamedTuple):
-    """Rows of one home, each once."""
+    """Rows of one home, each once. `keys`: columns where the call names many."""
 
     partition: Partition
-    keys: RowKeys
+    keys: Sequence[RowKey]
 
     def only(self, chosen: Sequence[bool]) -> Group:
-        return self if all(chosen) else Group(self.partition, self.keys.only(np.array(chosen, np.bool_)))
+        return self if all(chosen) else Group(self.partition, only_of(self.keys, chosen))
 
 
 class Marked(NamedTuple):
@@ -72,7 +74,7 @@ def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[Sequen
     if not groups:
         return [None] * len(tasks)
     kind = KINDS[outcome]
-    marks = SameMarks(groups, kind, request)
+    marks = _marks(groups, kind, request)
     fresh, moved, quiet = yield from _mark_and_look(groups, marks)
     groups = _without(groups, moved)
     firsts = None
@@ -103,7 +105,7 @@ class _Answers:
     def say_each(self, said: Iterable[tuple[RowKey, Cancelled]]) -> None:
         self._of_rows.update(said)
 
-    def of(self, homes: RowKeys) -> list[Cancelled | None]:
+    def of(self, homes: Sequence[RowKey]) -> list[Cancelled | None]:
         said = {said for _, said in self._of_groups}
         if len(said) == 1 and sum(len(group.keys) for group, _ in self._of_groups) == len(homes):
             return [*said] * len(homes)
@@ -112,7 +114,7 @@ class _Answers:
         return list(map(self._of_rows.get, homes))
 
 
-def _mark_and_look(groups: Sequence[Group], marks: SameMarks) -> Procedure[Marked]:
+def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[Marked]:
     """The marks, then where the tasks are. A partition that nobody held from before the marks until after a look that
     found no settle record of it is quiet: whoever comes later reads the marks before he sends anything, so it need not
     be asked for its records once more."""
@@ -128,10 +130,18 @@ def _mark_and_look(groups: Sequence[Group], marks: SameMarks) -> Procedure[Marke
     return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 
 
-def _home_keys(tasks: Tasks) -> RowKeys:
-    if isinstance(tasks, TaskIds):
+def _home_keys(tasks: Tasks) -> Sequence[RowKey]:
+    if isinstance(tasks, TaskIds) and len(tasks) >= COLUMNS_FROM:
         return tasks.row_keys()
-    return RowKeys.of([RowKey(task.position_ms, task.digest, 0) for task in tasks])
+    keys = [RowKey(task.position_ms, task.digest, 0) for task in tasks]
+    return keys if len(keys) < COLUMNS_FROM else RowKeys.of(keys)
+
+
+def _marks(groups: Sequence[Group], kind: MarkKind, request: bytes) -> Sequence[Mark]:
+    columns = [(partition, keys) for partition, keys in groups if isinstance(keys, RowKeys)]
+    if len(columns) == len(groups):
+        return SameMarks(columns, kind, request)
+    return [Mark(partition, key, kind, request) for partition, keys in groups for key in keys]
 
 
 def _is_one_answer(replies: Sequence[HolderAnswer]) -> bool:
@@ -143,7 +153,16 @@ def _is_one(said: Sequence[object], one: object) -> bool:
     return all(map(is_, said, repeat(one)))
 
 
-def _by_home(tasks: Tasks, keys: RowKeys) -> list[Group]:
+def _by_home(tasks: Tasks, keys: Sequence[RowKey]) -> list[Group]:
+    if isinstance(keys, RowKeys):
+        return _columns_by_home(tasks, keys)
+    homes: defaultdict[Partition, dict[RowKey, None]] = defaultdict(dict)
+    for task, key in zip(tasks, keys, strict=True):
+        homes[task.home][key] = None
+    return [Group(partition, list(rows)) for partition, rows in homes.items()]
+
+
+def _columns_by_home(tasks: Tasks, keys: RowKeys) -> list[Group]:
     """In the order of their homes."""
     shards = tasks.columns["shard"] if isinstance(tasks, TaskIds) else np.array([task.shard for task in tasks])
     numbers = keys.positions_ms // BUCKET_MS
@@ -165,14 +184,17 @@ def _firsts_among(keys: RowKeys, order: npt.NDArray[np.intp]) -> list[int]:
     return sorted({keys[at]: n for n, at in reversed(list(enumerate(order.tolist())))}.values())
 
 
-def _digests(groups: Sequence[Group]) -> TaskDigests:
-    return TaskDigests(np.concatenate([group.keys.digests for group in groups]))
+def _digests(groups: Sequence[Group]) -> Sequence[bytes]:
+    columns = [group.keys.digests for group in groups if isinstance(group.keys, RowKeys)]
+    if len(columns) == len(groups):
+        return TaskDigests(np.concatenate(columns))
+    return [key.digest for group in groups for key in group.keys]
 
 
 def _without(groups: Sequence[Group], moved: Set[bytes]) -> list[Group]:
     if not moved:
         return list(groups)
-    left = (group.only([digest not in moved for digest in group.keys.digest_list()]) for group in groups)
+    left = (group.only([digest not in moved for digest in digests_of(group.keys)]) for group in groups)
     return [group for group in left if group.keys]
 
 
@@ -184,7 +206,7 @@ def _plain(groups: Sequence[Group]) -> Procedure[list[Group]]:
     partitions = [group.partition for group in groups]
     vacant: Vacant | None = yield FindVacant(partitions)
     unheld = [p for p in partitions if vacant is not None and p in vacant.partitions]
-    first = LookAt(Look([(group.partition, group.keys.places) for group in groups], _digests(groups), unheld))
+    first = LookAt(Look([(group.partition, places_of(group.keys)) for group in groups], _digests(groups), unheld))
     held = [group for group in groups if group.partition not in unheld]
     looked: Looked
     looked, *said = yield Together([first, *map(_settled_of, held)])
@@ -211,7 +233,7 @@ def _still_alive(bare: Sequence[bool], endings: Sequence[Ending] | None) -> Sequ
 
 def _rows_of(groups: Sequence[Group]) -> Procedure[FoundOf]:
     """With the marks that are there now, after ours are durable."""
-    found: list[list[Found]] = yield Together([Find(group.partition, list(group.keys.places)) for group in groups])
+    found: list[list[Found]] = yield Together([Find(group.partition, list(places_of(group.keys))) for group in groups])
     return {
         (group.partition, key): place
         for group, places in zip(groups, found, strict=True)
@@ -249,7 +271,7 @@ def _by_partition(places: Iterable[Place]) -> list[Group]:
     keys: defaultdict[Partition, list[RowKey]] = defaultdict(list)
     for place in places:
         keys[place.partition].append(place.key)
-    return [Group(partition, RowKeys.of(rows)) for partition, rows in keys.items()]
+    return [Group(partition, rows) for partition, rows in keys.items()]
 
 
 def _only_of_one_place(groups: Sequence[Group], tied: set[RowKey]) -> list[Group]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from timerd.core.holding import Asked
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.identity import RowKey
-from timerd.model.row_keys import digests_of, span_of
+from timerd.model.row_keys import RowKeys, digests_of, span_of
 from timerd.model.settle import Outcome, entries_with
 
 Keys = Sequence[RowKey]
@@ -43,5 +43,8 @@ def end_waiting(machine: PartitionMachine, keys: Keys, outcome: Outcome, request
     if not all_wait(machine, keys):
         return None
     machine.rows.verdicts.give_all(digests, outcome, request)
-    machine.log.end_together(entries_with(keys, outcome))
+    if isinstance(keys, RowKeys):
+        machine.log.end_together(entries_with(keys, outcome))
+    else:
+        machine.log.end([(key, outcome) for key in keys])
     return Asked.WAITING

@@ -4,6 +4,7 @@ somebody looks at one by itself."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import Any, overload
 
 import numpy as np
@@ -145,3 +146,14 @@ def span_of(keys: Sequence[RowKey]) -> tuple[int, int]:
         return int(keys.positions_ms.min()), int(keys.positions_ms.max())
     positions_ms = [key.position_ms for key in keys]
     return min(positions_ms), max(positions_ms)
+
+
+def places_of(keys: Sequence[RowKey]) -> Sequence[tuple[int, bytes]]:
+    return keys.places if isinstance(keys, RowKeys) else [(position_ms, digest) for position_ms, digest, _ in keys]
+
+
+def only_of(keys: Sequence[RowKey], chosen: Sequence[bool]) -> Sequence[RowKey]:
+    """Those with the flag."""
+    if isinstance(keys, RowKeys):
+        return keys.only(np.array(chosen, np.bool_))
+    return list(compress(keys, chosen))

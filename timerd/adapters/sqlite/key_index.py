@@ -86,7 +86,7 @@ class KeyIndex:
             if opened is not None:
                 at, rows = _matches(opened, wanted, candidates)
                 count += np.bincount(at, minlength=len(count))
-                later[at] |= opened.group.columns["version"][rows] > 0
+                later[at[opened.group.columns["version"][rows] > 0]] = True
         one: npt.NDArray[np.bool_] = (count == 1) & ~later
         return one
 

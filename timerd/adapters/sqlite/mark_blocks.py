@@ -101,6 +101,8 @@ def pack_keys(keys: Sequence[RowKey]) -> Columns:
 
 def hashed(blocks: Sequence[MarkBlock]) -> list[MarkBlock]:
     """With the hashes of their keys, made for all of them at once."""
+    if not blocks:
+        return []
     every = MarkBlock(MarkKind.CANCELLED, b"", np.frombuffer(b"".join([each.keys.tobytes() for each in blocks]), KEY))
     hashes, ends = every.sought().hashes, list(accumulate(len(each.keys) for each in blocks))
     return [each._replace(hashes=hashes[end - len(each.keys) : end]) for each, end in zip(blocks, ends, strict=True)]

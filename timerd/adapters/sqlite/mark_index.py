@@ -91,7 +91,8 @@ class MarkIndex:
         if known.runs:
             for _, at, block, rows in self._met(known, asked.sought()):
                 if block.kind == asked.kind:
-                    out[at] |= block.keys["version"][rows] == asked.keys["version"][at]
+                    # A row may be met in several versions.
+                    out[at[block.keys["version"][rows] == asked.keys["version"][at]]] = True
         return out
 
     def add(self, partition: Partition, name: int, block: MarkBlock) -> None:
@@ -115,11 +116,12 @@ class MarkIndex:
         return known.cursor if known is not None else 0
 
     def _known(self, partition: Partition) -> Known:
-        if partition not in self._partitions or not self._is_writer:
-            self._read_on([(partition, self._cursor(partition))])
+        """Used last from now on, so that it stays while others make room."""
+        is_read = self._is_writer and partition in self._partitions
         known = self._partitions.setdefault(partition, Known())
         self._partitions.move_to_end(partition)
-        self._make_room()
+        if not is_read:
+            self._read_on([(partition, known.cursor)])
         return known
 
     def _read_on(self, cursors: Sequence[tuple[Partition, int]]) -> None:

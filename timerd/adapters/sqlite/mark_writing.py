@@ -4,7 +4,7 @@ kept, wherever it is; so the table is asked before a block is written, and the b
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 
 from timerd.adapters.sqlite.groups import place_of
@@ -29,6 +29,8 @@ def write_marks(
     connection: sqlite3.Connection, marks: Sequence[Mark], next_name: Callable[[], int], index: MarkIndex
 ) -> int:
     """How many are new. `index` is that of the writer."""
+    if len(marks) < LEAST_IN_BLOCK:
+        return _write_few(connection, marks, next_name, index)
     alike = list(_alike(marks))
     many = {partition for partition, *_, keys in alike if len(keys) >= LEAST_IN_BLOCK}
     writing = _Writing(connection, next_name, index, with_marks(connection, many))
@@ -70,11 +72,7 @@ class _Writing:
 
     def flush(self) -> None:
         insert_rows(self._connection, INSERT, self._blocks)
-        before = self._connection.total_changes
-        few = [mark for mark in self._few if not self._in_block(mark)]
-        rows = ((self._next_name(), *place_of(p), *key, kind.value, value) for p, key, kind, value in few)
-        insert_rows(self._connection, _MARK, rows)
-        self.fresh += self._connection.total_changes - before
+        self.fresh += _write_few(self._connection, self._few, self._next_name, self._index)
         self._few.clear()
         self._blocks.clear()
         self._taken.clear()
@@ -96,10 +94,19 @@ class _Writing:
         self._index.add(partition, name, fresh)
         self.fresh += len(fresh.keys)
 
-    def _in_block(self, mark: Mark) -> bool:
-        if not self._index.has_blocks(mark.partition):
-            return False
-        return bool(self._index.has(mark.partition, MarkBlock(mark.kind, mark.value, pack_keys([mark.key])))[0])
+
+def _write_few(
+    connection: sqlite3.Connection, marks: Iterable[Mark], next_name: Callable[[], int], index: MarkIndex
+) -> int:
+    before = connection.total_changes
+    few = [mark for mark in marks if not (index.has_blocks(mark.partition) and _in_block(index, mark))]
+    rows = ((next_name(), *place_of(partition), *key, kind.value, value) for partition, key, kind, value in few)
+    insert_rows(connection, _MARK, rows)
+    return connection.total_changes - before
+
+
+def _in_block(index: MarkIndex, mark: Mark) -> bool:
+    return bool(index.has(mark.partition, MarkBlock(mark.kind, mark.value, pack_keys([mark.key])))[0])
 
 
 def _hashed(alike: Sequence[Same]) -> Iterator[MarkBlock | Few]:
