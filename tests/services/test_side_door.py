@@ -237,6 +237,7 @@ async def test_who_does_not_read_holds_its_own_stream_back_only() -> None:
         await until(lambda: rig.api.sessions == 1)
         async with Client(rig.target) as client:
             await client.schedule("mails", "x", at=LATER)
+        assert len(rig.verbs.views) == 1
         silent.transport.abort()
         await until(lambda: not inside(rig))
 
@@ -274,6 +275,7 @@ async def test_a_stop_does_not_wait_longer_than_its_grace() -> None:
         await until(lambda: bool(way.rig.api._running))
         async with asyncio.timeout(20):
             await way.rig.server.stop(50)
+        assert not inside(way.rig)
         never.set()
 
 
