@@ -6,6 +6,7 @@ import struct
 
 import pytest
 from hypothesis import given
+from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from timerd.http2 import (
@@ -59,12 +60,18 @@ def grpc_message(message: bytes) -> bytes:
     return b"\0" + len(message).to_bytes(4) + message
 
 
-@given(
-    said=st.lists(st.binary(max_size=200) | st.integers(1, 300_000).map(bytes), max_size=12),
-    sizes=st.lists(st.integers(1, 100_000), min_size=1, max_size=4),
-)
-def test_what_a_caller_says_is_heard_in_whatever_pieces_it_comes(said: list[bytes], sizes: list[int]) -> None:
-    caller, server = OneStream(), ServedStream()
+LENGTHS = st.lists(st.integers(0, 200) | st.integers(1, 300_000), max_size=12)
+SIZES = st.lists(st.integers(1, 100_000), min_size=1, max_size=4)
+
+
+def messages(lengths: list[int]) -> list[bytes]:
+    return [bytes((number,)) * length for number, length in enumerate(lengths)]
+
+
+@examples(deadline=None)
+@given(LENGTHS, SIZES)
+def test_what_a_caller_says_is_heard_in_whatever_pieces_it_comes(lengths: list[int], sizes: list[int]) -> None:
+    caller, server, said = OneStream(), ServedStream(), messages(lengths)
     heard: list[bytes] = []
     for message in said:
         caller.send(message)
@@ -84,12 +91,10 @@ def test_what_a_caller_says_is_heard_in_whatever_pieces_it_comes(said: list[byte
     assert heard == said
 
 
-@given(
-    said=st.lists(st.binary(max_size=200) | st.integers(1, 300_000).map(bytes), max_size=12),
-    sizes=st.lists(st.integers(1, 100_000), min_size=1, max_size=4),
-)
-def test_what_the_server_says_is_heard_in_whatever_pieces_it_comes(said: list[bytes], sizes: list[int]) -> None:
-    caller, server = opened()
+@examples(deadline=None)
+@given(LENGTHS, SIZES)
+def test_what_the_server_says_is_heard_in_whatever_pieces_it_comes(lengths: list[int], sizes: list[int]) -> None:
+    (caller, server), said = opened(), messages(lengths)
     for message in said:
         server.send(message)
     server.finish(0, "")
