@@ -13,6 +13,7 @@ from timerd.core.holding import Settings
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind, Page
 from timerd.services.holding import merging
 from timerd.services.holding.merging import MARKS_AT_ONCE, keep_pace, mark_ahead
@@ -71,6 +72,17 @@ async def test_more_of_a_queue_comes_when_little_is_left_of_it() -> None:
 @pytest.mark.usefixtures("small")
 async def test_a_queue_that_leaves_slowly_is_brought_in_all_the_same() -> None:
     assert await looks(brought_in_again(30), 8, 2) == 2
+
+
+@pytest.mark.usefixtures("small")
+async def test_where_much_has_ended_meanwhile_it_comes_as_fast_as_it_can() -> None:
+    """So that it is cut once more, and what has ended need not be kept in mind until all of it has come."""
+    machine = brought_in_again(30)
+    machine.log.end([(key(n), Outcome.ACKED) for n in range(40, 44)])
+    with patch.object(merging, "MOST_ENDED", 3):
+        assert await looks(machine) == 0
+    with patch.object(merging, "MOST_ENDED", 4):
+        assert await looks(machine, 8, 8, 8) == 3
 
 
 @pytest.mark.usefixtures("small")

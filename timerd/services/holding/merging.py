@@ -20,6 +20,10 @@ MARKS_AT_ONCE = 1_000
 # Two pages. What leaves in a look at 50,000/s of 200 bytes is an eighth of one.
 AHEAD_BYTES = 2 << 20
 LOOK_S = 0.01
+# What ends while its queue comes back stays in the index of what has ended until all has come, for the mark cannot pass
+# it: some 70 bytes each. Beyond so many it comes as fast as it can: its share of memory fills, the rest is left to the
+# store once more, and the mark moves on.
+MOST_ENDED = 2_000_000
 FAST_BYTES = 128 << 10
 
 
@@ -32,7 +36,7 @@ async def make_room(machine: PartitionMachine) -> None:
 async def keep_pace(machine: PartitionMachine) -> None:
     """While a queue is sent fast, more of it is brought back only when little is left."""
     queue = machine.rows.reloading and machine.rows.reloading.queue
-    if queue is None:
+    if queue is None or len(machine.log.settled) > MOST_ENDED:
         return
     size_bytes = machine.rows.waiting.lane_bytes(queue)
     while size_bytes > AHEAD_BYTES:
