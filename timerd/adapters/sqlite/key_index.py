@@ -124,7 +124,9 @@ class KeyIndex:
         for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
             known.cursor = stored.id
             try:
-                hashes.append(sought_in(*_columns(stored.open())).hashes)
+                # Who asks for a row of it compares its keys next.
+                opened = self._keep(stored.id, payloads=False, group=stored.open())
+                hashes.append(sought_in(opened.positions_ms, opened.digests).hashes)
                 names.append(stored.id)
             except CorruptRow as error:
                 self._on_corrupt(error)
@@ -144,10 +146,12 @@ class KeyIndex:
             self._open.move_to_end((name, payloads))
             return found
         group = self._read(name, payloads)
-        if group is None:
-            return None
+        return self._keep(name, payloads=payloads, group=group) if group is not None else None
+
+    def _keep(self, name: int, *, payloads: bool, group: RowGroup) -> _Opened:
+        before = self._open.pop((name, payloads), None)
         opened = self._open[(name, payloads)] = _Opened(group, *_columns(group))
-        self._open_bytes += opened.size_bytes
+        self._open_bytes += opened.size_bytes - (before.size_bytes if before is not None else 0)
         while self._open_bytes > MOST_OPEN_BYTES:
             self._open_bytes -= self._open.popitem(last=False)[1].size_bytes
         return opened
