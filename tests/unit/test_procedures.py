@@ -20,6 +20,7 @@ from timerd.core.procedures import (
     AppendRows,
     AskToEnd,
     AskToEndMany,
+    Ending,
     FindSettled,
     FindSettledMany,
     FindVacant,
@@ -35,7 +36,7 @@ from timerd.core.procedures import (
 from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
-from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key, name_key
+from timerd.model.registers import Control, KeyEntry, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import single_row
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
@@ -497,6 +498,52 @@ def test_a_task_whose_holder_is_silent_is_not_replaced_before_the_repeat_has_end
     world.settle_down()
     world.take(QUEUES[0], 10)
     assert old.deliveries == 0
+
+
+def replaced_when_just_acked(world: World, old: Task, new: Task) -> Procedure[TaskId | None]:
+    """Before it has asked whether a crash can still undo the ack."""
+    with_key(world, old)
+    delivered(world, old)
+    held = claimed(world, new.id, Conflict.REPLACE)
+    assert held.replaces == (old.id,)
+    world.ack(old)
+    taking = activate(NAME, new.id, held)
+    request = next(taking)
+    while not (isinstance(request, FindSettled) and request.durable):
+        assert not isinstance(request, TryCas), "the key is passed on, and a crash brings its task back"
+        request = taking.send(done(world.performer.perform(request)))
+    return taking
+
+
+def test_a_task_whose_ack_a_crash_undoes_is_ended_by_the_repeat_of_the_call_that_replaces_it(world: World) -> None:
+    old, new = scheduled(world, 0, 40_000)
+    replaced_when_just_acked(world, old, new)
+    world.crash()
+    again = claimed(world, new.id, Conflict.REPLACE)
+    assert again.replaces == (old.id,)
+    assert run(world, activate(NAME, new.id, again)) is None
+    world.reconcile()
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert old.deliveries == 1
+
+
+def test_a_task_is_replaced_once_its_end_is_written(world: World) -> None:
+    old, new = scheduled(world, 0, 40_000)
+    taking = replaced_when_just_acked(world, old, new)
+    assert run(world, going_on(taking, taking.send(Ending(Outcome.ACKED)))) is None
+    assert run(world, resolve(NAME)) == new.id
+
+
+def test_a_key_goes_on_naming_a_task_whose_end_its_holder_may_not_have_written(world: World) -> None:
+    """He has lost the partition meanwhile, and the records say nothing of it."""
+    old, new = scheduled(world, 0, 40_000)
+    taking = replaced_when_just_acked(world, old, new)
+    with pytest.raises(StoreUnknown, match="may not have been written"):
+        taking.send(Ending(None))
+    [stored] = done(world.store.read([NAME]))
+    assert stored is not None
+    assert KeyEntry.from_bytes(stored).replaces == (str(old.id),)
 
 
 @pytest.mark.parametrize("policy", Conflict)

@@ -63,10 +63,7 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
     """After the row is durable. None: the task stands. Else somebody took the key over: our own row is cancelled."""
     for old in reserved.replaces:
-        said = yield from end_task(old, Outcome.CANCELLED, b"replaced by " + str(mine).encode())
-        if said is Cancelled.PENDING:
-            # It may be carried on past its mark. As long as the key names it, the repeat ends it in its new place.
-            raise StoreUnknown("Who holds the task that had the key did not answer: that task may still fire.")
+        yield from _end_for_good(old, b"replaced by " + str(mine).encode())
     active = KeyEntry(str(mine), active=True).to_bytes()
     found: bytes | None = reserved.stored
     for _ in range(MAX_TRIES):
@@ -88,6 +85,22 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
     if said is Cancelled.ALREADY_FIRED:
         return None
     return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
+
+
+def _end_for_good(old: TaskId, request: bytes) -> Procedure[None]:
+    """What a cancel finds over has no mark of it, and a crash may undo its end: so that is waited for. As long as the
+    key names the old task, the repeat ends it where it lives by then."""
+    said = yield from end_task(old, Outcome.CANCELLED, request)
+    if said is Cancelled.PENDING:
+        # It may be carried on past its mark.
+        raise StoreUnknown("Who holds the task that had the key did not answer: that task may still fire.")
+    if said is Cancelled.ALREADY_FIRED and not (yield from _stays_over(old)):
+        raise StoreUnknown("The task that had the key ended, and may not have been written down as such.")
+
+
+def _stays_over(task: TaskId) -> Procedure[bool]:
+    here = yield from locate(task, durable=True)
+    return here.rows is None or here.ending.outcome is not None or any(map(here.first, ENDS))
 
 
 def _was_sent(mine: TaskId) -> Procedure[bool]:
