@@ -60,6 +60,11 @@ class KeyIndex:
         self._open: OrderedDict[tuple[int, bool], _Opened] = OrderedDict()
         self._open_bytes = 0
 
+    @property
+    def open_bytes(self) -> int:
+        """Of the groups that are kept open."""
+        return self._open_bytes
+
     def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[RowGroup]:
         """For each (position_ms, digest) its rows of all versions."""
         return [concat(parts) if parts else empty_group() for parts in self.locate(partition, keys, payloads=True)]
