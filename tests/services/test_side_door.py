@@ -227,6 +227,22 @@ async def test_a_window_that_is_full_is_gone_on_with_when_there_is_room(monkeypa
         assert {(await call.read()).sequence for _ in range(6)} == set(range(1, 7))
 
 
+async def test_a_message_without_bytes_that_has_to_wait_does_not_end_the_stream(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("timerd.services.transport.session.MAX_UNANSWERED_REQUESTS", 1)
+    go = asyncio.Event()
+    async with entered(FakeVerbs(gate=go.wait)) as way:
+        call = way.session()
+        await call.read()
+        for request in (batch(1), wire.SessionRequest(), batch(2)):
+            await call.write(request)
+        await until(lambda: len(way.rig.api._running) == 1)
+        await asyncio.sleep(0.05)
+        go.set()
+        assert [(await call.read()).sequence for _ in range(3)] == [1, 0, 2]
+
+
 async def test_who_does_not_read_holds_its_own_stream_back_only() -> None:
     """What it is owed waits in the server within the bounds of its own messages."""
     async with running() as rig:

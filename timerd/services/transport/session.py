@@ -30,8 +30,8 @@ Start = Callable[[Any], "asyncio.Task[Any]"]
 class Feeding(Protocol):
     """A stream that hands each message on in the step in which it came: nobody has to be woken for it."""
 
-    async def feed(self, has_room: Callable[[int], bool], take: Callable[[Any], None]) -> int:
-        """Ends with the size of the message that there is no room for; 0: no more will come."""
+    async def feed(self, has_room: Callable[[int], bool], take: Callable[[Any], None]) -> int | None:
+        """Ends with the size of the message that there is no room for, which may be 0; None: no more will come."""
 
 
 class Session:
@@ -76,7 +76,7 @@ class Session:
 
     async def _read(self) -> None:
         if isinstance(self._context, Feeding):
-            while size_bytes := await self._context.feed(self._has_room, self._take):
+            while (size_bytes := await self._context.feed(self._has_room, self._take)) is not None:
                 await self._room_for(size_bytes)
             return
         while True:

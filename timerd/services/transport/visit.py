@@ -122,9 +122,9 @@ class Visit(asyncio.Protocol):
         self._flush()
         return self._handler.request_deserializer(message)
 
-    async def feed(self, has_room: Callable[[int], bool], take: Callable[[Any], None]) -> int:
+    async def feed(self, has_room: Callable[[int], bool], take: Callable[[Any], None]) -> int | None:
         """Has each message taken in the step in which it comes. Ends with the size of the one that there is no room
-        for; 0: no more will come."""
+        for, which may be 0; None: no more will come."""
         self._taker = has_room, take
         try:
             self._hand_on(has_room, take)
@@ -133,7 +133,7 @@ class Visit(asyncio.Protocol):
                 await self._more()
         finally:
             self._taker = None
-        return len(self._messages[0]) if self._messages else 0
+        return len(self._messages[0]) if self._messages else None
 
     async def _more(self) -> None:
         self._came = self._loop.create_future()
