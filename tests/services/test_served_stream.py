@@ -19,6 +19,7 @@ from timerd.http2 import (
     MAX_FRAME,
     MAX_FRAME_BYTES,
     PADDED,
+    PING,
     PREFACE,
     RST_STREAM,
     WINDOW_UPDATE,
@@ -218,6 +219,9 @@ OPENED = PREFACE + settings({}) + frame(HEADERS, END_HEADERS, 1, BLOCK)
         (PREFACE + frame(HEADERS, END_HEADERS, 1, b"\xff" * 40), "cannot be read"),
         (PREFACE + frame(HEADERS, 0, 1, bytes(MAX_FRAME_BYTES)) + frame(CONTINUATION, 0, 1, b"x"), "too long"),
         (PREFACE + frame(WINDOW_UPDATE, 0, 0, b"\0"), "cannot be read"),
+        (OPENED + frame(PING, 0, 0, bytes(8)) * 70_000, "more questions than answers"),
+        (OPENED + frame(PING, 0, 0, bytes(9)), "cannot be read"),
+        (OPENED + settings({}) * 70_000, "more questions than answers"),
         (PREFACE + struct.pack(">HBBBI", 0xFFFF, 0xFF, 0, 0, 1), "too long"),
     ],
 )

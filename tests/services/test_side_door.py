@@ -258,6 +258,25 @@ async def test_who_does_not_read_holds_its_own_stream_back_only() -> None:
         await until(lambda: not inside(rig))
 
 
+async def test_who_asks_and_never_reads_an_answer_is_hung_up_on() -> None:
+    pings, most_bytes = frame(6, 0, 0, bytes(8)) * 4_000, 64 << 20
+    async with running() as rig:
+        door = door_of(rig)
+        _, writer = await asyncio.open_connection(door.host, door.port)
+        writer.write(OneStream().opening(SESSION_PATH, Connection(rig.target), door.headers))
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+
+        async def ask() -> None:
+            for _ in range(most_bytes // len(pings)):
+                writer.write(pings)
+                await writer.drain()
+
+        with pytest.raises(ConnectionError):
+            await ask()
+        writer.transport.abort()
+        await until(lambda: not inside(rig))
+
+
 # -- its end -----------------------------------------------------------------------------------------------------------
 
 

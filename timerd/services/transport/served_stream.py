@@ -56,6 +56,10 @@ from timerd.services.transport.decoding import MAX_WIRE_BYTES
 
 # Grows by a quarter of it whenever so much was used.
 WINDOW_BYTES = 4 << 20
+# Of who does not read what it is answered: more than comes in one go.
+_MOST_REPLIES = 1 << 16
+# A ping says eight bytes.
+_LARGEST_REPLY_BYTES = len(frame(PING, ACK, 0, bytes(8)))
 # What is said in headers must fit into one frame, whatever the caller sent.
 _MOST_SENTENCE_CHARS = 4_096
 _PLAIN = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
@@ -174,13 +178,20 @@ class ServedStream:
             self._outbox.on_room(stream, U32.unpack(content)[0])
         elif kind == SETTINGS and not flags & ACK:
             self._outbox.on_settings(content)
-            self._replies.append(frame(SETTINGS, ACK, 0, b""))
+            self._reply(frame(SETTINGS, ACK, 0, b""))
         elif kind == PING and not flags & ACK:
-            self._replies.append(frame(PING, ACK, 0, content))
+            self._reply(frame(PING, ACK, 0, content))
         elif kind in (HEADERS, CONTINUATION):
             self._on_headers(kind, flags, stream, content)
         elif kind == RST_STREAM:
             raise Ended("The caller broke the stream off.")
+
+    def _reply(self, said: bytes) -> None:
+        if len(said) > _LARGEST_REPLY_BYTES:
+            raise Ended("There came a frame that cannot be read.")
+        if len(self._replies) >= _MOST_REPLIES:
+            raise Ended("There came more questions than answers were read.")
+        self._replies.append(said)
 
     def _on_data(self, flags: int, stream: int, content: bytes) -> None:
         if stream != STREAM or self.is_finished or not self.fields:

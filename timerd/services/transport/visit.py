@@ -86,7 +86,7 @@ class Visit(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._look_for_room()
+        self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -183,7 +183,8 @@ class Visit(asyncio.Protocol):
         self._loop.call_later(PATIENCE_S, self.hang_up)
 
     def _flush(self) -> None:
-        if self._transport is not None and (data := self._http.to_send()):
+        # While nobody reads, what is said waits where it is counted.
+        if self._transport is not None and not self._is_paused and (data := self._http.to_send()):
             self._transport.write(data)
         self._look_for_room()
 
