@@ -4,11 +4,13 @@ under any limit of memory, and named where a block is spoilt."""
 from __future__ import annotations
 
 import sqlite3
+import tracemalloc
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from itertools import count
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,6 +19,7 @@ from tests.sqlite.conftest import Bench
 from tests.sqlite.older import LEFT, load
 from timerd.adapters.sqlite import mark_index, mark_writing, retention
 from timerd.adapters.sqlite.files import DATABASE
+from timerd.adapters.sqlite.mark_blocks import INSERT, KEY, MOST_KEYS, MarkBlock, block_row
 from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.adapters.sqlite.mark_writing import LEAST_IN_BLOCK, write_marks
 from timerd.adapters.sqlite.marks import SOME, marks_on, marks_since
@@ -122,6 +125,28 @@ def test_the_marks_kept_in_mind_are_limited(tmp_path: Path) -> None:
         for shard in range(20):
             write_marks(connection, cancels(MANY, partition=Partition(0, START_MS, shard)), lambda: next(names), index)
             assert index.size <= mark_index.MOST_MARKS
+
+
+def test_the_blocks_of_a_partition_are_not_all_in_memory_while_they_are_read(tmp_path: Path) -> None:
+    """The index has 16 bytes a mark, a block 28; sorting takes its part as well."""
+    blocks = 100
+    with closing(connect(tmp_path / "timerd.db", "off")) as connection:
+        migrate(connection, tmp_path / "timerd.db")
+        keys, rows = np.zeros(MOST_KEYS, KEY), []
+        for name in range(1, blocks + 1):
+            keys["position_ms"] = START_MS + name
+            keys["digest"] = np.arange(2 * MOST_KEYS, dtype=np.uint64).view("V16")
+            rows.append(block_row(name, HERE, MarkBlock(MarkKind.CANCELLED, b"1", keys)))
+        connection.executemany(f"{INSERT} VALUES (?,?,?,?,?,?)", rows)
+        index = MarkIndex(connection, refuse)
+        tracemalloc.start()
+        try:
+            assert index.has_blocks(HERE)
+            peak_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert index.size == blocks * MOST_KEYS
+    assert peak_bytes < 100 * index.size
 
 
 async def test_marks_of_older_data_stay_the_first(tmp_path: Path) -> None:

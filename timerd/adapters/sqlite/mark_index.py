@@ -9,12 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from timerd.adapters.sqlite.hash_runs import Flags, Known, Rows, Sought, sought
-from timerd.adapters.sqlite.mark_blocks import MarkBlock, hashed, read_block, read_blocks_of
+from timerd.adapters.sqlite.mark_blocks import MarkBlock, StoredBlock, hashed, read_block, read_blocks_of
 from timerd.model.errors import CorruptRow
 from timerd.model.partition import Partition
 from timerd.ports import Mark
@@ -23,6 +24,8 @@ MOST_MARKS = 4_000_000
 # Most of them have no blocks, and yet are known.
 MOST_PARTITIONS = 4_096
 MOST_OPEN_BYTES = 8 << 20
+# Only hashes are kept of them; a partition may have thousands.
+_MOST_AT_ONCE = 64
 
 
 class _Met(NamedTuple):
@@ -125,8 +128,14 @@ class MarkIndex:
         return known
 
     def _read_on(self, cursors: Sequence[tuple[Partition, int]]) -> None:
+        reading = read_blocks_of(self._connection, cursors)
+        while part := list(islice(reading, _MOST_AT_ONCE)):
+            self._take_in(part)
+        self._make_room()
+
+    def _take_in(self, part: Iterable[tuple[Partition, StoredBlock]]) -> None:
         found: list[tuple[Partition, int, MarkBlock]] = []
-        for partition, stored in read_blocks_of(self._connection, cursors):
+        for partition, stored in part:
             try:
                 found.append((partition, stored.id, stored.open()))
             except CorruptRow as error:
@@ -134,7 +143,6 @@ class MarkIndex:
         blocks = hashed([block for _, _, block in found])
         for (partition, name, _), block in zip(found, blocks, strict=True):
             self._add(partition, name, block)
-        self._make_room()
 
     def _add(self, partition: Partition, name: int, block: MarkBlock) -> None:
         known = self._partitions.setdefault(partition, Known())
