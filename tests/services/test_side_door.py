@@ -18,6 +18,7 @@ from tests.services.test_api_session import batch
 from timerd.client import Client, SyncClient
 from timerd.http2 import PREFACE, frame
 from timerd.model.errors import StoreUnavailable
+from timerd.sdk import direct_stream
 from timerd.sdk.connection import Connection
 from timerd.sdk.one_stream import OneStream
 from timerd.sdk.side_door import SESSION_PATH, Door, door_in, find_door
@@ -131,6 +132,37 @@ async def test_where_nobody_opens_they_go_on_by_the_ordinary_port() -> None:
             await asyncio.to_thread(blocking.schedule, "mails", "y", at=LATER)
         assert len(rig.verbs.views) == 2
         assert not inside(rig)
+
+
+@asynccontextmanager
+async def silent_door(rig: Rig) -> AsyncIterator[list[asyncio.StreamWriter]]:
+    """What somebody else has at the door's address: it takes connections and says nothing."""
+    came: list[asyncio.StreamWriter] = []
+    server = await asyncio.start_server(lambda _, writer: came.append(writer), "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    rig.server._offer.says = f"{host}:{port} {'0' * 32}"
+    try:
+        yield came
+    finally:
+        server.close()
+        for writer in came:
+            writer.transport.abort()
+
+
+async def test_a_door_that_says_nothing_is_left_before_a_server_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(direct_stream, "CONNECT_S", 60.0)
+    async with running() as rig, silent_door(rig), Client(rig.target) as client, asyncio.timeout(20):
+        await client.schedule("mails", "x", at=LATER)
+    assert len(rig.verbs.views) == 1
+
+
+async def test_a_blocking_caller_stays_where_it_came_in_when_the_door_says_nothing() -> None:
+    async with running() as rig, silent_door(rig) as came:
+        with SyncClient(rig.target) as blocking:
+            for text in ("x", "y", "z"):
+                await asyncio.to_thread(blocking.schedule, "mails", text, at=LATER)
+        assert len(rig.verbs.views) == 3
+        assert len(came) == 1
 
 
 async def test_a_path_that_is_no_stream_leads_nowhere() -> None:

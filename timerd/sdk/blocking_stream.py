@@ -153,10 +153,12 @@ class BlockingStream:
         return http
 
     def _beside(self, link: socket.socket, until_s: float) -> socket.socket:
-        """By the side door, where there is one and it opens."""
+        """By the side door, where there is one and it opens. Whoever is silent there leaves time for an answer by the
+        ordinary port."""
         door = door_in(self._http.header_blocks) if may_have_one(self._connection) else None
         if door is None:
             return link
+        until_s -= (until_s - time.monotonic()) / 2
         with suppress(OSError, DecodeError):
             beside = _entered(door, until_s)
             try:

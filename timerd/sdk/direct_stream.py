@@ -20,7 +20,7 @@ from timerd.sdk.connection import Connection
 from timerd.sdk.duplex import Duplex, Stream, StreamCall
 from timerd.sdk.errors import TimerdError, Unavailable
 from timerd.sdk.one_stream import OneStream
-from timerd.sdk.side_door import find_door, may_have_one
+from timerd.sdk.side_door import FOUND_WITHIN_S, find_door, may_have_one
 from timerd.sdk.trailers import error_of_end
 
 Response = TypeVar("Response")
@@ -126,7 +126,8 @@ class DirectStream(Generic[Response]):
         context = connection.tls_context() if connection.has_tls else None
         name = (connection.tls_server_name or host) if context is not None else None
         opening = self._http.opening(self._opener.path, connection, headers)
-        async with asyncio.timeout(CONNECT_S):
+        # Whoever is silent at a door's address may be anybody, and there is another way.
+        async with asyncio.timeout(FOUND_WITHIN_S if headers else CONNECT_S):
             self._transport, _ = await loop.create_connection(
                 lambda: link, host, port, ssl=context, server_hostname=name
             )
