@@ -360,7 +360,7 @@ async def test_whoever_connects_and_says_nothing_is_hung_up_on(monkeypatch: pyte
 
 async def test_a_peer_that_is_silent_is_asked_and_then_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE_S", "PING_AFTER_S", "ANSWER_WITHIN_S", "LOOK_EVERY_S"):
-        monkeypatch.setattr(visit, name, 0.05)
+        monkeypatch.setattr(visit, name, 0.3)
     async with running() as rig:
         door = door_of(rig)
         reader, writer = await asyncio.open_connection(door.host, door.port)
@@ -377,11 +377,11 @@ async def test_a_peer_that_is_silent_is_asked_and_then_given_up(monkeypatch: pyt
 async def test_a_client_that_answers_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PING_AFTER_S", "LOOK_EVERY_S"):
         monkeypatch.setattr(visit, name, 0.02)
-    monkeypatch.setattr(visit, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(visit, "PATIENCE_S", 0.5)
     async with entered() as way:
         call = way.session()
         await call.read()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.8)
         await call.write(batch(1))
         assert (await call.read()).schedule.stored == 1
 
