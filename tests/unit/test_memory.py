@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from timerd.core.memory import SMALLEST_SHARE_BYTES, Memory
+from timerd.core.reload import Reload
 from timerd.core.taken import QueueKey
+from timerd.model.partition import BUCKET_MS
 
 MIB = 1 << 20
 MAIL = QueueKey("default", "mail")
@@ -29,3 +31,25 @@ def test_a_queue_with_a_worker_keeps_all_that_there_is_room_for() -> None:
 )
 def test_beyond_the_budget_it_gives_half_of_its_own_away(used_mib: int, own_mib: int, share_mib: int) -> None:
     assert memory(used_mib, MAIL).share_bytes(MAIL, own_mib * MIB) == share_mib * MIB
+
+
+def test_a_queue_that_was_cut_wants_more_when_most_of_what_it_had_is_gone() -> None:
+    assert memory(30, MAIL).wants_more(MAIL, 10 * MIB, BUCKET_MS)
+    assert not memory(98, MAIL).wants_more(MAIL, 10 * MIB, BUCKET_MS)
+
+
+@pytest.mark.parametrize(
+    ("queue", "position_ms", "waits"),
+    [
+        (MAIL, BUCKET_MS - 1, True),
+        (MAIL, BUCKET_MS, False),
+        (MAIL, 2 * BUCKET_MS - 1, False),
+        (MAIL, 2 * BUCKET_MS, False),
+        (QueueKey("default", "other"), BUCKET_MS - 1, False),
+    ],
+)
+def test_it_waits_while_an_earlier_bucket_of_it_comes(queue: QueueKey, position_ms: int, waits: bool) -> None:
+    """Those rows are sent first: all of the later bucket would wait in memory beside them."""
+    shared = memory(0, MAIL)
+    shared.reloads.append(Reload(queue, (position_ms, 7), is_plain=True))
+    assert shared.wants_more(MAIL, 0, BUCKET_MS + 5) is not waits

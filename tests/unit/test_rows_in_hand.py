@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.unit.test_partition_machine import QUEUE, START_MS, key, rows
 from timerd.core.memory import Memory
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settled_index import SettledIndex
 from timerd.core.taken import QueueKey
 from timerd.model.identity import RowKey
+from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
@@ -65,6 +70,17 @@ def test_what_was_left_holds_verified_back_while_it_is_brought_in() -> None:
     assert left_ms == here.withheld[QUEUE][0]
     here.begin_reload(QUEUE)
     assert here.oldest_ms() == left_ms
+
+
+@pytest.mark.parametrize("ends", [RowsInHand.end_reload, RowsInHand.drop_all])
+def test_others_wait_for_a_reload_until_it_ends_or_the_partition_is_gone(ends: Callable[[RowsInHand], None]) -> None:
+    memory = Memory(1 << 30)
+    here, elsewhere = RowsInHand(memory, SettledIndex()), RowsInHand(memory, SettledIndex())
+    here.withheld[QUEUE], elsewhere.withheld[QUEUE] = (START_MS, 0), (START_MS + BUCKET_MS, 0)
+    here.begin_reload(QUEUE)
+    assert elsewhere.thin_queue() is None
+    ends(here)
+    assert elsewhere.thin_queue() == QUEUE
 
 
 def test_rows_that_no_sweep_has_met_are_left_to_the_next_one() -> None:

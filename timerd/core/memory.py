@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from timerd.core.reload import Reload
 from timerd.core.taken import QueueKey
+from timerd.model.partition import bucket_of
 
 SMALLEST_SHARE_BYTES = 1 << 20
 
@@ -20,6 +22,8 @@ class Memory:
     budget_bytes: int
     used_bytes: int = 0
     worked: set[QueueKey] = field(default_factory=set)
+    # Those that are under way, of all partitions.
+    reloads: list[Reload] = field(default_factory=list)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
         """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the
@@ -28,3 +32,11 @@ class Memory:
             return SMALLEST_SHARE_BYTES
         free = self.budget_bytes - self.used_bytes
         return own_bytes + free if free > 0 else max(SMALLEST_SHARE_BYTES, (free + own_bytes) // 2)
+
+    def wants_more(self, queue: QueueKey, own_bytes: int, position_ms: int) -> bool:
+        """Of a queue that was cut there: whether most of what it had is gone. Not while it is brought in again from an
+        earlier bucket, which is sent first: what came would wait in memory until then, however much it is."""
+        if own_bytes > self.share_bytes(queue, own_bytes) // 4:
+            return False
+        bucket_ms = bucket_of(position_ms)
+        return all(r.queue != queue or bucket_of(r.place[0]) >= bucket_ms for r in self.reloads)

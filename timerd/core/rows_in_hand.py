@@ -107,22 +107,21 @@ class RowsInHand:
 
     def thin_queue(self) -> QueueKey | None:
         """A queue that was cut, and most of what it had in memory is gone."""
-        for queue in self.withheld:
-            own_bytes = self.waiting.lane_bytes(queue)
-            if own_bytes <= self._memory.share_bytes(queue, own_bytes) // 4:
-                return queue
-        return None
+        cut = ((queue, self.waiting.lane_bytes(queue), place[0]) for queue, place in self.withheld.items())
+        return next((each[0] for each in cut if self._memory.wants_more(*each)), None)
 
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
         place = self.withheld.pop(queue)
         is_plain = not (self.copies or self.aside or self.open.has_behind(*place))
         self.reloading = Reload(queue, place, is_plain)
+        self._memory.reloads.append(self.reloading)
         if is_plain:
             self._settled.set_apart()
         return place[0]
 
     def end_reload(self) -> None:
+        self._memory.reloads = [each for each in self._memory.reloads if each is not self.reloading]
         self.reloading = None
         self._settled.join()
 
@@ -265,6 +264,7 @@ class RowsInHand:
 
     def drop_all(self) -> None:
         """The partition is no longer held."""
+        self.end_reload()
         self.waiting = DueQueue()
         self.open.clear()
         self.copies.clear()
