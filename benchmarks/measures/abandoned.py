@@ -74,11 +74,13 @@ async def _drain(bench: Bench, server: Server, loader: Loader, burst_per_s: floa
     seconds = max(got["span_s"], (got["last_ms"] - begun_ms) / 1e3)
     size_bytes = server.pss_bytes()
     await receiver.stop()
+    await asyncio.sleep(bench.seconds(REST_S))
     return [
         Figure("drained at", count / seconds, "tasks/s", headline=True),
         Figure("times the rate of a burst", count / seconds / burst_per_s, "", at_least(0.8), headline=True),
         Figure("twice", got["received"] - count, "tasks", at_most(0)),
         Figure("memory when drained", size_bytes / MIB, "MiB"),
+        Figure("memory after a rest", server.pss_bytes() / MIB, "MiB"),
     ]
 
 

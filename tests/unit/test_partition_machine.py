@@ -445,6 +445,28 @@ def test_what_nobody_took_by_the_lag_limit_is_parked() -> None:
     assert write.groups[0][1].keys() == [key(0)]
 
 
+def test_when_all_that_ended_is_verified_the_marks_rest_until_something_stirs() -> None:
+    """Each would be a transaction, and a store that writes every second gives no memory back."""
+    machine = hot(rows(key(0)))
+    [sent] = taken(machine)
+    machine.end([Ended(HERE, sent, Outcome.ACKED)])
+    [written] = only(machine.flush(), WriteSettled)
+    assert isinstance(written, WriteSettled)
+    machine.settled_written(written.record)
+    changes = 0
+    for second in range(1, 20):
+        now_ms = NOW_MS + second * 1_000
+        for effect in machine.tick(now_ms):
+            if isinstance(effect, ChangeControl):
+                changes += 1
+                machine.control_changed(CasStatus.APPLIED, now_ms)
+            if machine.sweep.is_reading:
+                machine.page_read(page(), now_ms)
+    assert machine.control is not None
+    assert machine.control.verified_ms == machine.control.closing_ms > sent.position_ms
+    assert changes <= 3
+
+
 def test_the_finish_flag_comes_first_then_closing_then_the_count() -> None:
     machine = hot(rows(key(0)))
     taken(machine)

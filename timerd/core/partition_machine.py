@@ -364,7 +364,9 @@ class PartitionMachine:
         if verified == end_ms and self.log.is_idle and not self.sweep.is_reading:
             self.phase = Phase.COUNT
             return [CountRows(self.partition)]
-        if verified == control.verified_ms and not self._closes(control, closing):
+        # Raised for nothing, `verified` would follow it: a transaction a second, and the store never rests.
+        closing = closing if self._closes(control, closing) else control.closing_ms
+        if (closing, verified) == (control.closing_ms, control.verified_ms):
             return self._read_page(now_ms)
         self.floor_ms = max(self.floor_ms, verified)
         verified = max(verified, control.verified_ms)
