@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from timerd.core.holding import Offered
-from timerd.core.insert import MAX_ROUNDS, Inserted, insert
+from timerd.core.insert import MAX_ROUNDS, ClosedForGood, Inserted, insert
 from timerd.core.procedures import AppendRows, AskToEnd, Ending, Find, FindSettledMany, HintRows, OfferRows, SetMarks
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
@@ -51,6 +53,65 @@ def test_places_that_were_chosen_before_are_followed_however_many_there_are() ->
         done = end.value
     assert written == [*POINTED, max(POINTED.values()), 1_000]
     assert done.moved == {(10, DIGEST): 1_000}
+
+
+def rival_was_first(*said: Mark, holder: Offered | None = Offered.BELOW_FLOOR) -> tuple[list[object], Inserted | None]:
+    """Another try of the call points to 2,000 just before this one points to 1,000; `said` of the old place. What is
+    asked for but reads, and the end, unless it is refused."""
+    procedure = insert(Append(((HERE, row(10)),)), 500)
+    first = Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.FORWARD, b"2000")
+    answer: object = None
+    asked: list[object] = []
+    try:
+        while True:
+            request = procedure.send(answer)
+            if not isinstance(request, Find | FindSettledMany):
+                asked.append(request)
+            is_first = sum(isinstance(each, AppendRows) for each in asked) == 1
+            match request:
+                case AppendRows():
+                    control = CLOSED if is_first else Control(1, "me", "", 2_000 + (holder is None), 1_000).to_bytes()
+                    answer = [Appended({HERE: control}, {}, frozenset(), None)]
+                case OfferRows():
+                    answer = Offered.BELOW_FLOOR if is_first else holder
+                case Find():
+                    is_marked = any(isinstance(each, SetMarks) for each in asked)
+                    answer = [Found(row(10), [first, *said] if is_marked else [])]
+                case FindSettledMany():
+                    answer = [Ending(None)]
+                case _:
+                    answer = 0
+    except StopIteration as end:
+        return asked, end.value
+    except ClosedForGood:
+        return asked, None
+
+
+def test_of_two_who_write_a_row_again_at_the_same_time_both_go_where_the_first_one_pointed() -> None:
+    """Else one task has two ways, and may come on the second one when its end on the first one is forgotten. The row is
+    written there again, for who pointed there may have died before it was; it is hinted by whom it belongs to."""
+    asked, done = rival_was_first()
+    places = [int(each.messages[0].groups[0][1].columns["position_ms"][0]) for each in asked if is_append(each)]
+    assert places == [10, 2_000]
+    assert done is not None
+    assert done.moved == {(10, DIGEST): 2_000}
+    assert not any(isinstance(each, HintRows) for each in asked)
+
+
+def test_who_follows_another_try_does_not_write_again_what_the_next_holder_will_read() -> None:
+    """The other one may have been told OK, and this one may die between its mark and its row."""
+    asked, done = rival_was_first(holder=None)
+    assert done is None
+    assert sum(isinstance(each, SetMarks) for each in asked) == 1
+
+
+def test_what_was_cancelled_meanwhile_is_cancelled_where_the_first_one_pointed() -> None:
+    asked, _ = rival_was_first(Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.CANCELLED, b"r"))
+    assert AskToEnd(HERE, RowKey(2_000, DIGEST, 1), Outcome.CANCELLED, b"r") in asked
+
+
+def is_append(request: object) -> TypeGuard[AppendRows]:
+    return isinstance(request, AppendRows)
 
 
 def verdicts_taken_along(at_old_place: list[Mark]) -> list[SetMarks | AskToEnd | AppendRows]:

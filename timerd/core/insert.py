@@ -9,8 +9,10 @@ only those are looked at one by one whose partition turned out to have a control
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 import numpy as np
 
@@ -78,9 +80,11 @@ def insert(
         if not refused:
             return done
         shards.update((partition.bucket_ms, partition.shard) for partition, _, _ in refused)
-        message, is_new = yield from _write_again(refused, now_ms, done)
+        message, is_new, follows = yield from _write_again(refused, now_ms, done)
         if not message.groups:
             return done
+        # Whoever pointed there may have been acknowledged.
+        is_repeat |= follows
         # Where an earlier try pointed to is no new place: there may be any number of them.
         left -= is_new
     raise ClosedForGood
@@ -159,59 +163,89 @@ def _will_be_read(partition: Partition, rows: RowGroup, appended: Appended) -> b
     return control is not None and not control.finished and newest_ms >= control.verified_ms
 
 
-def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[tuple[Append, bool]]:
-    """The same rows at a position that is not closed; the abandoned ones point there. A repeat (of a carry, by a later
-    holder) goes where the first one pointed, and ends where the row was over already. And whether any place is new."""
-    groups: dict[Partition, list[RowGroup]] = defaultdict(list)
-    marks: list[Mark] = []
-    is_new = False
+def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[tuple[Append, bool, bool]]:
+    """The same rows at a position that is not closed; the abandoned ones point there. And whether any place is new, and
+    whether any is another writer's."""
+    chosen, new = yield from _choose(refused, now_ms)
+    if not chosen:
+        return Append(()), False, False
+    marks = [mark for mark, _ in chosen]
+    yield SetMarks(marks)
+    standing = yield from _standing(marks)
+    moved = _moved(zip(standing, (row for _, row in chosen), strict=True), done)
+    return moved, not new.isdisjoint(standing), not new.issuperset(standing)
+
+
+def _choose(refused: Sequence[Placed], now_ms: int) -> Procedure[tuple[list[tuple[Mark, RowGroup]], set[Mark]]]:
+    """For each row its mark, and which of these name a new place. A repeat (of a carry, by a later holder) goes where
+    the first one pointed, and ends where the row was over already."""
+    chosen: list[tuple[Mark, RowGroup]] = []
+    new: set[Mark] = set()
     for partition, rows, closing_ms in refused:
         forwards, over = yield from _before(partition, rows)
+        own = b"%d" % max(now_ms, closing_ms)
         for n, key in enumerate(rows.keys()):
             if over[n]:
                 continue
-            pointed_ms = forwards[n]
-            is_new |= pointed_ms is None
-            position_ms = max(now_ms, closing_ms) if pointed_ms is None else pointed_ms
-            marks.append(Mark(partition, key, MarkKind.FORWARD, b"%d" % position_ms))
-            done.note(key, position_ms)
-            moved = rows.one(n)
-            moved.columns["position_ms"] = position_ms
-            groups[Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)].append(moved)
-    if marks:
-        yield SetMarks(marks)
-        yield from _take_verdicts_along(marks)
-    return Append(tuple((partition, concat(parts)) for partition, parts in groups.items())), is_new
+            mark = forwards[n] or Mark(partition, key, MarkKind.FORWARD, own)
+            chosen.append((mark, rows.one(n)))
+            if forwards[n] is None:
+                new.add(mark)
+    return chosen, new
 
 
-def _take_verdicts_along(forwards: Sequence[Mark]) -> Procedure[None]:
-    """A carried row is looked for, and cancelled, where it is being written. Who marked that place before it pointed
+def _moved(chosen: Iterable[tuple[Mark, RowGroup]], done: Inserted) -> Append:
+    """Each row where its mark points to."""
+    groups: dict[Partition, list[RowGroup]] = defaultdict(list)
+    for forward, row in chosen:
+        target, key = _pointed(forward)
+        done.note(forward.key, key.position_ms)
+        row.columns["position_ms"] = key.position_ms
+        groups[target].append(row)
+    return Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
+
+
+def _standing(forwards: Sequence[Mark]) -> Procedure[list[Mark]]:
+    """The marks that count: a call and its repeat may choose at the same time, and of two marks the first one counts.
+    On two ways the task would have rows in two places, and the later one may come when the earlier one has ended and
+    is forgotten.
+
+    A carried row is looked for, and cancelled, where it is being written. Who marked that place before it pointed
     elsewhere has been answered, so the mark is repeated where it points to; who comes later follows it."""
-    for partition in dict.fromkeys(mark.partition for mark in forwards):
-        here = [mark for mark in forwards if mark.partition == partition]
+    standing: list[Mark] = []
+    for partition, marks in groupby(forwards, attrgetter("partition")):
+        here = list(marks)
         found: Sequence[Found] = yield Find(partition, [(mark.key.position_ms, mark.key.digest) for mark in here])
-        for forward, place in zip(here, found, strict=True):
-            given = [m for m in place.marks if m.kind in VERDICTS and m.key == forward.key]
+        for own, place in zip(here, found, strict=True):
+            forward = _forward_of(own.key, place) or own
+            standing.append(forward)
+            given = [m for m in place.marks if m.kind in VERDICTS and m.key == own.key]
             if given:
                 yield from _end_at(forward, given)
+    return standing
 
 
 def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:
-    position_ms = int(forward.value)
-    target = Partition(TIME_SCOPE, bucket_of(position_ms), forward.partition.shard)
-    key = forward.key._replace(position_ms=position_ms)
+    target, key = _pointed(forward)
     yield SetMarks([Mark(target, key, mark.kind, mark.value) for mark in given])
     yield AskToEnd(target, key, VERDICTS[given[0].kind], given[0].value)
 
 
-def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[int | None], list[bool]]]:
+def _pointed(forward: Mark) -> tuple[Partition, RowKey]:
+    position_ms = int(forward.value)
+    target = Partition(TIME_SCOPE, bucket_of(position_ms), forward.partition.shard)
+    return target, forward.key._replace(position_ms=position_ms)
+
+
+def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[Mark | None], list[bool]]]:
     """For each row where an earlier writer pointed it to, and whether it has ended in its own place."""
     keys = rows.keys()
     found: Sequence[Found] = yield Find(partition, [(key.position_ms, key.digest) for key in keys])
     endings: Sequence[Ending] = yield FindSettledMany(partition, keys)
-    values = [
-        next((int(m.value) for m in place.marks if m.kind == MarkKind.FORWARD and m.key == key), None)
-        for key, place in zip(keys, found, strict=True)
-    ]
+    forwards = [_forward_of(key, place) for key, place in zip(keys, found, strict=True)]
     over = [ending.outcome not in (None, Outcome.FORWARDED) for ending in endings]
-    return values, over
+    return forwards, over
+
+
+def _forward_of(key: RowKey, place: Found) -> Mark | None:
+    return next((m for m in place.marks if m.kind == MarkKind.FORWARD and m.key == key), None)

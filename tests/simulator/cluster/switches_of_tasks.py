@@ -152,7 +152,7 @@ def carried_rows_not_written_again() -> AbstractContextManager[object]:
 def endings_not_looked_at() -> AbstractContextManager[object]:
     """NOSETTLEREAD: a carried row that is refused is written again, also where its place says that it has ended."""
 
-    def before(partition: Any, rows: Any) -> Procedure[tuple[list[int | None], list[bool]]]:
+    def before(partition: Any, rows: Any) -> Procedure[tuple[list[Mark | None], list[bool]]]:
         forwards, over = yield from _BEFORE(partition, rows)
         return forwards, [False] * len(over)
 
