@@ -84,7 +84,7 @@ MUTANTS = (
         name="moved-without-asking-the-holder",
         guarantee="G8",
         file="timerd/core/move.py",
-        old='    if answer.asked is Asked.OPEN:\n        return False, "is with a worker"\n',
+        old='    elif answer.asked is Asked.OPEN:\n        why = "is with a worker"\n',
         new="",
         breaks="a task that is with a worker is moved as well, and delivered twice",
         tests=("tests/unit/test_procedures.py::test_what_is_with_a_worker_is_not_moved",),

@@ -7,13 +7,14 @@ FireNow and Redrive are moves as well.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from timerd.core.cancel import ONWARD
+from timerd.core.cancel import LEFT_FOR_GOOD, ONWARD
 from timerd.core.holding import Asked, Offered
 from timerd.core.insert import closing_of
 from timerd.core.keys import keep, other_holder, regain
-from timerd.core.lookup import Located, from_letter, generation, locate
+from timerd.core.lookup import Located, follow, from_letter, generation, locate
 from timerd.core.procedures import (
     AppendRows,
     AskToMove,
@@ -28,6 +29,7 @@ from timerd.core.procedures import (
     SetMarks,
     TryCas,
 )
+from timerd.core.ties import anchor_of, home_of, tied_to
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId, generation_of
 from timerd.model.instants import shown
@@ -70,8 +72,11 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
         yield from _take_key_along(task, rows, wish, move, stored)
     row = _target_row(task, rows, move)
     taken = yield from _write_target(move, row)
-    yield SetMarks([Mark(move.source.partition, move.source.key, MarkKind.MOVED, b"%d" % move.generation)])
-    free, why = yield from _source_is_free(move, wish)
+    fresh: int | None = yield SetMarks([_moved_away(move, move.source)])
+    free, why, marks = yield from _source_is_free(move, wish)
+    # A store that counts marks knows a repeated call, so its tasks have no copies; those of an earlier move are over.
+    if free and fresh is None and not generation_of(move.source.key.version):
+        free, why = yield from _copies_are_free(task, move, wish, int(rows.columns["fire_at_ms"][0]), marks)
     state = MoveState.MOVED if free and taken else MoveState.FAILED
     decided = yield from _decide(task, move, stored, state)
     if not taken:
@@ -191,30 +196,86 @@ def _write_target(move: Move, row: RowGroup) -> Procedure[bool]:
     return answer in (Offered.ADOPTED, Offered.ALREADY_HAVE)
 
 
-def _source_is_free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
+def _moved_away(move: Move, place: Place) -> Mark:
+    return Mark(place.partition, place.key, MarkKind.MOVED, b"%d" % move.generation)
+
+
+# Whether the task may leave, else why not, and the marks that were read after its own.
+Free = tuple[bool, str, Sequence[Mark]]
+
+
+def _source_is_free(move: Move, wish: Wish) -> Procedure[Free]:
     """M4 and M5: the holder suspends the row or says what became of it; then the cell, whatever it said. No reason is
     given where the task lives on, in a place it was carried to meanwhile."""
-    partition, key = move.source.partition, move.source.key
+    outcome, why, marks = yield from _ask(move.source)
+    if why or outcome in ONWARD:
+        return False, why, marks
+    if outcome is not None and not (wish.revive is not None and outcome is Outcome.DEAD):
+        return False, _has_ended(outcome), marks
+    return True, "", marks
+
+
+def _has_ended(outcome: Outcome) -> str:
+    return f"has ended ({outcome.name.lower()})"
+
+
+def _ask(place: Place) -> Procedure[tuple[Outcome | None, str, Sequence[Mark]]]:
+    """(how the row ended, what keeps it there, marks)."""
+    partition, key = place.partition, place.key
     answer: HolderAnswer = yield AskToMove(partition, key)
     outcome = answer.outcome
     if answer.asked in (None, Asked.UNKNOWN):
         ending: Ending = yield FindSettled(partition, key)
         outcome = ending.outcome
     found: Found = (yield Find(partition, [(key.position_ms, key.digest)]))[0]
-    cancelled = any(m.kind in (MarkKind.CANCELLED, MarkKind.PURGED) and m.key == key for m in found.marks)
+    why = ""
     if answer.asked is Asked.SILENT:
-        return False, SILENT
-    if answer.asked is Asked.OPEN:
-        return False, "is with a worker"
-    if cancelled:
-        return False, "was cancelled"
-    if outcome is None and any(_is_acked(m, key) for m in found.marks):
+        why = SILENT
+    elif answer.asked is Asked.OPEN:
+        why = "is with a worker"
+    elif any(m.kind in (MarkKind.CANCELLED, MarkKind.PURGED) and m.key == key for m in found.marks):
+        why = "was cancelled"
+    elif outcome is None and any(_is_acked(m, key) for m in found.marks):
         outcome = Outcome.ACKED
-    if outcome in ONWARD:
-        return False, ""
-    if outcome is not None and not (wish.revive is not None and outcome is Outcome.DEAD):
-        return False, f"has ended ({outcome.name.lower()})"
+    return outcome, why, found.marks
+
+
+def _copies_are_free(
+    task: TaskId, move: Move, wish: Wish, fire_at_ms: int, marks: Sequence[Mark]
+) -> Procedure[tuple[bool, str]]:
+    """Rows of the same task in other buckets (core/ties.py) would fire at the instant that it leaves: who holds them
+    waits for the decision too. Whoever writes one later finds the mark on its anchor."""
+    home = home_of(task)
+    anchor = anchor_of(home, fire_at_ms)
+    met = {move.source}
+    left = [*tied_to(marks), home, *([anchor] if anchor is not None else [])]
+    while left:
+        place = left.pop()
+        if place not in met:
+            met.add(place)
+            free, why, marks = yield from _copy_is_free(task, move, wish, place)
+            if not free:
+                return False, why
+            left += tied_to(marks)
     return True, ""
+
+
+def _copy_is_free(task: TaskId, move: Move, wish: Wish, first: Place) -> Procedure[Free]:
+    """The last instant of its partition is read by every holder, wherever the row stands there."""
+    last = Place(first.partition, first.key._replace(position_ms=first.partition.end_ms - 1))
+    yield SetMarks([_moved_away(move, first), _moved_away(move, last)])
+    here = yield from follow(task, first)
+    place = here.place if here.rows is not None else first
+    if place == move.source:
+        return True, "", here.marks
+    if place != first:
+        yield SetMarks([_moved_away(move, place)])
+    outcome, why, _ = yield from _ask(place)
+    if why or outcome in (Outcome.CARRIED, Outcome.PARKED):
+        return False, why, here.marks
+    if outcome is None or outcome in LEFT_FOR_GOOD or wish.revive is not None:
+        return True, "", here.marks
+    return False, _has_ended(outcome), here.marks
 
 
 def _decide(task: TaskId, move: Move, stored: bytes, state: MoveState) -> Procedure[bool]:

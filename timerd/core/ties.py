@@ -1,11 +1,13 @@
-"""Rows that say the same task once more, in another bucket: each leads to the others, so that a cancel meets them all.
+"""Rows that say the same task once more, in another bucket: each leads to the others, so that a cancel or a move meets
+them all.
 
 A call that is repeated after an unknown outcome writes a task that is due by then where it is by then (guarantee G2).
 Within a partition its holder sees to the copies (core/copies.py); in another bucket nobody knows of the first row, and
 only one of the ids was told to the caller. So before a row is written in another bucket than its own instant's, a mark
 at that instant (its anchor) names the new place, and a mark on the new place names the anchor; *then* the anchor is
 read. A cancel marks the anchor, *then* reads it. So either the cancel finds the row, whether or not it is written yet,
-or whoever writes it finds the cancel (tests/models/ties.pml). Only such rows pay for it.
+or whoever writes it finds the cancel (tests/models/ties.pml). A move does the same (core/move.py): the rows wait until
+it is decided. Only such rows pay for it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from timerd.core.holding import Asked
-from timerd.core.procedures import AskToEnd, Find, HolderAnswer, Procedure, SetMarks
+from timerd.core.procedures import AskToEnd, AskToMove, Find, HolderAnswer, Procedure, SetMarks
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Place
@@ -48,7 +50,7 @@ class Tie:
 
 def tie(groups: Groups, shards: Mapping[int, int]) -> Procedure[bool]:
     """Before the rows are written. `shards`: bucket -> shard of the anchors; a row without one is not tied. False: the
-    task is cancelled, and who holds its new place did not hear of it."""
+    task was cancelled or moved, and who holds its new place did not hear of it."""
     if not shards:
         # All came in time, as nearly always: no row is looked at.
         return True
@@ -59,22 +61,28 @@ def tie(groups: Groups, shards: Mapping[int, int]) -> Procedure[bool]:
     by_partition: dict[Partition, list[Tie]] = defaultdict(list)
     for each in ties:
         by_partition[each.anchor.partition].append(each)
-    over: list[Mark] = []
+    given: list[Mark] = []
     for partition, some in by_partition.items():
         found: Sequence[Found] = yield Find(partition, [(t.anchor.key.position_ms, t.anchor.key.digest) for t in some])
-        over += [mark for each, anchor in zip(some, found, strict=True) for mark in _ended(each.place, anchor.marks)]
-    return (yield from _end_before(over)) if over else True
+        given += [mark for each, anchor in zip(some, found, strict=True) for mark in _given(each.place, anchor.marks)]
+    return (yield from _tell(given)) if given else True
 
 
-def _end_before(over: Sequence[Mark]) -> Procedure[bool]:
+def _tell(given: Sequence[Mark]) -> Procedure[bool]:
     """A holder takes in what he is told of, without the marks on it: so he is told of these."""
-    yield SetMarks(over)
-    for mark in over:
+    yield SetMarks(given)
+    for mark in given:
         key = unwritten(Place(mark.partition, mark.key))
-        answer: HolderAnswer = yield AskToEnd(mark.partition, key, ENDS[mark.kind], mark.value)
+        answer: HolderAnswer = yield _ask(mark, key)
         if answer.asked is Asked.SILENT:
             return False
     return True
+
+
+def _ask(mark: Mark, key: RowKey) -> AskToEnd | AskToMove:
+    if mark.kind is MarkKind.MOVED:
+        return AskToMove(mark.partition, key)
+    return AskToEnd(mark.partition, key, ENDS[mark.kind], mark.value)
 
 
 def _ties(partition: Partition, rows: RowGroup, shards: Mapping[int, int]) -> Iterable[Tie]:
@@ -91,14 +99,14 @@ def _ties(partition: Partition, rows: RowGroup, shards: Mapping[int, int]) -> It
             yield Tie(Place(partition, key), anchor)
 
 
-def _ended(place: Place, marks: Iterable[Mark]) -> list[Mark]:
-    """On that place what the marks of its anchor say."""
+def _given(place: Place, marks: Sequence[Mark]) -> list[Mark]:
+    """On that place what the marks of its anchor say. What was moved from there fires only if `moves` says so."""
     for mark in marks:
         if mark.kind in ENDS:
             return [Mark(*_of(place), mark.kind, mark.value)]
         if mark.kind is MarkKind.ENDED_ELSEWHERE:
             return [Mark(*_of(place), MarkKind(mark.value[0]), mark.value[1:])]
-    return []
+    return [Mark(*_of(place), m.kind, m.value) for m in marks if m.kind is MarkKind.MOVED][:1]
 
 
 def ended_elsewhere(place: Place, kind: MarkKind, request: bytes) -> Mark:

@@ -80,9 +80,9 @@ def looked_up_before_the_mark() -> AbstractContextManager[object]:
 def cell_not_read() -> AbstractContextManager[object]:
     """NOCELLCHECK: a mover goes by what the holder says alone."""
 
-    def free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
-        is_free, why = yield from _FREE(move, wish)
-        return (True, "") if why == "was cancelled" else (is_free, why)
+    def free(move: Move, wish: Wish) -> Procedure[move_module.Free]:
+        is_free, why, marks = yield from _FREE(move, wish)
+        return (True, "", marks) if why == "was cancelled" else (is_free, why, marks)
 
     return patch.object(move_module, "_source_is_free", free)
 
