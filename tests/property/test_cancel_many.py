@@ -40,7 +40,7 @@ def for_each(deed: Callable[[Thing], None], things: Sequence[Thing]) -> None:
 
 def run(world: World, procedure: Procedure[Result]) -> Result:
     """To its end. What has left its place has done so durably, or it would be waited for."""
-    if any(machine.log._leaving for machine in world.machines.values()):
+    if any(machine.log.leaving for machine in world.machines.values()):
         world.settle_down()
     request = next(procedure)
     try:

@@ -63,7 +63,7 @@ class SettleLog:
         self.counts: Counter[int] = Counter()
         self.done_through = -1
         # Rows that went on elsewhere, and the record that says so is not durable yet.
-        self._leaving: set[RowKey] = set()
+        self.leaving: set[RowKey] = set()
         self._next = Batch()
         self._sequence = 0
         self._writing: SettleRecord | None = None
@@ -135,7 +135,7 @@ class SettleLog:
         self._next.groups.append(group)
 
     def _leave(self, keys: Sequence[RowKey]) -> None:
-        self._leaving.update(keys)
+        self.leaving.update(keys)
         self._next.left += keys
 
     def complete(self, rows: RowGroup) -> None:
@@ -199,7 +199,7 @@ class SettleLog:
         """The record is durable: now its carried rows, and the next record."""
         self._writing = None
         batch = self._carrying[sequence]
-        self._leaving.difference_update(batch.left)
+        self.leaving.difference_update(batch.left)
         if batch.groups:
             return [WriteCarried(self.partition, sequence, batch.groups), *self.flush()]
         self._finish(sequence)
@@ -230,7 +230,7 @@ class SettleLog:
 
     def has_left(self, key: RowKey) -> bool:
         """Of a row that went on elsewhere: whether that is durable. Until then a crash leaves it here."""
-        return key not in self._leaving
+        return key not in self.leaving
 
     def forget_below(self, verified_ms: int) -> None:
         """`verified` has passed them: only their count is kept."""

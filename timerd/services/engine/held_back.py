@@ -2,12 +2,13 @@
 it said what became of it and the row is still being looked for.
 
 Such a row is carried to the end of the lease, again and again. Where it waits is remembered, for its ack comes some day
-and the way there is longer each time.
+and the way there is longer each time. Until the record of a carry is durable the task may as well be where it was: what
+ends it in its new place alone would leave it open in the old one, if the holder is replaced before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +36,9 @@ class HeldBack:
         self._until_ms: dict[bytes, int] = {}
         self._last_ms = 0
         self._places: dict[bytes, Place] = {}
+        # Of those the rows that they were carried from, and what the holder has not written down yet; not its whole
+        # log, which would stay here after it was replaced.
+        self._sources: dict[bytes, tuple[RowKey, Set[RowKey]]] = {}
 
     def hold(self, until_ms: Mapping[bytes, int]) -> None:
         self._until_ms.update(until_ms)
@@ -71,6 +75,7 @@ class HeldBack:
     def forget(self, delivery_id: bytes) -> None:
         self._until_ms.pop(delivery_id, None)
         self._places.pop(delivery_id, None)
+        self._sources.pop(delivery_id, None)
 
     def suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
         """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
@@ -89,6 +94,7 @@ class HeldBack:
             return 0
         delivery_id = delivery_id_of(key.digest, key.version)
         self._places.pop(delivery_id, None)
+        self._sources.pop(delivery_id, None)
         return self._until_ms.pop(delivery_id, 0)
 
     def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
@@ -96,9 +102,11 @@ class HeldBack:
         for key in keys:
             carry = machine.log.carries.get(key)
             if carry is not None:
-                place = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
-                self._places[delivery_id_of(key.digest, key.version)] = place
+                delivery_id = delivery_id_of(key.digest, key.version)
+                self._places[delivery_id] = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
+                self._sources[delivery_id] = key, machine.log.leaving
 
     def place_of(self, delivery_id: bytes, sent: Place) -> Place:
-        """As far as it is known; else where it was sent from."""
-        return self._places.get(delivery_id, sent)
+        """As far as it is known, and durable; else where it was sent from."""
+        source, leaving = self._sources.get(delivery_id, (sent[1], frozenset()))
+        return sent if source in leaving else self._places.get(delivery_id, sent)

@@ -1,0 +1,42 @@
+"""Where the row of a delivery waits is told when no crash takes it back there."""
+
+from __future__ import annotations
+
+from tests.unit.test_guarded_again import record_of
+from tests.unit.test_partition_machine import HERE, NOW_MS, hot, key, rows, taken
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.identity import delivery_id_of
+from timerd.model.partition import BUCKET_MS
+from timerd.model.settle import CarryReason
+from timerd.services.engine.held_back import HeldBack
+
+SENT = key(0)
+ID = delivery_id_of(SENT.digest, SENT.version)
+LEASE_ENDS_MS = NOW_MS + BUCKET_MS
+
+
+def carried(held_back: HeldBack) -> PartitionMachine:
+    """Into the next bucket, for a worker has it still."""
+    machine = hot(rows(SENT))
+    assert taken(machine) == [SENT]
+    machine.guard({SENT: LEASE_ENDS_MS}, NOW_MS, CarryReason.GUARD)
+    held_back.carried(machine, [SENT])
+    return machine
+
+
+def test_an_ack_goes_where_the_row_was_carried_when_that_is_durable() -> None:
+    held_back = HeldBack()
+    machine = carried(held_back)
+    assert held_back.place_of(ID, (HERE, SENT)) == (HERE, SENT)
+    [carry] = record_of(machine).carries
+    partition, place = held_back.place_of(ID, (HERE, SENT))
+    assert (partition, place.position_ms) == (carry.target, LEASE_ENDS_MS)
+
+
+def test_what_its_holder_could_not_write_down_is_looked_for_where_it_was_sent_from() -> None:
+    """The holder was replaced: the row of before is open, and the one that it should have gone on to is nowhere."""
+    held_back = HeldBack()
+    carried(held_back).lose()
+    assert held_back.place_of(ID, (HERE, SENT)) == (HERE, SENT)
+    # All the same it does not fire from there as long as the worker has it.
+    assert held_back.waits(SENT)
