@@ -16,7 +16,7 @@ from tests.unit.test_ties import (
     REPEATED_MS,
     asked,
     does_not_count,
-    stopped,
+    interleaved,
     task_at,
     written,
 )
@@ -84,22 +84,9 @@ def test_by_each_of_the_ids_neither_row_fires_any_more(first_ms: int) -> None:
 
 @pytest.mark.parametrize("first_ms", [IN_TIME_MS, LATE_MS])
 def test_whoever_comes_second_sees_the_other_wherever_that_one_is(first_ms: int) -> None:
-    """The repeat is on its way while the task is moved by its first id; each is stopped at each of its steps."""
-    ways = 0
-    for is_repeat_stopped in (True, False):
-        for after in range(30):
-            world = does_not_count(World())
-            run(world, written(BEFORE, first_ms))
-            repeat, move = written(AFTER, REPEATED_MS), moved(task_at(BEFORE, first_ms))
-            slow, fast = (repeat, move) if is_repeat_stopped else (move, repeat)
-            rest = stopped(world, slow, after)
-            if rest is None:
-                break
-            run(world, fast)
-            run(world, rest)
-            assert is_asked_about(world, AFTER, REPEATED_MS), (is_repeat_stopped, after)
-            ways += 1
-    assert ways > 10
+    asks = [is_asked_about(world, AFTER, REPEATED_MS) for world in interleaved(first_ms, moved)]
+    assert all(asks), asks
+    assert len(asks) > 10
 
 
 def test_who_holds_the_other_row_waits_for_the_decision(world: World) -> None:

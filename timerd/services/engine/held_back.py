@@ -9,7 +9,7 @@ ends it in its new place alone would leave it open in the old one, if the holder
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,16 +29,22 @@ class HasKey(Protocol):
     def key(self) -> RowKey: ...
 
 
+class _Carried(NamedTuple):
+    """Where it waits; the row that it was carried from, and which of these the holder has not written down yet: not its
+    whole log, which would stay here after it was replaced."""
+
+    place: Place
+    source: RowKey
+    leaving: Set[RowKey]
+
+
 class HeldBack:
     """By delivery id. What has ended is forgotten by whoever ended it; the rest when it fires."""
 
     def __init__(self) -> None:
         self._until_ms: dict[bytes, int] = {}
         self._last_ms = 0
-        self._places: dict[bytes, Place] = {}
-        # Of those the rows that they were carried from, and what the holder has not written down yet; not its whole
-        # log, which would stay here after it was replaced.
-        self._sources: dict[bytes, tuple[RowKey, Set[RowKey]]] = {}
+        self._carried: dict[bytes, _Carried] = {}
 
     def hold(self, until_ms: Mapping[bytes, int]) -> None:
         self._until_ms.update(until_ms)
@@ -52,30 +58,29 @@ class HeldBack:
 
     def waits(self, key: RowKey) -> bool:
         """Whether the row stands for a delivery that was carried on while it was in hand."""
-        return bool(self._places) and delivery_id_of(key.digest, key.version) in self._places
+        return bool(self._carried) and delivery_id_of(key.digest, key.version) in self._carried
 
     def any_waits(self, delivery_ids: Iterable[bytes]) -> bool:
         """The same of many."""
-        return not self._places.keys().isdisjoint(delivery_ids)
+        return not self._carried.keys().isdisjoint(delivery_ids)
 
     def places(self) -> list[Place]:
         """Of all that wait for what is in hand."""
-        return list(self._places.values())
+        return [carried.place for carried in self._carried.values()]
 
     def waiting_in(self, partition: Partition) -> set[bytes]:
         """Delivery ids of those that wait there."""
-        return {delivery_id for delivery_id, (where, _) in self._places.items() if where == partition}
+        return {delivery_id for delivery_id, ((where, _), *_) in self._carried.items() if where == partition}
 
     def waiting(self, items: Iterable[HasKey]) -> list[bytes]:
         """Those that were carried on while they were in hand; seldom any."""
-        if not self._places:
+        if not self._carried:
             return []
         return [delivery_id_of(item.key.digest, item.key.version) for item in items if self.waits(item.key)]
 
     def forget(self, delivery_id: bytes) -> None:
         self._until_ms.pop(delivery_id, None)
-        self._places.pop(delivery_id, None)
-        self._sources.pop(delivery_id, None)
+        self._carried.pop(delivery_id, None)
 
     def suspects(self, batch: Taken, now_ms: int) -> Sequence[int]:
         """After a crash any row may be with a worker that came back; otherwise only one that was carried."""
@@ -90,11 +95,10 @@ class HeldBack:
 
     def until_ms(self, key: RowKey) -> int:
         """Asked once, when the row is about to fire."""
-        if not self._until_ms and not self._places:
+        if not self._until_ms and not self._carried:
             return 0
         delivery_id = delivery_id_of(key.digest, key.version)
-        self._places.pop(delivery_id, None)
-        self._sources.pop(delivery_id, None)
+        self._carried.pop(delivery_id, None)
         return self._until_ms.pop(delivery_id, 0)
 
     def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
@@ -102,11 +106,11 @@ class HeldBack:
         for key in keys:
             carry = machine.log.carries.get(key)
             if carry is not None:
+                place = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
                 delivery_id = delivery_id_of(key.digest, key.version)
-                self._places[delivery_id] = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
-                self._sources[delivery_id] = key, machine.log.leaving
+                self._carried[delivery_id] = _Carried(place, key, machine.log.leaving)
 
     def place_of(self, delivery_id: bytes, sent: Place) -> Place:
         """As far as it is known, and durable; else where it was sent from."""
-        source, leaving = self._sources.get(delivery_id, (sent[1], frozenset()))
-        return sent if source in leaving else self._places.get(delivery_id, sent)
+        carried = self._carried.get(delivery_id)
+        return sent if carried is None or carried.source in carried.leaving else carried.place
