@@ -17,7 +17,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
 from timerd.services.work.delivery import STREAM_BYTES, Delivery
-from timerd.services.work.round_sizes import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES
+from timerd.services.work.round_sizes import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
@@ -405,7 +405,9 @@ async def test_tokens_from_before_a_restart_are_held(rig: Rig) -> None:
 async def test_a_full_queue_does_not_delay_another(rig: Rig) -> None:
     """A turn of the loop is as long as what is sent in it, so where others are served each gets a part of a round."""
     rig.firing.put(taken_of(range(100_000), payload=b"x"))
-    rig.firing.put(taken_of(range(5), Template("default", "small"), prefix=b"another-one."))
+    small = Template("default", "small")
+    rig.firing.put(taken_of(range(5), small, prefix=b"another-one."))
+    rig.firing.put(taken_of([5], small, prefix=b"another-one.", position_ms=NOW_MS + SOON_MS))
     worker = await rig.worker(("mail", 100_000), ("small", 10))
     seen = 0
     while (deliver := await worker.deliver()).queue != "small":
@@ -415,9 +417,13 @@ async def test_a_full_queue_does_not_delay_another(rig: Rig) -> None:
     assert [len((await worker.deliver()).fire_at_ms) for _ in range(3)] == [SHARED_SLICE_TASKS] * 3
 
 
-async def test_a_queue_that_is_alone_gets_whole_rounds(rig: Rig) -> None:
+@pytest.mark.parametrize("others", [(), (("small", 10),)])
+async def test_a_queue_that_nobody_waits_beside_gets_whole_rounds(rig: Rig, others: tuple[tuple[str, int], ...]) -> None:
+    """Also where others have workers, but nothing that falls due soon."""
     rig.firing.put(taken_of(range(5_000), payload=b"x"))
-    worker = await rig.worker(("mail", 5_000))
+    later_ms = NOW_MS + SOON_MS + 1
+    rig.firing.put(taken_of([1], Template("default", "small"), prefix=b"another-one.", position_ms=later_ms))
+    worker = await rig.worker(("mail", 5_000), *others)
     sizes = [len((await worker.deliver()).fire_at_ms) for _ in range(4)]
     assert max(sizes) > SHARED_SLICE_TASKS
 

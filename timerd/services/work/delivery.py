@@ -299,7 +299,7 @@ class Delivery:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
         loop, queues = asyncio.get_running_loop(), self.machine.turn()
         left = ROUND_TASKS
-        most = slice_tasks(len(queues))
+        most = slice_tasks(map(self._due_ms, queues), now_ms)
         next_ms = math.inf
         for queue in queues:
             if (due_ms := self._due_ms(queue)) <= now_ms:

@@ -1,10 +1,13 @@
 """How much one round of delivery sends: 2 to 4 ms of work.
 
 What a queue gets in one go is bounded by tasks, and by bytes as soon as it is known how large its tasks are. A turn of
-the loop is as long as what is sent in it and acknowledged for it, and the others wait for one or two turns.
+the loop is as long as what is sent in it and acknowledged for it, and the others wait for one or two turns. Who has
+nothing to wait for is no other: large messages cost each task less.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from timerd.core.delivery_machine import MAX_DELIVER_TASKS
 
@@ -15,11 +18,15 @@ TASK_BYTES = 1_024
 MIN_SLICE_TASKS = 32
 SHARED_SLICE_TASKS = 400
 FIRST_SLICE_TASKS = 64
+# A queue for which nothing falls due within so long waits for nobody's turn. A few turns, so that one with a task now
+# and then counts from before it is due.
+SOON_MS = 20
 SLICE_BYTES = 2 << 20
 
 
-def slice_tasks(queues: int) -> int:
-    """Of each queue, where so many have workers with credit."""
+def slice_tasks(due_ms: Iterable[float], now_ms: int) -> int:
+    """Of each queue. `due_ms`: when those whose workers have credit may next have something."""
+    queues = sum(at_ms <= now_ms + SOON_MS for at_ms in due_ms)
     most = SHARED_SLICE_TASKS if queues > 1 else MAX_DELIVER_TASKS
     return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))
 
