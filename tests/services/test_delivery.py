@@ -418,7 +418,9 @@ async def test_a_full_queue_does_not_delay_another(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("others", [(), (("small", 10),)])
-async def test_a_queue_that_nobody_waits_beside_gets_whole_rounds(rig: Rig, others: tuple[tuple[str, int], ...]) -> None:
+async def test_a_queue_beside_which_nobody_waits_gets_whole_rounds(
+    rig: Rig, others: tuple[tuple[str, int], ...]
+) -> None:
     """Also where others have workers, but nothing that falls due soon."""
     rig.firing.put(taken_of(range(5_000), payload=b"x"))
     later_ms = NOW_MS + SOON_MS + 1

@@ -85,10 +85,14 @@ async def test_clients_of_this_machine_go_in_and_store_their_tasks() -> None:
 async def test_it_is_named_to_who_asks_and_nothing_is_begun_for_that() -> None:
     async with running() as rig:
         assert await find_door(Connection(rig.target)) == door_of(rig)
-        call = rig.stub.Session(metadata=((HEADER, WHERE),))
-        assert dict(tuple(await call.initial_metadata()))[HEADER] == rig.server._offer.says
-        assert await call.read() is grpc.aio.EOF
-        assert await call.code() is grpc.StatusCode.OK
+        said: set[str] = set()
+        while not said:
+            # Where headers and end come at once, grpcio's client may take the end in first, and has no headers then.
+            call = rig.stub.Session(metadata=((HEADER, WHERE),))
+            said = {str(value) for name, value in tuple(await call.initial_metadata()) if name == HEADER}
+            assert await call.read() is grpc.aio.EOF
+            assert await call.code() is grpc.StatusCode.OK
+        assert said == {rig.server._offer.says}
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,26 @@ async def test_one_task_is_drafted_as_one_of_many(raw: bytes, monkeypatch: pytes
     assert short == await drafted(raw)
 
 
+@pytest.mark.parametrize(
+    ("raw", "namespace", "asked_s", "prefix"),
+    [
+        (message(NOW_MS + 60_000), "", 0, "237b6669b992eb4f340e5140"),
+        (message(delay_ms=5_000), "", NOW_MS // 1000, "c7dc5592935b251fd764f27b"),
+        (message(NOW_MS, priority=7, labels={"b": "2", "a": "1"}), "other", 0, "aaa997ba204729c575bfa963"),
+    ],
+)
+async def test_a_message_is_known_by_what_it_was_known_by_in_earlier_versions(
+    raw: bytes, namespace: str, asked_s: int, prefix: str
+) -> None:
+    """A repeat may come after an upgrade."""
+    request = timer_service_pb2.ScheduleBatchRequest.FromString(raw)
+    request.namespace = namespace
+    if asked_s:
+        request.request_time.seconds = asked_s
+    for _ in range(2):
+        assert (await draft_of_batch(request, NOW_MS, LIMIT_BYTES)).tasks.prefix.hex() == prefix
+
+
 @pytest.mark.parametrize("count", [1, 4, 5, 8, 9, 1_000])
 @pytest.mark.parametrize("moved_ms", [0, 5])
 def test_a_reply_says_again_what_it_was_told(count: int, moved_ms: int) -> None:

@@ -18,5 +18,5 @@ def new_tasks(request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) 
         retry = RetryPolicy(max_attempts=each.max_attempts, initial_backoff_ms=500)
         template = Template("default", each.queue, each.priority, retry=retry, expire_at_ms=each.expire_at_ms)
         conflict = Conflict[each.policy] if each.policy else Conflict.REJECT
-        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict), each.key, "")
+        gathered.add(n, each.fire_at_ms, name.encode(), Common(template, conflict, b""), each.key, "")
     return gathered.tasks("default", message_prefix("default", request, repr(wanted).encode()))

@@ -6,7 +6,7 @@ narrowest width that holds all of them. All arithmetic wraps at 64 bits, so that
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +22,7 @@ _DERIVED = 0x80  # not written: it follows from another column
 _BYTES = (0, 1, 2, 4, 8)
 # Bits of a value without its sign -> width code of the value with its sign.
 _CODES = tuple(next(code for code, size in enumerate(_BYTES) if bits < 8 * size) for bits in range(64))
+_CODE_BYTES = tuple(bytes((code,)) for code in range(len(_BYTES)))
 # Bits of a value that has no sign -> width code.
 _WIDTHS = tuple(next(code for code, size in enumerate(_BYTES) if bits <= 8 * size) for bits in range(65))
 _TYPES = ("", "<u1", "<u2", "<u4", "<u8")
@@ -79,16 +80,22 @@ def _pack_one(columns: Columns) -> bytes:
     """The common case of singles, without numpy."""
     row = dict(zip(columns.dtype.names or (), columns[0].item(), strict=True))
     row["fire_at_ms"] -= row["position_ms"]
+    return _in_origins([row[name] for name in _NAMES])
+
+
+def _in_origins(values: Iterable[int]) -> bytes:
     out: list[bytes] = []
-    for name in _NAMES:
-        code, base = _origin(int(row[name]))
-        out.append(bytes((code,)) + base)
+    for value in values:
+        code, base = _origin(value) if value else (0, b"")
+        out += (_CODE_BYTES[code], base)
     return b"".join(out)
 
 
 def pack_few(columns: Sequence[Sequence[int]]) -> bytes:
     """As `pack_columns` would, of few rows whose payloads lie in order: their columns in the order of writing, the
     second one the distance of `fire_at_ms` to `position_ms`."""
+    if len(columns[0]) == 1:
+        return _in_origins([column[0] for column in columns])
     out: list[bytes] = []
     for name, column in zip(_NAMES, columns, strict=True):
         low, high = min(column), max(column)

@@ -1,4 +1,4 @@
-"""A group of few rows without numpy, whose calls cost the same for two rows as for a hundred.
+"""A group of few rows without numpy, whose calls cost the same for one row as for a hundred.
 
 A commit that is spread over a day makes hundreds of such groups, and one of single calls a few. What is written is what
 `RowGroup.compact` and `pack_keys` would write.
@@ -29,10 +29,10 @@ class FewRows(NamedTuple):
 
 
 def few_rows(groups: Sequence[RowGroup]) -> FewRows | None:
-    """All rows of these groups as one. None: they are too many, or so few that there is nothing to join, or their
-    instants so far apart that numbers of 64 bits wrap."""
+    """All rows of these groups as one. None: they are too many, or their instants so far apart that numbers of 64 bits
+    wrap."""
     count = sum(map(len, groups))
-    if not 1 < count <= MOST_ROWS:
+    if not 0 < count <= MOST_ROWS:
         return None
     listed = [(row, group) for group in groups for row in group.columns.tolist()]
     listed.sort(key=_position)

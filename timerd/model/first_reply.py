@@ -24,7 +24,7 @@ _PLAIN_BYTES = 64
 
 def first_reply(positions_ms: Times, asked_ms: Times) -> bytes:
     """(n,) each, in the order of the tasks in the message."""
-    is_moved = positions_ms.tobytes() != asked_ms.tobytes()
+    is_moved = positions_ms is not asked_ms and positions_ms.tobytes() != asked_ms.tobytes()
     columns = (positions_ms, asked_ms) if is_moved else (positions_ms,)
     if positions_ms.nbytes * len(columns) <= _PLAIN_BYTES:
         return bytes((is_moved | _PLAIN,)) + b"".join([column.tobytes() for column in columns])

@@ -103,6 +103,9 @@ def macs_of(
     secret: bytes, namespace: str, prefix: bytes, shards: Mapping[int, int], scope: int, priority: int
 ) -> list[bytes]:
     """As `mac_of` for each of many buckets (start -> shard): what they share is hashed once."""
+    if len(shards) == 1:
+        home = Partition(TIME_SCOPE, *next(iter(shards.items())))
+        return [mac_of(secret, namespace, prefix, home, scope, priority)]
     head = b"%s\0%s" % (namespace.encode(), prefix)
     shared = blake2b(head, digest_size=MAC_BYTES, key=secret, person=b"timerd.id")
     tail = b".%d.%d" % (scope, priority)

@@ -43,6 +43,12 @@ ROW = np.dtype(
 PREFIX = np.dtype(f"V{PREFIX_BYTES}")
 DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
 _HEAD = struct.Struct("<III")
+_RECORD = struct.Struct("<qqIIIIIIIB")
+
+
+def record(*fields: int) -> Columns:
+    """(1,) of ROW, of its fields in their order. numpy's own way takes four times as long."""
+    return np.frombuffer(bytearray(_RECORD.pack(*fields)), ROW)
 
 
 @dataclass(slots=True)
@@ -102,7 +108,7 @@ class RowGroup:
         # As a tuple: to read and write the fields of a record one by one takes twice as long and more.
         position_ms, fire_at_ms, prefix, index, version, kind, extra, start, size, flags = self.columns[row].item()
         extras = [self.extras[extra - 1]] if extra else []
-        columns = np.array([(position_ms, fire_at_ms, 0, index, version, 0, len(extras), 0, size, flags)], ROW)
+        columns = record(position_ms, fire_at_ms, 0, index, version, 0, len(extras), 0, size, flags)
         payload = bytes(self.payloads[start : start + size])
         prefixes = self.prefixes[prefix : prefix + 1]
         return RowGroup(columns, prefixes, [self.templates[kind]], payload, extras, self.source)
@@ -307,19 +313,7 @@ def _families(groups: Sequence[RowGroup]) -> list[tuple[RowGroup, int]]:
 
 def single_row(key: RowKey, fire_at_ms: int, template: Template, payload: bytes, extra: Extra, flags: int) -> RowGroup:
     """A group of one."""
-    columns = np.zeros(1, ROW)
     index = int.from_bytes(key.digest[PREFIX_BYTES:], "big")
-    columns[0] = (
-        key.position_ms,
-        fire_at_ms,
-        0,
-        index,
-        key.version,
-        0,
-        1 if extra != NO_EXTRA else 0,
-        0,
-        len(payload),
-        flags,
-    )
-    prefixes = np.frombuffer(key.digest[:PREFIX_BYTES], PREFIX)
-    return RowGroup(columns, prefixes, [template], payload, [extra] if extra != NO_EXTRA else [])
+    extras = [extra] if extra != NO_EXTRA else []
+    columns = record(key.position_ms, fire_at_ms, 0, index, key.version, 0, len(extras), 0, len(payload), flags)
+    return RowGroup(columns, np.frombuffer(key.digest[:PREFIX_BYTES], PREFIX), [template], payload, extras)

@@ -3,8 +3,8 @@
 Python gives up its lock at every step of a statement, and a busy event loop then keeps it for milliseconds: a commit
 that steps for each of 256 rows waits for the loop again and again. One statement for many rows steps once.
 
-A statement that was made is kept for the next time, and with it what it last wrote. So there are few of them, by powers
-of two, and none takes more than some bytes at once.
+A statement that was made is kept for the next time, and with it what it last wrote. So there are few of them: for each
+number of rows that single calls bring, beyond that by powers of two, and none takes more than some bytes at once.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from itertools import chain
 
 _MOST_ROWS = 128
 _MOST_BYTES = 128 << 10
+_FEW_ROWS = 8
 
 
 def insert_rows(
@@ -34,7 +35,7 @@ def insert_rows(
 
 def _insert(connection: sqlite3.Connection, head: str, rows: list[Sequence[object]]) -> None:
     while rows:
-        count = 1 << (len(rows).bit_length() - 1)
+        count = len(rows) if len(rows) <= _FEW_ROWS else 1 << (len(rows).bit_length() - 1)
         one = f"({','.join('?' * len(rows[0]))})"
         connection.execute(f"{head} VALUES {','.join([one] * count)}", list(chain.from_iterable(rows[:count])))
         rows = rows[count:]

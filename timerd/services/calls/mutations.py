@@ -63,7 +63,8 @@ class Mutations:
         if not len(draft.tasks.rows):
             return await batch_reply(draft, NOTHING_STORED, {})
         stored = await self._verbs.schedule(draft.tasks)
-        return await batch_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
+        kept_ms = await self._kept_fire_ms(draft.tasks.namespace, stored) if stored.kept else {}
+        return await batch_reply(draft, stored, kept_ms)
 
     async def _kept_fire_ms(self, namespace: str, stored: StoredTasks) -> Mapping[int, int]:
         """When the tasks fire that have the keys asked for; what cannot be read stays unsaid: the outcome stands."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from timerd.core.keys import Conflict
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import message_prefix
 from timerd.model.instants import shown
-from timerd.model.rows import PREFIX, ROW, RowGroup
+from timerd.model.rows import PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.calls.due_times import DueClock, check_delay, check_fire_at, clock_of
 from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
@@ -40,7 +41,7 @@ class Draft:
     gave_delays: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Rules:
     """What holds for all tasks of one message."""
 
@@ -188,7 +189,7 @@ async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, 
     given = np.array(columns.payload_lengths[:], np.int64)
     lengths = _lengths(given, len(asked), len(payloads))
     fire_at = asked + 0 if not gave_delays else rules.clock.origin_ms() + np.clip(asked, 0, HORIZON_MS)
-    prefix = await _columns_prefix(namespace, request, asked.tobytes(), given.tobytes())
+    prefix = await _columns_prefix(namespace, request, common, asked.tobytes(), given.tobytes())
     problems = _column_problems(asked if gave_delays else None, fire_at, lengths, common.template, rules)
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
     if problems:
@@ -201,21 +202,24 @@ async def _draft_of_single(
 ) -> Draft | None:
     """What a single call of a client makes, without numpy, whose calls cost more here than its loops save. None:
     something is wrong with it, and the general form says what."""
-    columns, gathered = request.columns, Gathered(rules)
+    columns, clock = request.columns, rules.clock
     given, payload, gave_delays = columns.payload_lengths, columns.payloads, not columns.fire_at_ms
-    if len(given) != 1 or given[0] != len(payload):
+    size_bytes = len(payload)
+    if len(given) != 1 or given[0] != size_bytes:
         return None
     asked_ms = columns.delay_ms[0] if gave_delays else columns.fire_at_ms[0]
     try:
         if gave_delays:
             check_delay(asked_ms, "")
-        fire_at_ms = asked_ms + (rules.clock.origin_ms() if gave_delays else 0)
-        check_fire_at(fire_at_ms, rules.clock.now_ms, "")
-        gathered.add(0, fire_at_ms, payload, common, "", "")
+        fire_at_ms = asked_ms + (clock.origin_ms() if gave_delays else 0)
+        check_fire_at(fire_at_ms, clock.now_ms, "")
+        rules.check(fire_at_ms, size_bytes, common.template, "")
     except Invalid:
         return None
-    prefix = await _columns_prefix(namespace, request, _INT64.pack(asked_ms), _INT64.pack(len(payload)))
-    return Draft(gathered.tasks(namespace, prefix), {}, True, gave_delays)
+    prefix = await _columns_prefix(namespace, request, common, _INT64.pack(asked_ms), _INT64.pack(size_bytes))
+    columns_of_one = record(fire_at_ms, fire_at_ms, 0, 0, 0, 0, 0, 0, size_bytes, 0)
+    rows = RowGroup(columns_of_one, np.frombuffer(prefix, PREFIX), [common.template], payload, [])
+    return Draft(NewTasks(namespace, prefix, rows, {}), {}, True, gave_delays)
 
 
 def _asked(columns: wire.TaskColumns) -> Int64s:
@@ -253,17 +257,30 @@ def _rows(fire_at: Int64s, lengths: Int64s) -> npt.NDArray[np.void]:
     return rows
 
 
-async def _columns_prefix(namespace: str, request: wire.ScheduleBatchRequest, asked: bytes, lengths: bytes) -> bytes:
+async def _columns_prefix(
+    namespace: str, request: wire.ScheduleBatchRequest, common: Common, asked: bytes, lengths: bytes
+) -> bytes:
     """As `_prefix`, from the arrays at hand: writing a large message a second time costs as much as hashing it."""
     if not request.request_id:
         return await _prefix(namespace, request)
-    head = wire.ScheduleBatchRequest(
-        namespace=request.namespace, request_time=request.request_time, template=request.template
-    ).SerializeToString(deterministic=True)
+    # An instant of the caller's clock is another one each time.
+    head_of = _head if request.HasField("request_time") else _known_head
+    head = head_of(request.namespace, request.request_time.SerializeToString(), common.packed)
     counts = len(asked) // _INT64.size, len(lengths) // _INT64.size
     sizes = _SIZES.pack(len(head), *counts, 1 if request.columns.fire_at_ms else 2)
     content = await hash_of(sizes, head, asked, lengths, request.columns.payloads)
     return message_prefix(namespace, request_id_of(request.request_id), content)
+
+
+def _head(namespace: str, request_time: bytes, template: bytes) -> bytes:
+    """What comes before the tasks."""
+    head = wire.ScheduleBatchRequest(namespace=namespace)
+    head.request_time.ParseFromString(request_time)
+    head.template.ParseFromString(template)
+    return head.SerializeToString(deterministic=True)
+
+
+_known_head = lru_cache(maxsize=1024)(_head)
 
 
 def _column_problems(

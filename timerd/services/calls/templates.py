@@ -41,6 +41,8 @@ class Common(NamedTuple):
 
     template: Template
     conflict: Conflict
+    # As the caller wrote it.
+    packed: bytes
 
 
 def common_of(namespace: str, wire: task_wire.TaskTemplate, at: str) -> Common:
@@ -66,7 +68,7 @@ def _translated(namespace: str, packed: bytes) -> Common:
         _instant(wire, "soft_expire_time"),
         _traceparent(wire.traceparent),
     )
-    return Common(template, _conflict(wire.on_conflict))
+    return Common(template, _conflict(wire.on_conflict), packed)
 
 
 def _refuse_what_comes_later(wire: task_wire.TaskTemplate) -> None:

@@ -38,7 +38,7 @@ from timerd.services.engine.engine_facts import Facts
 from timerd.services.engine.estimating import Estimating
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
-from timerd.services.engine.placing import by_bucket, came_late, positioned
+from timerd.services.engine.placing import by_bucket, came_late, placed_from, positioned
 from timerd.services.engine.verbs import (
     CancelAnswer,
     Cursor,
@@ -116,8 +116,8 @@ class Engine:
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks:
         now_ms = self.now_ms()
-        asked_ms = np.ascontiguousarray(tasks.rows.columns["fire_at_ms"])
-        positions_ms = np.maximum(asked_ms, now_ms)
+        asked_ms = tasks.rows.columns["fire_at_ms"].copy()
+        positions_ms = placed_from(asked_ms, now_ms)
         shards = await self.shards.place(tasks.prefix, tasks.rows, positions_ms)
         ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
         reserved = await self._reserve(tasks, ids) if tasks.keys else {}

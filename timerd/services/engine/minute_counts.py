@@ -7,7 +7,7 @@ event loop did for them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -25,8 +25,11 @@ class MinuteCounts:
         # Distinct minutes and how often each came.
         self._columns: list[tuple[Numbers, Numbers]] = []
 
-    def add_few(self, minutes: Iterable[int]) -> None:
-        self._few.update(minutes)
+    def add_few(self, minutes: Sequence[int]) -> None:
+        if len(minutes) == 1:
+            self._few[minutes[0]] += 1
+        else:
+            self._few.update(minutes)
 
     def add_many(self, minutes: Numbers) -> None:
         self._add(*np.unique(minutes, return_counts=True))

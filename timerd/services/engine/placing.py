@@ -14,6 +14,12 @@ from timerd.model.rows import FLAG_LATE, RowGroup
 Times = npt.NDArray[np.int64]
 
 
+def placed_from(asked_ms: Times, now_ms: int) -> Times:
+    """Where rows live that are asked for now: the same array where none is late."""
+    first_ms = asked_ms[0] if len(asked_ms) == 1 else asked_ms.min(initial=now_ms)
+    return asked_ms if first_ms >= now_ms else np.maximum(asked_ms, now_ms)
+
+
 def came_late(positions_ms: Times, asked_ms: Times, since_ms: int) -> npt.NDArray[np.intp]:
     """The rows that go to a later bucket than that of their instant, if this is not before `since_ms`."""
     return np.flatnonzero((asked_ms < positions_ms - positions_ms % BUCKET_MS) & (asked_ms >= since_ms))
@@ -21,6 +27,8 @@ def came_late(positions_ms: Times, asked_ms: Times, since_ms: int) -> npt.NDArra
 
 def positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:
     """The same rows where they will live; what came too late is marked so."""
+    if positions_ms is asked_ms:
+        return rows
     if positions_ms.tobytes() == asked_ms.tobytes() == rows.columns["position_ms"].tobytes():
         return rows
     columns = rows.columns.copy()
