@@ -149,6 +149,11 @@ class Loader:
             payload_bytes=PAYLOAD_BYTES,
         )
 
+    async def soon(self, queue: str, seconds: float) -> int:
+        """How many were stored."""
+        answer = await self.child.ask("soon", queue=queue, seconds=seconds, payload_bytes=PAYLOAD_BYTES)
+        return int(answer["stored"])
+
     async def trickle(self, queue: str, rate_per_s: int, seconds: float, span: Span) -> dict[str, Any]:
         given = {"rate_per_s": rate_per_s, "seconds": seconds, "from_ms": span.from_ms, "span_ms": span.span_ms}
         return await self.child.ask("trickle", queue=queue, **given)

@@ -17,6 +17,8 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # A few calls under way keep the server busy; each is a message of up to 1,000 ids.
 CANCEL_CALLS = 4
 TRICKLES_PER_S = 100
+SOON_MS = 200
+SOON_EVERY_S = 0.005
 
 
 def instant(ms: int) -> datetime:
@@ -129,6 +131,16 @@ class Loader:
         cancelled = outcomes.count(CancelOutcome.CANCELLED)
         return {"cancelled": cancelled, "asked": len(outcomes), "ended_ms": time.time() * 1e3, "waits_ms": waits_ms}
 
+    async def soon(self, queue: str, seconds: float, payload_bytes: int) -> Answer:
+        """One task after the other, each due in a moment."""
+        begun_s, stored = time.monotonic(), 0
+        while time.monotonic() - begun_s < seconds:
+            due = instant(round(time.time() * 1e3) + SOON_MS)
+            await self._client.schedule(queue, self._payload(stored, payload_bytes), at=due)
+            stored += 1
+            await asyncio.sleep(SOON_EVERY_S)
+        return {"stored": stored}
+
     async def trickle(self, queue: str, rate_per_s: int, seconds: float, from_ms: int, span_ms: int) -> Answer:
         """Small messages at a steady rate, as a service schedules beside its work."""
         each, begun_s, stored = max(1, rate_per_s // TRICKLES_PER_S), time.monotonic(), 0
@@ -149,7 +161,7 @@ class Loader:
 
 async def main() -> None:
     loader = Loader()
-    verbs = ("start", "stop", "schedule", "single", "cancel", "cancel_singles", "trickle", "count", "info")
+    verbs = ("start", "stop", "schedule", "single", "cancel", "cancel_singles", "soon", "trickle", "count", "info")
     await obey({verb: getattr(loader, verb) for verb in verbs})
 
 

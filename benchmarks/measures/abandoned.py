@@ -3,6 +3,9 @@
 The abandoned queue must cost neither memory that grows with it nor the punctuality of the other one. So: lateness of
 the worked queue before, then the millions become due, in four steps with the memory after each, then lateness again.
 At last a worker comes, and is measured against 100,000 that were due at one instant, by a worker of the same kind.
+
+What is scheduled while a backlog is drained goes into the bucket that is read again for it. So at the end there is one
+more, of a million, and tasks of the worked queue are scheduled beside its drain, 200 a second, each due in 200 ms.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from benchmarks.bench import SECOND_MS, Bench, Loader, Span, now_ms
+from benchmarks.bench import SECOND_MS, Bench, Loader, Receiver, Span, now_ms
 from benchmarks.figures import Figure, at_least, at_most
 from benchmarks.measures.punctuality import steady
 from benchmarks.processes import Server
@@ -20,6 +23,9 @@ TASKS = 5_000_000
 BURST = 100_000
 STEPS = 4
 SPAN_S = 1.0
+# Another backlog, and for how long there are tasks beside its drain.
+SMALLER = 1_000_000
+BESIDE_S = 4.0
 # Until what became due has been looked at, and the writer has then rested until what is spare was given back. After
 # 3 s that had happened in some quarters and not in others, so the growth was the moment's.
 REST_S = 8.0
@@ -37,9 +43,11 @@ async def run(bench: Bench) -> list[Figure]:
     sizes_bytes = await _abandon(bench, server, loader)
     after = await steady(bench, loader, receiver, "worked", SECONDS)
     drained = await _drain(bench, server, loader, burst_per_s)
+    beside = await _beside(bench, server, loader, receiver)
     await receiver.stop()
     await bench.stack.aclose()
-    return [*_memory(sizes_bytes), *_lateness("before", before), *_lateness("after", after), *drained]
+    lateness = [*_lateness("before", before), *_lateness("after", after), *_lateness("beside a drain", beside)]
+    return [*_memory(sizes_bytes), *lateness, *drained]
 
 
 async def _burst(bench: Bench, server: Server, loader: Loader) -> float:
@@ -82,6 +90,18 @@ async def _drain(bench: Bench, server: Server, loader: Loader, burst_per_s: floa
         Figure("memory when drained", size_bytes / MIB, "MiB"),
         Figure("memory after a rest", server.pss_bytes() / MIB, "MiB"),
     ]
+
+
+async def _beside(bench: Bench, server: Server, loader: Loader, worked: Receiver) -> dict[str, Any]:
+    other, count = await bench.loader(server), bench.count(SMALLER)
+    span = Span(now_ms() + bench.lead_ms(count), round(bench.seconds(SPAN_S) * SECOND_MS))
+    await loader.schedule("left", count, span)
+    await asyncio.sleep((span.from_ms + span.span_ms - now_ms()) / 1e3 + bench.seconds(REST_S))
+    soon = asyncio.create_task(other.soon("worked", bench.seconds(BESIDE_S)))
+    drain = await bench.receiver(server, loader, "left", batches=True, compact=True)
+    await drain.collect(count, compact=True)
+    await drain.stop()
+    return await worked.collect(await soon)
 
 
 def _memory(sizes_bytes: list[int]) -> list[Figure]:

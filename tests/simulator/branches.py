@@ -54,6 +54,7 @@ BRANCHES = (
     "key: refused",
     "key: replaced or lost",
     "reload of a withheld queue",
+    "written beside a reload",
     "page read ahead",
     "expired",
     "finish",
@@ -122,6 +123,10 @@ def _ended_together(_: Any, entries: Any) -> None:
     hit("acked together", bool((entries["outcome"] == Outcome.ACKED).any()))
 
 
+def _hinted(rows: RowsInHand, *_: Any) -> None:
+    hit("written beside a reload", rows.reloading is not None)
+
+
 def _changed(machine: PartitionMachine, status: CasStatus, _: int) -> None:
     hit("finish", machine.phase is Phase.COUNT and status is CasStatus.APPLIED)
 
@@ -156,6 +161,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SettleLog, "recover", _recovered),
     (SettleLog, "end_together", _ended_together),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
+    (RowsInHand, "hint", _hinted),
     (ReadAhead, "_begin", hits("page read ahead")),
     (Effector, "_count_rows", hits("count")),
     (Effector, "_fail_move", hits("move: decided by others (holder)")),

@@ -1,6 +1,6 @@
 """Histories of a kind of their own: what chance alone brings about too rarely to show a broken rule.
 
-Every seventh seed tells one, and every sixteenth another, so all other seeds keep their histories.
+Some seeds tell one, so all others keep their histories.
 """
 
 from __future__ import annotations
@@ -21,30 +21,39 @@ LONG_DUE_MS = 6_000
 
 
 class Form(StrEnum):
-    """`QUEUING`: more is due than the worker takes at once. `FLOOR`: rows come in while a mark moves past them."""
+    """`QUEUING`: more is due than the worker takes at once. `FLOOR`: rows come in while a mark moves past them.
+    `RELOAD`: rows come in while a queue of which memory kept the beginning is brought in again."""
 
     ANY = "any"
     QUEUING = "queuing"
     FLOOR = "floor"
+    RELOAD = "reload"
 
 
 def form_of(seed: int) -> Form:
     if seed % 7 == 2:
         return Form.QUEUING
-    return Form.FLOOR if seed % 16 == 4 else Form.ANY
+    if seed % 16 == 4:
+        return Form.FLOOR
+    return Form.RELOAD if seed % 13 == 5 else Form.ANY
 
 
 def shape(story: Story) -> None:
     """Once chance has made the story."""
     if story.form is Form.ANY:
         return
-    story.is_calm, story.is_stream, story.is_tight = story.form is Form.QUEUING, False, False
+    story.is_calm, story.is_stream = story.form is Form.QUEUING, False
+    story.is_tight = story.form is Form.RELOAD
     weather = story.weather
     weather.unavailable = weather.unknown = weather.crash_after_cas = 0.0
-    story.config = replace(story.config, max_mark_lag_ms=600_000, memory_budget_bytes=1 << 30)
+    budget_bytes = 120 if story.is_tight else 1 << 30
+    story.config = replace(story.config, max_mark_lag_ms=600_000, memory_budget_bytes=budget_bytes)
     story.settings = replace(story.settings, max_mark_lag_ms=600_000, max_settled=200_000)
     if story.form is Form.QUEUING:
         weather.delays_ms, weather.slow_ms = story.random.choice(((0,), (0, 1, 3))), {}
+    elif story.form is Form.RELOAD:
+        weather.delays_ms, weather.slow_ms = (0, 1), {"scan": story.random.choice((10, 60))}
+        story.tick_s = 0.1
     else:
         weather.delays_ms, weather.slow_ms = (0,), {"cas": 80}
         story.settings, story.tick_s = replace(story.settings, mark_every_ms=100), 0.1
@@ -53,6 +62,8 @@ def shape(story: Story) -> None:
 async def begin(story: Story) -> None:
     if story.form is Form.QUEUING:
         await _queue_up(story)
+    elif story.form is Form.RELOAD:
+        await _write_beside_reloads(story)
     else:
         await _write_at_the_floor(story)
 
@@ -82,3 +93,19 @@ async def _write_at_the_floor(story: Story) -> None:
         story.weather.writes_at_the_floor = n == last
         story.spawn(story.schedule(f"f{n}", (f"f{n}.0",), (Wanted(int(story.loop.now_ms), queue),)))
         await asyncio.sleep(chance((0.03, 0.05, 0.09)))
+
+
+async def _write_beside_reloads(story: Story) -> None:
+    """Of what is due of queue a only the beginning is kept. Messages for both queues come while the rest is read."""
+    chance = story.random.choice
+    for n in range(chance((2, 3))):
+        names = tuple(f"r{n}.{i}" for i in range(3))
+        story.spawn(story.schedule(f"r{n}", names, tuple(Wanted(int(story.loop.now_ms) + 200, "a") for _ in names)))
+    await asyncio.sleep(0.3)
+    story.hire(("ack",), ("a", "b"), credit=chance((1, 2)))
+    for n in range(8):
+        queues = chance((("b",), ("b",), ("a",), ("a", "b")))
+        names = tuple(f"w{n}.{queue}" for queue in queues)
+        due_ms = int(story.loop.now_ms) + chance((0, 5, 90))
+        story.spawn(story.schedule(f"w{n}", names, tuple(Wanted(due_ms, queue, chance((0, 3))) for queue in queues)))
+        await asyncio.sleep(chance((0.02, 0.05, 0.1)))

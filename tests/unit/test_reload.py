@@ -8,19 +8,23 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, QUEUE, START_MS, key, rows
+from tests.unit.test_partition_machine import HERE, QUEUE, START_MS, hot, key, only, page, rows, taken
 from tests.unit.test_rows_in_hand import Tight
 from timerd.core import settled_index
 from timerd.core.closing_open import end_acked
+from timerd.core.effects import ReadPage
+from timerd.core.holding import Offered
+from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
-from timerd.core.taken import AckedRows
+from timerd.core.taken import AckedRows, QueueKey
 from timerd.model.identity import RowKey
-from timerd.model.rows import ROW, RowGroup
+from timerd.model.rows import ROW, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 
-NOW_MS = START_MS + 1_000_000
+NOW_MS = START_MS + 60_000
+LATER_MS = START_MS + 1_000_000
 URGENT = Template(*QUEUE, priority=9)
 
 
@@ -40,9 +44,9 @@ class Hand:
         self.rows.forget_hints(max(group.source for group in groups))
 
     def send(self, limit: int = 100) -> None:
-        found, digests, _ = self.rows.take(QUEUE, limit, NOW_MS)
+        found, digests, _ = self.rows.take(QUEUE, limit, LATER_MS)
         if found is not None and digests:
-            self.rows.send(found, digests, NOW_MS)
+            self.rows.send(found, digests, LATER_MS)
             self._open.append(found.keys())
             self.sent += self._open[-1]
 
@@ -130,3 +134,72 @@ def test_each_row_is_sent_once_however_sending_ends_and_pages_meet(seed: int) ->
         here.ack()
     assert here.log.totals() == {Outcome.ACKED: len(keys)}
     assert all(here.log.settled.get(each) is Outcome.ACKED for each in keys)
+
+
+# -- what is written meanwhile ----------------------------------------------------------------------------------------
+
+OTHER = QueueKey("default", "calls")
+FOR_OTHER = Template(*OTHER)
+
+
+def of_other(*keys: RowKey, source: int) -> RowGroup:
+    group = rows(*keys, source=source)
+    group.templates = [FOR_OTHER]
+    return group
+
+
+def mixed(own: RowKey, other: RowKey, source: int) -> RowGroup:
+    """One message with a task for each."""
+    group = concat([rows(own), of_other(other, source=0)])
+    group.source = source
+    return group
+
+
+def reloading(source: int) -> PartitionMachine:
+    """Its queue kept one row of two, has sent it and is brought in again."""
+    machine = hot(rows(key(0, 10), key(1, 20), source=source), cursor=source)
+    machine.rows.withheld[QUEUE] = machine.rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine.rows.waiting.cut(QUEUE, *machine.rows.withheld[QUEUE])
+    assert taken(machine) == [key(0, 10)]
+    [read] = only(machine.tick(NOW_MS), ReadPage)
+    assert isinstance(read, ReadPage)
+    assert machine.rows.reloading is not None
+    return machine
+
+
+def sent_of(machine: PartitionMachine, queue: QueueKey) -> list[RowKey]:
+    found = machine.take(queue, 100, NOW_MS)
+    return found.rows.keys() if found is not None else []
+
+
+@pytest.mark.parametrize("source", [1, 0])
+def test_a_task_of_another_queue_is_sent_while_a_queue_is_brought_in_again(source: int) -> None:
+    """The reload lasts as long as that queue takes to leave, which may be minutes."""
+    machine, new = reloading(source), source and 2
+    machine.hint(of_other(key(7, 500), source=new), new)
+    assert sent_of(machine, OTHER) == [key(7, 500)]
+
+
+@pytest.mark.parametrize("source", [1, 0])
+def test_what_comes_for_both_is_sent_once(source: int) -> None:
+    machine, new = reloading(source), source and 2
+    message = mixed(key(8, 600), key(9, 600), source=new)
+    stored = rows(key(0, 10), key(1, 20), source=source)
+    machine.hint(message, new)
+    assert sent_of(machine, OTHER) == [key(9, 600)]
+    assert sent_of(machine, QUEUE) == []
+    # The reload meets the message too, and the sweep after it.
+    machine.page_read(page(stored, message, cursor=new), NOW_MS)
+    assert machine.rows.reloading is None
+    assert sent_of(machine, QUEUE) == [key(1, 20)]
+    machine.page_read(page(message, cursor=new), NOW_MS)
+    assert (sent_of(machine, QUEUE), sent_of(machine, OTHER)) == ([key(8, 600)], [])
+
+
+def test_below_closing_a_task_of_another_queue_is_taken_in_and_one_of_this_is_not() -> None:
+    machine = reloading(1)
+    assert machine.offer(of_other(key(7, 500), source=2), 2) is Offered.ADOPTED
+    assert machine.offer(rows(key(6, 500), source=3), 3) is Offered.BELOW_FLOOR
+    assert machine.offer(mixed(key(8, 600), key(9, 600), source=4), 4) is Offered.BELOW_FLOOR
+    assert machine.offer(of_other(key(5, 500), source=5), 5, is_repeat=True) is Offered.NOT_NOW
+    assert sent_of(machine, OTHER) == [key(7, 500)]

@@ -25,6 +25,7 @@ from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
+from timerd.core.reload import beside
 from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
@@ -133,7 +134,8 @@ class PartitionMachine:
     def hint(self, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
         """Rows just written at or after `closing`. May be ignored: the sweep finds them. They may come again from other
         instances, and carried ones from anywhere: whoever writes those begins anew after an error."""
-        if self._takes_in:
+        rows = beside(self.rows.reloading, rows)
+        if self.phase.takes_in and len(rows):
             again = may_repeat or self.partition.scope != TIME_SCOPE or (rows.columns["flags"] & FLAG_CARRIED).any()
             (self.rows.adopt if again else self.rows.hint)(rows, source)
 
@@ -149,7 +151,7 @@ class PartitionMachine:
         refused = refused or self._were_refused(keys)
         if not refused and source and source <= self.rows.cursor:
             return Offered.ALREADY_HAVE
-        if refused or not self._takes_in:
+        if refused or len(beside(self.rows.reloading, rows)) < len(rows):
             later = [key for key in keys if key.position_ms >= self.floor_ms and self.ask(key)[0] is not Asked.OPEN]
             self.rows.row_verdicts.update(dict.fromkeys(later, Outcome.FORWARDED))
             return Offered.BELOW_FLOOR
@@ -321,11 +323,6 @@ class PartitionMachine:
         """One of them by an earlier holder, and its writer has not said where it goes."""
         settled = self.log.settled
         return settled.knows_any(keys) and any(settled.get(key) is Outcome.FORWARDED for key in keys)
-
-    @property
-    def _takes_in(self) -> bool:
-        """While a queue is reloaded it could not be said whether a row comes with it or not."""
-        return self.phase.takes_in and self.rows.reloading is None
 
     def _read_page(self, now_ms: int) -> Effects:
         """One read at a time."""

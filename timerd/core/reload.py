@@ -2,13 +2,19 @@
 
 Each row behind the cut comes once. What may have met it before is what was open, aside or ended there when the reload
 began; where nothing was open or aside, what is sent and acked meanwhile is nothing that a later page could bring again.
+
+What is written meanwhile is taken in at once where it is another queue's: the reload may last as long as its queue
+takes to leave. Of its own it could not be said whether a row comes with the reload or not; the next sweep finds it.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from timerd.core.taken import QueueKey
+from timerd.model.rows import RowGroup
 
 
 class Reload(NamedTuple):
@@ -17,3 +23,11 @@ class Reload(NamedTuple):
     queue: QueueKey
     place: tuple[int, int]
     is_plain: bool
+
+
+def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:
+    """Those that are no matter of the reload."""
+    if reload is None:
+        return rows
+    own = [QueueKey(t.namespace, t.queue) == reload.queue for t in rows.templates]
+    return rows.select(np.flatnonzero(~np.array(own)[rows.columns["template"]])) if any(own) else rows

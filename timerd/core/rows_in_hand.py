@@ -88,7 +88,7 @@ class RowsInHand:
         return self._known.new(rows)
 
     def hint(self, rows: RowGroup, source: int) -> None:
-        """Rows that were just written. They may be on a page as well. Not while a queue is reloaded."""
+        """Rows that were just written. They may be on a page as well. None of a queue that is reloaded."""
         if source and source <= self.cursor:
             return
         if source:
