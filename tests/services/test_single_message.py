@@ -83,6 +83,7 @@ async def test_one_task_is_drafted_as_one_of_many(raw: bytes, monkeypatch: pytes
         (message(delay_ms=5_000), "", NOW_MS // 1000, "c7dc5592935b251fd764f27b"),
         (message(NOW_MS, priority=7, labels={"b": "2", "a": "1"}), "other", 0, "aaa997ba204729c575bfa963"),
     ],
+    ids=["an instant", "a delay", "labels"],
 )
 async def test_a_message_is_known_by_what_it_was_known_by_in_earlier_versions(
     raw: bytes, namespace: str, asked_s: int, prefix: str

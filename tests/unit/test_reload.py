@@ -19,7 +19,8 @@ from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.taken import AckedRows, QueueKey
 from timerd.model.identity import RowKey
-from timerd.model.rows import ROW, RowGroup, concat
+from timerd.model.registers import Move, MoveState, Place
+from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 
@@ -203,3 +204,21 @@ def test_below_closing_a_task_of_another_queue_is_taken_in_and_one_of_this_is_no
     assert machine.offer(mixed(key(8, 600), key(9, 600), source=4), 4) is Offered.BELOW_FLOOR
     assert machine.offer(of_other(key(5, 500), source=5), 5, is_repeat=True) is Offered.NOT_NOW
     assert sent_of(machine, OTHER) == [key(7, 500)]
+
+
+def moved_in(template: Template, source: int) -> RowGroup:
+    group = rows(key(7, 500, 1 << 16), source=source, flags=FLAG_MOVED_IN)
+    group.templates = [template]
+    return group
+
+
+@pytest.mark.parametrize(("queue", "is_sent"), [(OTHER, True), (QUEUE, False)])
+def test_a_task_of_another_queue_that_was_moved_here_is_sent_meanwhile(queue: QueueKey, *, is_sent: bool) -> None:
+    machine = reloading(1)
+    digest, alive = key(7).digest, Place(HERE, key(7, 500, 1 << 16))
+    # The mover asked first: that is for its own place, and this instance holds both.
+    machine.suspend(digest)
+    machine.hint(moved_in(Template(*queue), 2), 2)
+    found = Move(1, MoveState.MOVED, Place(HERE, key(7)), alive, "r", alive.key.position_ms, alive.key.position_ms)
+    machine.moves_read({digest: found}, {digest: machine.asking(digest)})
+    assert sent_of(machine, queue) == ([alive.key] if is_sent else [])

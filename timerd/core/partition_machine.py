@@ -25,7 +25,7 @@ from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
-from timerd.core.reload import beside
+from timerd.core.reload import answers_beside, beside
 from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
@@ -184,8 +184,7 @@ class PartitionMachine:
     def moves_read(self, moves: Mapping[bytes, Move | None], asked: Mapping[bytes, int]) -> Effects:
         """`asked`: the value of `asking` when the read began; a later ask wins over this answer."""
         self._moves.answered(moves)
-        if self.rows.reloading is not None:
-            return []
+        moves = answers_beside(self.rows.reloading, self.rows.aside, moves)
         stale = {digest for digest in moves if self.asking(digest) != asked.get(digest, 0)}
         effects, alive = self._moves.decided(moves, stale)
         for digest, generations in alive.items():

@@ -9,12 +9,16 @@ takes to leave. Of its own it could not be said whether a row comes with the rel
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from timerd.core.taken import QueueKey
+from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
+
+Answer = TypeVar("Answer")
 
 
 class Reload(NamedTuple):
@@ -31,3 +35,16 @@ def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:
         return rows
     own = [QueueKey(t.namespace, t.queue) == reload.queue for t in rows.templates]
     return rows.select(np.flatnonzero(~np.array(own)[rows.columns["template"]])) if any(own) else rows
+
+
+def answers_beside(
+    reload: Reload | None, aside: Mapping[bytes, Mapping[RowKey, RowGroup]], answers: Mapping[bytes, Answer]
+) -> Mapping[bytes, Answer]:
+    """By digest: those about tasks whose rows are aside and are no matter of the reload. The others are asked for again
+    after it."""
+    if reload is None:
+        return answers
+    rows_of = {digest: aside.get(digest, {}).values() for digest in answers}
+    return {
+        d: answer for d, answer in answers.items() if rows_of[d] and all(len(beside(reload, r)) for r in rows_of[d])
+    }
