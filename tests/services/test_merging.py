@@ -12,6 +12,7 @@ from tests.unit.test_partition_machine import QUEUE, START_MS, hot, key, rows
 from timerd.core.holding import Settings
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
+from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind, Page
@@ -83,6 +84,13 @@ async def test_where_much_has_ended_meanwhile_it_comes_as_fast_as_it_can() -> No
         assert await looks(machine) == 0
     with patch.object(merging, "MOST_ENDED", 4):
         assert await looks(machine, 8, 8, 8) == 3
+
+
+@pytest.mark.usefixtures("small")
+async def test_it_is_not_held_up_where_another_queue_waits_to_be_brought_in() -> None:
+    machine = brought_in_again(30)
+    machine.rows.withheld[QueueKey("default", "calls")] = (START_MS + 1_500, 0)
+    assert await looks(machine) == 0
 
 
 @pytest.mark.usefixtures("small")

@@ -5,7 +5,8 @@ left to the store has to be let go.
 
 What comes back while its queue is sent is put into the order of all that waits, and each run that waits beside the
 others costs every take. So it comes no faster than it leaves. Where it leaves slowly it is not held up: what is due
-first, or has the highest priority, may be the last that the store brings.
+first, or has the highest priority, may be the last that the store brings. Nor is it where another queue waits to be
+brought in again, for that is one queue at a time.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ async def keep_pace(machine: PartitionMachine) -> None:
     if queue is None or len(machine.log.settled) > MOST_ENDED:
         return
     size_bytes = machine.rows.waiting.lane_bytes(queue)
-    while size_bytes > AHEAD_BYTES:
+    while size_bytes > AHEAD_BYTES and machine.rows.thin_queue() is None:
         await asyncio.sleep(LOOK_S)
         before, size_bytes = size_bytes, machine.rows.waiting.lane_bytes(queue)
         if before - size_bytes < FAST_BYTES:
