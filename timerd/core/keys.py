@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Asked
+from timerd.core.late_record import tell_end
 from timerd.core.lookup import locate
 from timerd.core.procedures import AskToMove, HolderAnswer, Procedure, ReadRegister, TryCas
 from timerd.core.ties import ENDS
@@ -88,8 +89,8 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
 
 
 def _end_for_good(old: TaskId, request: bytes) -> Procedure[None]:
-    """What a cancel finds over has no mark of it, and a crash may undo its end: so that is waited for. As long as the
-    key names the old task, the repeat ends it where it lives by then."""
+    """What a cancel finds over has no mark of it, and a crash may undo its end: so that is waited for, and told to the
+    holder. As long as the key names the old task, the repeat ends it where it lives by then."""
     said = yield from end_task(old, Outcome.CANCELLED, request)
     if said is Cancelled.PENDING:
         # It may be carried on past its mark.
@@ -100,7 +101,9 @@ def _end_for_good(old: TaskId, request: bytes) -> Procedure[None]:
 
 def _stays_over(task: TaskId) -> Procedure[bool]:
     here = yield from locate(task, durable=True)
-    return here.rows is None or here.ending.outcome is not None or any(map(here.first, ENDS))
+    if here.rows is not None and here.ending.outcome is not None:
+        return (yield from tell_end(here)) in (Asked.ENDED, Asked.OPEN)
+    return here.rows is None or any(map(here.first, ENDS))
 
 
 def _was_sent(mine: TaskId) -> Procedure[bool]:
@@ -176,9 +179,9 @@ def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
 def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskId, ...], tuple[TaskId, ...]]]:
     """The live tasks that have the key. None: it is free, or its task ended, or its writer died before the row. More
     than one: who took it over died, or has not come so far, before the others were cancelled. A task whose end a crash
-    would undo has not ended: it would live again, without the key by which it is found. And those that a call has
-    marked as cancelled, of which nobody has said yet that they ended: a holder that did not answer it may carry them to
-    a place where there is no mark."""
+    would undo has not ended: it would live again, without the key by which it is found. And those of which nobody has
+    said yet that they ended: a call has marked them as cancelled, and a holder that did not answer it may carry them to
+    a place where there is no mark; or a record says so of which their holder may not know."""
     if current is None:
         return (), ()
     entry = KeyEntry.from_bytes(current)
@@ -187,11 +190,19 @@ def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskI
     for task in map(parse_task_id, (entry.task_id, *entry.replaces)):
         if task is None or task.digest == mine.digest:
             continue
-        here = yield from locate(task, durable=True)
-        if here.rows is None or here.ending.outcome is not None:
-            continue
-        if any(map(here.first, ENDS)):
+        said = yield from _lives(task)
+        if said is Asked.SILENT:
             unsure.append(task)
-        elif here.first(MarkKind.ACKED) is None:
+        elif said is not Asked.ENDED:
             alive.append(task)
     return tuple(alive), tuple(unsure)
+
+
+def _lives(task: TaskId) -> Procedure[Asked]:
+    """ENDED: it does not. SILENT: it may, though something says that it is over."""
+    here = yield from locate(task, durable=True)
+    if here.rows is not None and here.ending.outcome is not None:
+        return (yield from tell_end(here))
+    if here.rows is not None and any(map(here.first, ENDS)):
+        return Asked.SILENT
+    return Asked.ENDED if here.rows is None or here.first(MarkKind.ACKED) is not None else Asked.WAITING

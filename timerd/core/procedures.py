@@ -72,10 +72,12 @@ class FindSettled:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """`outcome` None: not settled. `carry`: where a CARRIED row went."""
+    """`outcome` None: not settled. `carry`: where a CARRIED row went. `is_known`: what was to be durable is known to
+    whoever holds the row, for certain."""
 
     outcome: Outcome | None
     carry: Carry | None = None
+    is_known: bool = field(default=False, compare=False)
 
 
 # Said of many rows, it is known by its identity.
@@ -165,9 +167,9 @@ class OfferRows:
 
 @dataclass(frozen=True, slots=True)
 class AskToEnd:
-    """-> HolderAnswer: cancel, purge or acknowledge. Unless the row has ended, the holder remembers the verdict in the
-    step that answers; an open row's retries stop. `lease_until_ms`: the row waits for a delivery that may be in hand
-    until then."""
+    """-> HolderAnswer: cancel, purge, acknowledge, or tell how it ended. Unless the row has ended, the holder remembers
+    the verdict in the step that answers; an open row's retries stop. `lease_until_ms`: the row waits for a delivery
+    that may be in hand until then."""
 
     partition: Partition
     key: RowKey

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from timerd.core.holding import Offered
@@ -34,11 +35,11 @@ from timerd.core.procedures import (
     TryCas,
     Vacant,
 )
+from timerd.core.verdicts import BY_WORD
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup
-from timerd.model.settle import Outcome
 from timerd.model.storage import Appended, CasResult, Found, Looked
 from timerd.ports import Store
 from timerd.services.holding.held import Held
@@ -46,9 +47,6 @@ from timerd.services.holding.other_holders import Alone, OtherHolders
 from timerd.services.holding.own_machines import OwnMachines
 from timerd.services.holding.registers import try_cas
 from timerd.services.holding.settled_reads import SettledReads
-
-# How a task ends by what a worker said alone: without its record a crash takes that back. A cancel has its mark.
-TAKEN_BACK = frozenset((Outcome.ACKED, Outcome.DEAD))
 
 # So many requests of a call are under way at a time.
 TOGETHER = 32
@@ -121,9 +119,12 @@ class Performer:
 
     async def _find_settled(self, request: FindSettled) -> Ending:
         known = self._in_memory(request.partition, request.key)
-        if request.durable and known is not None and known.outcome in TAKEN_BACK:
+        # Without its record a crash takes that back. A cancel has its mark.
+        if request.durable and known is not None and known.outcome in BY_WORD:
             known = known if await self.own.until_durable(request.partition) else None
-        return known or (await self.settled.endings(request.partition)).of(request.key)
+        ending = known or (await self.settled.endings(request.partition)).of(request.key)
+        is_known = request.durable and (known is not None or isinstance(self.others, Alone))
+        return replace(ending, is_known=True) if is_known else ending
 
     async def _set_marks(self, request: SetMarks) -> int | None:
         return await self._store.mark(request.marks)

@@ -1,0 +1,226 @@
+"""The record of a holder that was replaced comes after its successor has read the others: by it the task is over, and
+the successor would send it once more. Whoever passes the task's key on tells him first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+
+from tests.property.world import QUEUES, World, done
+from tests.unit.test_procedures import NAME, Result, delivered, run, scheduled, with_key
+from timerd.core.effects import WriteSettled
+from timerd.core.holding import Asked, Offered, Phase
+from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.late_record import tell_end
+from timerd.core.lookup import locate
+from timerd.core.move import Wish, move_task
+from timerd.core.partition_machine import PartitionMachine
+from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows, Procedure
+from timerd.core.taken import Ended
+from timerd.model.errors import StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome, SettleRecord
+from timerd.model.storage import DeadLetter
+from timerd.services.holding.driving import drive
+from timerd.services.holding.performing import Performer
+
+SILENT = HolderAnswer(Asked.SILENT)
+
+
+class Far:
+    """The holders as another instance sees them."""
+
+    side_by_side = 1
+    is_silent = False
+
+    def __init__(self, world: World) -> None:
+        self._own = world.performer.own
+
+    def is_here(self, partition: Partition) -> bool:
+        return False
+
+    async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
+        return [SILENT] * len(asks) if self.is_silent else await self._own.ask_to_end(asks)
+
+    async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
+        return self._own.ask_to_move(request)
+
+    async def offer(self, request: OfferRows) -> Offered | None:
+        return self._own.offer(request)
+
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+        return False
+
+    def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:
+        """It is found by the next sweep."""
+        return True
+
+    def recheck(self, partition: Partition, digest: bytes) -> None:
+        self._own.recheck(partition, digest)
+
+
+class Story:
+    """`old` has the key and has ended with its first holder; `new` is about to take it, with an instance that holds
+    nothing."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.world = World()
+        self.old, self.new = scheduled(self.world, 0, 40_000)
+        with_key(self.world, self.old)
+        delivered(self.world, self.old)
+        self.late = self._ended(outcome)
+        self.world.crash()
+        self.far = Far(self.world)
+        self._performer = Performer(self.world.store, cast(Any, self.world), lambda *_: None)
+        self._performer.others = self.far
+
+    def _ended(self, outcome: Outcome) -> SettleRecord:
+        """The record, on its way to the store."""
+        partition, key = self.old.partition, self.old.key
+        assert partition is not None
+        assert key is not None
+        machine = self.world.machines[partition]
+        machine.end([Ended(partition, key, outcome)])
+        self.world.settle_soon(machine)
+        [effect] = [effect for effect, _ in self.world.pending if isinstance(effect, WriteSettled)]
+        return effect.record
+
+    def lands(self) -> None:
+        done(self.world.store.settle([self.late]))
+
+    def succeeded(self) -> PartitionMachine:
+        """Another instance has the partition."""
+        self.world.reconcile()
+        self.world.settle_down()
+        return self.holder()
+
+    def holder(self) -> PartitionMachine:
+        return self.world.machines[self.late.partition]
+
+    def run(self, procedure: Procedure[Result]) -> Result:
+        return done(drive(procedure, self._performer))
+
+    def claimed(self, policy: Conflict = Conflict.REPLACE) -> Reserved:
+        return self.run(reserve(NAME, self.new.id, policy))
+
+    def is_replaced(self, claim: Reserved) -> bool:
+        return self.run(activate(NAME, self.new.id, claim)) is None and self.run(resolve(NAME)) == self.new.id
+
+    def deliveries(self) -> int:
+        """After all that is due has been sent."""
+        self.world.settle_down()
+        self.world.take(QUEUES[0], 10)
+        return self.old.deliveries
+
+
+@pytest.fixture(params=[Outcome.ACKED, Outcome.DEAD], ids=["acked", "dead"])
+def story(request: pytest.FixtureRequest) -> Story:
+    return Story(request.param)
+
+
+@pytest.mark.parametrize("policy", Conflict)
+def test_a_key_is_free_by_a_late_record_when_the_present_holder_knows_it(story: Story, policy: Conflict) -> None:
+    story.succeeded()
+    story.lands()
+    claim = story.claimed(policy)
+    assert claim == Reserved(stored=claim.stored)
+    assert story.is_replaced(claim)
+    assert story.deliveries() == 1
+
+
+def test_a_record_that_comes_when_the_key_is_reserved_is_told_before_the_key_is_passed_on(story: Story) -> None:
+    story.succeeded()
+    claim = story.claimed()
+    assert claim.replaces == (story.old.id,)
+    story.lands()
+    assert story.is_replaced(claim)
+    assert story.deliveries() == 1
+
+
+def test_a_holder_that_still_reads_its_rows_remembers_it(story: Story) -> None:
+    story.world.reconcile()
+    while story.holder().phase is not Phase.LOAD:
+        story.world.run([0])
+    story.lands()
+    assert story.is_replaced(story.claimed())
+    assert story.deliveries() == 1
+
+
+def test_what_nobody_holds_is_over_by_its_record(story: Story) -> None:
+    story.lands()
+    assert story.is_replaced(story.claimed())
+    story.succeeded()
+    assert story.deliveries() == 1
+
+
+def test_where_nobody_else_can_be_the_holder_nobody_is_asked(story: Story) -> None:
+    story.lands()
+    story.world.performer._handlers.pop(AskToEnd)
+    assert run(story.world, reserve(NAME, story.new.id, Conflict.KEEP)).taken_by is None
+
+
+@pytest.mark.parametrize("policy", [Conflict.KEEP, Conflict.REJECT])
+def test_a_task_that_is_with_a_worker_again_keeps_its_key(story: Story, policy: Conflict) -> None:
+    story.succeeded()
+    assert story.deliveries() == 2
+    story.lands()
+    assert story.claimed(policy).taken_by == story.old.id
+
+
+def fails(story: Story) -> None:
+    story.world.nack(story.old, 1_000)
+    story.world.settle_down()
+    story.world.advance(2_000)
+
+
+def test_a_task_that_is_with_a_worker_again_is_replaced_and_not_tried_again(story: Story) -> None:
+    story.succeeded()
+    assert story.deliveries() == 2
+    story.lands()
+    assert story.is_replaced(story.claimed())
+    fails(story)
+    assert story.deliveries() == 2
+
+
+def test_a_task_that_was_carried_on_by_the_present_holder_lives_there(story: Story) -> None:
+    """He sent it again, and that delivery failed."""
+    story.succeeded()
+    story.lands()
+    assert story.deliveries() == 2
+    fails(story)
+    assert story.claimed(Conflict.KEEP).taken_by == story.old.id
+    assert story.is_replaced(story.claimed())
+    assert story.deliveries() == 2
+
+
+@pytest.mark.parametrize("policy", Conflict)
+def test_a_key_is_not_passed_on_by_a_late_record_while_the_present_holder_is_silent(
+    story: Story, policy: Conflict
+) -> None:
+    story.succeeded()
+    story.lands()
+    story.far.is_silent = True
+    claim = story.claimed(policy)
+    assert claim.replaces == (story.old.id,)
+    with pytest.raises(StoreUnknown):
+        story.is_replaced(claim)
+    story.far.is_silent = False
+    assert story.is_replaced(claim)
+    assert story.deliveries() == 1
+
+
+def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() -> None:
+    story = Story(Outcome.DEAD)
+    story.succeeded()
+    story.lands()
+    assert story.run(tell_end(story.run(locate(story.old.id)))) is Asked.ENDED
+    now_ms = story.world.now_ms
+    wish = Wish("redrive", now_ms + 1_000, now_ms, 86_400_000, cast(DeadLetter, object()))
+    story.old.fire_at_ms = {story.run(move_task(story.old.id, wish))}
+    assert story.deliveries() == 1
+    story.world.advance(2_000)
+    assert story.deliveries() == 2
