@@ -24,6 +24,8 @@ HOLDS = [
     "ties NT=3",
     "moves",
     "moves NM=2 NOCANCEL NLEAVE=0",
+    "tied_moves",
+    "tied_moves NT=1 NM=2",
     "carry",
     "carry NLEAVE=0 NSTALE=1",
     "carry NSTALE=1 NSTALL=0",
@@ -56,6 +58,11 @@ BROKEN = [
     )),
     *(f"{TWO_MOVES} {rule}" for rule in (
         "NOSOURCE", "HELPNOINSERT", "RESOLVERACE", "EXPIRENOSOURCE", "EXPIREONCE",
+    )),
+    *(f"tied_moves {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "NOTIE", "TIELATE", "LOOKFIRST", "NOLOOK", "NOTELL", "TELLONLY", "TELLLATE",
+        "SOURCEONLY", "NOBACK", "NOHOME", "NOFOLLOW", "LEADSFIRST", "COPYUNASKED", "COPYUNMARKED", "COPYBUSY",
+        "SILENTFREE", "DECIDEFIRST", "FAILEDOVER",
     )),
     *(f"{NO_FAULT} {rule}" for rule in ("VACUITY1", "VACUITY2", "NOCLOSING", "PLACEBLIND", "LEASEBLIND", "ACKOLDONLY")),
     *(f"{CRASH} {rule}" for rule in ("ROWFIRST", "PASSEARLY", "NOREINSERT", "NOSETTLEREAD", "CONFIRMEARLY")),

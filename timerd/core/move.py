@@ -244,7 +244,7 @@ def _copies_are_free(
     task: TaskId, move: Move, wish: Wish, fire_at_ms: int, marks: Sequence[Mark]
 ) -> Procedure[tuple[bool, str]]:
     """Rows of the same task in other buckets (core/ties.py) would fire at the instant that it leaves: who holds them
-    waits for the decision too. Whoever writes one later finds the mark on its anchor."""
+    waits for the decision too. Whoever writes one later finds the mark on its anchor (tests/models/tied_moves.pml)."""
     home = home_of(task)
     anchor = anchor_of(home, fire_at_ms)
     met = {move.source}

@@ -6,8 +6,8 @@ Within a partition its holder sees to the copies (core/copies.py); in another bu
 only one of the ids was told to the caller. So before a row is written in another bucket than its own instant's, a mark
 at that instant (its anchor) names the new place, and a mark on the new place names the anchor; *then* the anchor is
 read. A cancel marks the anchor, *then* reads it. So either the cancel finds the row, whether or not it is written yet,
-or whoever writes it finds the cancel (tests/models/ties.pml). A move does the same (core/move.py): the rows wait until
-it is decided. Only such rows pay for it.
+or whoever writes it finds the cancel (tests/models/ties.pml). A move does the same (core/move.py,
+tests/models/tied_moves.pml): the rows wait until it is decided. Only such rows pay for it.
 """
 
 from __future__ import annotations

@@ -166,6 +166,7 @@ NAMED = {
     "moves TARGETBLIND": "target-unasked",
     "moves DECIDEBLIND": "move-unasked",
     "moves CANCELNOLOOP": "moves CANCELREADFIRST",
+    "tied_moves NOTIE": "ties NOTIE",
     "carry ROWFIRST": "row-before-record",
     "carry PASSEARLY": "mark-passes-carry",
     "carry LEASEBLIND": "lease-forgotten",
@@ -186,6 +187,16 @@ NOTHING_TO_BREAK = {
     **dict.fromkeys(
         ("ties TIELATE", "ties LOOKFIRST", "ties NOLOOK", "ties NOBACK", "ties LEADSFIRST", "ties NOTSAID"),
         "two histories of ten thousand have such copies at all; tests/unit/test_ties.py stops both sides at each step",
+    ),
+    **dict.fromkeys(
+        (
+            *("tied_moves TIELATE", "tied_moves LOOKFIRST", "tied_moves NOLOOK", "tied_moves NOTELL"),
+            *("tied_moves TELLONLY", "tied_moves TELLLATE", "tied_moves SOURCEONLY", "tied_moves NOBACK"),
+            *("tied_moves NOHOME", "tied_moves NOFOLLOW", "tied_moves LEADSFIRST", "tied_moves COPYUNASKED"),
+            *("tied_moves COPYUNMARKED", "tied_moves COPYBUSY", "tied_moves SILENTFREE", "tied_moves DECIDEFIRST"),
+            "tied_moves FAILEDOVER",
+        ),
+        "hardly a history has such copies; tests/unit/test_ties_of_moves.py stops both sides at each step",
     ),
     "carry DONEWINS": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry CARRIEDWINS": "two holders that settle one row differently are the model checker's matter alone so far",
