@@ -1,5 +1,6 @@
-"""The record of a holder that was replaced comes after its successor has read the others: by it the task is over, and
-the successor would send it once more. Whoever passes the task's key on tells him first."""
+"""The record of a holder that was replaced comes after its successor has read the others: by it the task is over, or
+lives elsewhere, and the successor would send it once more. Whoever passes the task's key on tells him first, and who
+ends the task asks him as well."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.property.world import QUEUES, World, done
 from tests.unit.test_procedures import NAME, Result, delivered, run, scheduled, with_key
+from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.effects import WriteSettled
 from timerd.core.holding import Asked, Offered, Phase
 from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
@@ -18,10 +20,10 @@ from timerd.core.lookup import locate
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows, Procedure
-from timerd.core.taken import Ended
+from timerd.core.taken import Again, Ended
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
-from timerd.model.partition import Partition
+from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import DeadLetter
@@ -35,16 +37,16 @@ class Far:
     """The holders as another instance sees them."""
 
     side_by_side = 1
-    is_silent = False
 
     def __init__(self, world: World) -> None:
         self._own = world.performer.own
+        self.silent: set[Partition] = set()
 
     def is_here(self, partition: Partition) -> bool:
         return False
 
     async def ask_to_end(self, partition: Partition, asks: Sequence[AskToEnd]) -> list[HolderAnswer]:
-        return [SILENT] * len(asks) if self.is_silent else await self._own.ask_to_end(asks)
+        return [SILENT] * len(asks) if partition in self.silent else await self._own.ask_to_end(asks)
 
     async def ask_to_move(self, request: AskToMove) -> HolderAnswer:
         return self._own.ask_to_move(request)
@@ -84,7 +86,10 @@ class Story:
         assert partition is not None
         assert key is not None
         machine = self.world.machines[partition]
-        machine.end([Ended(partition, key, outcome)])
+        if outcome is Outcome.CARRIED:
+            machine.again([Again(partition, key, key.position_ms + BUCKET_MS, self.world.now_ms, "no")])
+        else:
+            machine.end([Ended(partition, key, outcome)])
         self.world.settle_soon(machine)
         [effect] = [effect for effect, _ in self.world.pending if isinstance(effect, WriteSettled)]
         return effect.record
@@ -203,12 +208,12 @@ def test_a_key_is_not_passed_on_by_a_late_record_while_the_present_holder_is_sil
 ) -> None:
     story.succeeded()
     story.lands()
-    story.far.is_silent = True
+    story.far.silent = {story.late.partition}
     claim = story.claimed(policy)
     assert claim.replaces == (story.old.id,)
     with pytest.raises(StoreUnknown):
         story.is_replaced(claim)
-    story.far.is_silent = False
+    story.far.silent = set()
     assert story.is_replaced(claim)
     assert story.deliveries() == 1
 
@@ -224,3 +229,49 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
     assert story.deliveries() == 1
     story.world.advance(2_000)
     assert story.deliveries() == 2
+
+
+@pytest.fixture
+def carried() -> Story:
+    """By the late record it goes on in another bucket, where no row is; the present holder has it where it was."""
+    return Story(Outcome.CARRIED)
+
+
+@pytest.mark.parametrize("outcome", KINDS)
+def test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on(
+    carried: Story, outcome: Outcome
+) -> None:
+    carried.succeeded()
+    carried.lands()
+    assert carried.run(end_task(carried.old.id, outcome, b"r")) is Cancelled.CANCELLED
+    assert carried.deliveries() == 1
+
+
+def test_so_does_a_holder_that_comes_later(carried: Story) -> None:
+    carried.lands()
+    assert carried.run(end_task(carried.old.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+    carried.succeeded()
+    carried.world.advance(BUCKET_MS + 1_000)
+    assert carried.deliveries() == 1
+
+
+def test_what_was_sent_again_from_there_is_in_flight(carried: Story) -> None:
+    carried.succeeded()
+    assert carried.deliveries() == 2
+    carried.lands()
+    assert carried.run(end_task(carried.old.id, Outcome.CANCELLED, b"r")) is Cancelled.IN_FLIGHT
+
+
+def test_a_holder_there_that_is_silent_leaves_a_cancel_pending(carried: Story) -> None:
+    carried.succeeded()
+    carried.lands()
+    carried.far.silent = {carried.late.partition}
+    assert carried.run(end_task(carried.old.id, Outcome.CANCELLED, b"r")) is Cancelled.PENDING
+
+
+def test_a_key_is_not_passed_on_before_the_row_in_the_old_place_is_over(carried: Story) -> None:
+    carried.succeeded()
+    carried.lands()
+    assert carried.claimed(Conflict.KEEP).taken_by == carried.old.id
+    assert carried.is_replaced(carried.claimed())
+    assert carried.deliveries() == 1

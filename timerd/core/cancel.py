@@ -92,7 +92,7 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
         verdict, value = _verdict(here, outcome, request)
         fresh: int | None = yield SetMarks(_marks(task, here, KINDS[verdict], value))
         again = yield from locate(task)
-        if again.place != here.place:
+        if again.places != here.places:
             mine = mine or (yield from _is_marked(here.place, KINDS[outcome], request))
             here = again
             continue
@@ -109,6 +109,16 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
 def _ask(
     here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | Outcome]:
+    said = yield from _ask_at(here, verdict, value, outcome, request, mine)
+    if here.source is None or not isinstance(said, Cancelled):
+        return said
+    there = yield from _ask_at(replace(here, place=here.source), verdict, value, outcome, request, mine)
+    return max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
+
+
+def _ask_at(
+    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | Outcome]:
     lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
     key = here.place.key if here.rows is not None else unwritten(here.place)
     answer: HolderAnswer = yield AskToEnd(here.place.partition, key, verdict, value, lease_ms)
@@ -118,7 +128,7 @@ def _ask(
 
 def _marks(task: TaskId, here: Located, kind: MarkKind, value: bytes) -> list[Mark]:
     """Where it lives; where that is not its home, whoever writes a copy of it later looks at its home."""
-    marks = [Mark(here.place.partition, here.place.key, kind, value)]
+    marks = [Mark(place.partition, place.key, kind, value) for place in here.places]
     is_away = here.move is None and here.place != home_of(task) and kind in ENDS
     return [*marks, ended_elsewhere(home_of(task), kind, value)] if is_away else marks
 
@@ -174,16 +184,16 @@ def _end_copy(
     task: TaskId, first: Place, outcome: Outcome, request: bytes
 ) -> Procedure[tuple[Cancelled, Sequence[Mark]]]:
     """As `_end`, of a place where a row of the task may be, or may be written yet; and the marks that are there."""
-    place = first
+    places = [first]
     while True:
-        yield SetMarks(end_marks([first, place], KINDS[outcome], request))
+        yield SetMarks(end_marks([first, *places], KINDS[outcome], request))
         here = yield from follow(task, first)
         if here.rows is None:
             here = replace(here, place=first)
         if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
             return _ended(here, here.ending.outcome, request, True), here.marks
-        if here.place != place:
-            place = here.place
+        if here.places != places:
+            places = here.places
             continue
         said = yield from _ask(here, outcome, request, outcome, request, True)
         if said in LEFT_FOR_GOOD:

@@ -34,8 +34,18 @@ class Located:
     ending: Ending
     move: Move | None
     stored_move: bytes | None
-    # False: the row is still being written there.
-    written: bool = True
+    # Where it was carried from, while the row is still being written in its place.
+    source: Place | None = None
+
+    @property
+    def written(self) -> bool:
+        return self.source is None
+
+    @property
+    def places(self) -> list[Place]:
+        """Where it may be sent from. What says that it was carried may be the record of a holder which had a successor
+        by then, who has not read it: the row that was to follow is not there, and the old one waits with him."""
+        return [self.place] if self.source is None else [self.place, self.source]
 
     def first(self, kind: MarkKind) -> bytes | None:
         """Value of the earliest mark on the way: a task that was ended stays so wherever it was carried meanwhile."""
@@ -59,6 +69,7 @@ def follow(
 ) -> Procedure[Located]:
     """From that place on, as far as FORWARD and carries lead."""
     carried: RowGroup | None = None
+    source: Place | None = None
     marks: list[Mark] = []
     for _ in range(MAX_HOPS):
         found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
@@ -68,20 +79,20 @@ def follow(
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
             if place.partition == parked or carried is not None:
-                return replace(here, rows=carried, written=carried is None)
+                return replace(here, rows=carried, source=source)
             # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
             place = Place(parked, place.key)
             continue
         forward = here.mark(MarkKind.FORWARD)
         if forward is not None:
-            place, carried = _forwarded(place, int(forward)), rows
+            source, place, carried = place, _forwarded(place, int(forward)), rows
             continue
         ending: Ending = yield FindSettled(place.partition, place.key, durable)
         onward = _onward(place, task, ending)
         if onward is None:
             return replace(here, ending=ending)
         carried = carried_row(rows, 0, place.partition, ending.carry) if ending.carry is not None else rows
-        place = onward
+        source, place = place, onward
     raise RuntimeError(f"task {task} is carried in a circle")
 
 
@@ -90,7 +101,7 @@ def from_letter(here: Located, letter: DeadLetter) -> Located:
     extra = Extra(key=letter.row_key, last_error=letter.last_error)
     rows = single_row(letter.key, letter.fire_at_ms, letter.template, letter.payload, extra, 0)
     place = Place(letter.partition, letter.key)
-    return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), written=True)
+    return replace(here, place=place, rows=rows, ending=Ending(Outcome.DEAD), source=None)
 
 
 def settled_move(digest: bytes) -> Procedure[bytes | None]:
