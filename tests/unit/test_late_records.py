@@ -5,6 +5,7 @@ ends the task asks him as well."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,13 +21,15 @@ from timerd.core.lookup import locate
 from timerd.core.move import Wish, move_task
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows, Procedure
+from timerd.core.settled_index import keys_of
 from timerd.core.taken import Again, Ended
-from timerd.model.errors import StoreUnknown
+from timerd.model.errors import StoreUnknown, Unavailable
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import DeadLetter
+from timerd.services.engine.elsewhere import Elsewhere
 from timerd.services.holding.driving import drive
 from timerd.services.holding.performing import Performer
 
@@ -77,8 +80,8 @@ class Story:
         self.late = self._ended(outcome)
         self.world.crash()
         self.far = Far(self.world)
-        self._performer = Performer(self.world.store, cast(Any, self.world), lambda *_: None)
-        self._performer.others = self.far
+        self.performer = Performer(self.world.store, cast(Any, self.world), lambda *_: None)
+        self.performer.others = self.far
 
     def _ended(self, outcome: Outcome) -> SettleRecord:
         """The record, on its way to the store."""
@@ -107,7 +110,7 @@ class Story:
         return self.world.machines[self.late.partition]
 
     def run(self, procedure: Procedure[Result]) -> Result:
-        return done(drive(procedure, self._performer))
+        return done(drive(procedure, self.performer))
 
     def claimed(self, policy: Conflict = Conflict.REPLACE) -> Reserved:
         return self.run(reserve(NAME, self.new.id, policy))
@@ -228,6 +231,39 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
     story.old.fire_at_ms = {story.run(move_task(story.old.id, wish))}
     assert story.deliveries() == 1
     story.world.advance(2_000)
+    assert story.deliveries() == 2
+
+
+def rejected(story: Story) -> bool:
+    """What the worker hears that had the delivery of the first holder."""
+    [key] = keys_of(story.late.entries)
+    scheduler = SimpleNamespace(procedures=story.performer, machines={})
+    return done(Elsewhere(cast(Any, scheduler), story.world.store).end(Ended(story.late.partition, key, Outcome.DEAD)))
+
+
+def test_a_reject_is_confirmed_by_a_late_record_when_the_present_holder_knows_it() -> None:
+    story = Story(Outcome.DEAD)
+    story.succeeded()
+    story.lands()
+    story.far.silent = {story.late.partition}
+    with pytest.raises(Unavailable):
+        rejected(story)
+    story.far.silent = set()
+    assert rejected(story)
+    assert story.deliveries() == 1
+
+
+def test_an_ack_that_the_holder_did_not_hear_ends_the_task_before_its_key_is_passed_on() -> None:
+    """It has its mark; he sent the task again, and carried it on to where there is none."""
+    story = Story(Outcome.ACKED)
+    story.succeeded()
+    story.far.silent = {story.late.partition}
+    assert story.run(end_task(story.old.id, Outcome.ACKED, b"late ack", 0)) is Cancelled.PENDING
+    assert story.deliveries() == 2
+    fails(story)
+    assert story.claimed(Conflict.KEEP).replaces == (story.old.id,)
+    story.far.silent = set()
+    assert story.is_replaced(story.claimed(Conflict.KEEP))
     assert story.deliveries() == 2
 
 

@@ -11,11 +11,11 @@ from enum import IntEnum
 from timerd.core.cancel import Cancelled, end_task
 from timerd.core.holding import Asked
 from timerd.core.late_record import tell_end
-from timerd.core.lookup import locate
+from timerd.core.lookup import Located, locate
 from timerd.core.procedures import AskToMove, HolderAnswer, Procedure, ReadRegister, TryCas
 from timerd.core.ties import ENDS
 from timerd.model.errors import Aborted, StoreUnknown
-from timerd.model.identity import TaskId, attempt_of, parse_task_id
+from timerd.model.identity import TaskId, attempt_of, generation_of, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
@@ -24,6 +24,8 @@ from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
 KEY_RETENTION_MS = 7 * 86_400_000
 MAX_TRIES = 20
 LOST = b"key lost "
+# By what the ack of a task is answered that may be sent, or was sent again.
+NOT_OVER = {Cancelled.PENDING: Asked.SILENT, Cancelled.IN_FLIGHT: Asked.OPEN}
 
 
 class Conflict(IntEnum):
@@ -201,8 +203,17 @@ def _holders(current: bytes | None, mine: TaskId) -> Procedure[tuple[tuple[TaskI
 def _lives(task: TaskId) -> Procedure[Asked]:
     """ENDED: it does not. SILENT: it may, though something says that it is over."""
     here = yield from locate(task, durable=True)
-    if here.rows is not None and here.ending.outcome is not None:
+    if here.rows is None:
+        return Asked.ENDED
+    if here.ending.outcome is not None:
         return (yield from tell_end(here))
-    if here.rows is not None and any(map(here.first, ENDS)):
+    if any(map(here.first, ENDS)):
         return Asked.SILENT
-    return Asked.ENDED if here.rows is None or here.first(MarkKind.ACKED) is not None else Asked.WAITING
+    ack = here.first(MarkKind.ACKED)
+    return Asked.WAITING if ack is None else (yield from _acked(task, here, ack))
+
+
+def _acked(task: TaskId, here: Located, ack: bytes) -> Procedure[Asked]:
+    """The ack has its mark, and its holder may not have answered it: he carries the task on to where there is none."""
+    said = yield from end_task(task, Outcome.ACKED, ack, generation_of(here.place.key.version))
+    return NOT_OVER.get(said, Asked.ENDED)

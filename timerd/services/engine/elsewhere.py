@@ -16,6 +16,7 @@ from timerd.core.late_failure import (
     may_leave,
     waits_for,
 )
+from timerd.core.late_record import tell_end
 from timerd.core.lookup import Located, locate
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
@@ -120,10 +121,16 @@ class Elsewhere:
         return True
 
     async def _has_died(self, item: Ended) -> bool:
-        """Its record was written, and the lease was over before that was known."""
+        """Its record was written, and the lease was over before that was known. Who holds the row now may have read the
+        records before: then he is told, or has sent it again."""
         task = await self.task_of(item.partition, item.key)
-        here = await drive(locate(task), self._scheduler.procedures) if task is not None else None
-        return here is not None and here.ending.outcome is Outcome.DEAD and here.place.key == item.key
+        here = await drive(locate(task, durable=True), self._scheduler.procedures) if task is not None else None
+        if here is None or here.ending.outcome is not Outcome.DEAD or here.place.key != item.key:
+            return False
+        said = await drive(tell_end(here), self._scheduler.procedures)
+        if said is Asked.SILENT:
+            raise silent()
+        return said is not Asked.WAITING
 
     async def _waiting(self, partition: Partition, key: RowKey, *, patient: bool = False) -> Waiting | None:
         """A place that nobody holds yet is held a little earlier than it would be."""
