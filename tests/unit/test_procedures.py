@@ -37,8 +37,8 @@ from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, KeyEntry, Move, MoveState, Place, control_key, move_key, name_key
-from timerd.model.rows import single_row
-from timerd.model.settle import Outcome, SettleRecord, settle_entries
+from timerd.model.rows import concat, single_row
+from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.holding.driving import drive
@@ -111,6 +111,24 @@ def test_a_row_below_closing_is_written_again_and_found_from_its_old_place(world
     assert late.id.position_ms == world.now_ms
     old = late.id._replace(position_ms=world.now_ms - 4_500)
     assert run(world, locate(old)).place.key.position_ms == world.now_ms
+
+
+def test_what_its_holder_is_about_to_carry_on_is_not_written_again_beside_that(world: World) -> None:
+    """It is offered once more with what is over and forgotten, so all of it is refused."""
+    over, held = scheduled(world, 0, 100)
+    delivered(world, over)
+    world.advance(100)
+    delivered(world, held)
+    assert held.key is not None
+    world.ack(over)
+    for _ in range(4):
+        world.settle_down()
+        world.advance(1_000)
+    machine = world.machines[held.id.home]
+    machine.guard({held.key: world.now_ms + 60_000}, world.now_ms, CarryReason.GUARD, was_sent=False)
+    places = [(task.id.position_ms, task.id.digest) for task in (over, held)]
+    rows = concat([found.rows for found in done(world.store.find(held.id.home, places))])
+    assert run(world, insert(Append(((held.id.home, rows),)), world.now_ms)).moved == {}
 
 
 def test_late_rows_of_two_partitions_all_arrive_in_one(world: World) -> None:

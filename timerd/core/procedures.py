@@ -107,7 +107,7 @@ class ReadRegisters:
 
 @dataclass(frozen=True, slots=True)
 class FindSettledMany:
-    """-> list[Ending], one per key"""
+    """-> list[Ending], one per key; what goes on elsewhere counts as carried before that is durable"""
 
     partition: Partition
     keys: Sequence[RowKey]

@@ -187,15 +187,16 @@ class OwnMachines:
         machine = self._held.machines.get(partition)
         return machine is not None and all_wait(machine, keys)
 
-    def ending(self, partition: Partition, key: RowKey) -> Ending | None:
-        """None: this process does not know."""
+    def ending(self, partition: Partition, key: RowKey, *, is_leaving_over: bool = False) -> Ending | None:
+        """None: this process does not know. What goes on elsewhere lives here until that is durable, but for who asks
+        whether to write the row again (`is_leaving_over`): it was taken in, and there would be two."""
         machine = self._held.machines.get(partition)
         if machine is None or not machine.phase.answers:
             return None
         asked, outcome = machine.ask(key)
         if asked is Asked.UNKNOWN:
             return None
-        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not machine.log.has_left(key):
+        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not is_leaving_over and not machine.log.has_left(key):
             return Ending(None)
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
             return _carried(machine, key)

@@ -142,7 +142,7 @@ class Performer:
             return waiting
         known: list[Ending | None] = [None] * len(keys)
         if self.others.is_here(partition) and self.own.is_here(partition):
-            known = [self.own.ending(partition, key) for key in keys]
+            known = [self.own.ending(partition, key, is_leaving_over=True) for key in keys]
         if all(ending is not None for ending in known):
             return [ending for ending in known if ending is not None]
         endings = await self.settled.endings(partition)
