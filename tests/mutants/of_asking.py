@@ -47,6 +47,17 @@ MUTANTS = (
         tests=("tests/cluster/test_peers_between_holders.py::test_who_is_letting_go_looks_whether_he_still_holds_it",),
     ),
     Mutant(
+        name="old-place-not-asked",
+        guarantee="G7",
+        file="timerd/core/cancel.py",
+        old="    if here.source is None or not isinstance(said, Cancelled):\n",
+        new="    if here.source is None or isinstance(said, Cancelled):\n",
+        breaks="a cancel goes by a record that came late, and who has the old row sends it after CANCELLED",
+        tests=(
+            "tests/unit/test_late_records.py::test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on",
+        ),
+    ),
+    Mutant(
         name="door-of-another-server",
         guarantee="G2",
         file="timerd/services/transport/side_door.py",

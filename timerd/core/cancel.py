@@ -109,6 +109,7 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
 def _ask(
     here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | Outcome]:
+    """There, and where it was carried from as long as no row is there."""
     said = yield from _ask_at(here, verdict, value, outcome, request, mine)
     if here.source is None or not isinstance(said, Cancelled):
         return said

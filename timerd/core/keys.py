@@ -209,11 +209,15 @@ def _lives(task: TaskId) -> Procedure[Asked]:
         return (yield from tell_end(here))
     if any(map(here.first, ENDS)):
         return Asked.SILENT
-    ack = here.first(MarkKind.ACKED)
-    return Asked.WAITING if ack is None else (yield from _acked(task, here, ack))
+    return (yield from _if_acked(task, here))
 
 
-def _acked(task: TaskId, here: Located, ack: bytes) -> Procedure[Asked]:
-    """The ack has its mark, and its holder may not have answered it: he carries the task on to where there is none."""
-    said = yield from end_task(task, Outcome.ACKED, ack, generation_of(here.place.key.version))
+def _if_acked(task: TaskId, here: Located) -> Procedure[Asked]:
+    """An ack may have its mark, and no answer of the holder: he carries the task on to where there is none."""
+    generation = generation_of(here.place.key.version)
+    of_this = (m for m in here.marks if m.kind is MarkKind.ACKED and generation_of(m.key.version) == generation)
+    mark = next(of_this, None)
+    if mark is None:
+        return Asked.WAITING
+    said = yield from end_task(task, Outcome.ACKED, mark.value, generation)
     return NOT_OVER.get(said, Asked.ENDED)
