@@ -192,6 +192,15 @@ def test_rows_of_one_message_that_share_a_commit_are_told_apart() -> None:
     assert sorted(taken(machine)) == [key(0), key(1)]
 
 
+@pytest.mark.parametrize("flags", [0, FLAG_CARRIED])
+def test_a_hint_that_comes_when_the_floor_has_passed_its_row_is_over(flags: int) -> None:
+    """Its writer was paused, and it was carried on, acked and forgotten since."""
+    machine = hot(stored=control(verified_ms=2_000, closing_ms=3_000))
+    machine.hint(rows(key(0, 3_000), key(1, 1_000), flags=flags), 0)
+    machine.hint(rows(key(2, 1_999), flags=flags), 0)
+    assert taken(machine) == [key(0, 3_000)]
+
+
 def test_a_hint_that_comes_after_the_first_of_two_pages_is_not_doubled() -> None:
     machine, _ = acquired()
     machine.page_read(page(rows(key(0), source=3), cursor=3, done=False), NOW_MS)

@@ -99,7 +99,8 @@ def is_stirred(rows: RowsInHand, settled: SettledIndex) -> bool:
 
 
 def from_floor(rows: RowGroup, floor_ms: int) -> RowGroup:
-    """Of a page that may have been asked for before the floor rose: what is new below it was refused, or will be."""
-    if int(rows.columns["position_ms"][0]) >= floor_ms:
+    """Of a page that may have been asked for before the floor rose: what is new below it was refused, or will be. Of a
+    hint that may have come late, for its writer was paused: what is below it was met by now, and is over."""
+    if int(rows.columns["position_ms"].min()) >= floor_ms:
         return rows
     return rows.select(np.flatnonzero(rows.columns["position_ms"] >= floor_ms))
