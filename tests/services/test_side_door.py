@@ -27,6 +27,7 @@ from timerd.services.transport.side_door import HEADER, WHERE
 from timerd.v1 import timer_service_pb2 as wire
 from timerd.v1 import timer_service_pb2_grpc, work_service_pb2, work_service_pb2_grpc
 
+WORK_PATH = "/timerd.v1.WorkService/Work"
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 
 
@@ -388,6 +389,18 @@ async def test_a_client_that_answers_stays(monkeypatch: pytest.MonkeyPatch) -> N
         await asyncio.sleep(0.8)
         await call.write(batch(1))
         assert (await call.read()).schedule.stored == 1
+
+
+async def test_who_gets_in_hears_it_before_he_says_more() -> None:
+    """A worker says nothing before that, and its stream answers nothing before it has said something."""
+    async with running() as rig, asyncio.timeout(20):
+        door, http = door_of(rig), OneStream()
+        reader, writer = await asyncio.open_connection(door.host, door.port)
+        writer.write(http.opening(WORK_PATH, Connection(rig.target), door.headers))
+        while not http.header_blocks:
+            http.take(await reader.read(1_000))
+        assert not http.ended
+        writer.close()
 
 
 @pytest.mark.parametrize("raw", [b"GET / HTTP/1.1\r\n\r\n", PREFACE + b"\xff" * 64])

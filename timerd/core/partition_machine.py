@@ -134,8 +134,7 @@ class PartitionMachine:
     def hint(self, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
         """Rows just written at or after `closing`. May be ignored: the sweep finds them. They may come again from other
         instances, and carried ones from anywhere: whoever writes those begins anew after an error."""
-        rows = beside(self.rows.reloading, from_floor(rows, self.floor_ms))
-        if self.phase.takes_in and len(rows):
+        if self.phase.takes_in and len(rows := beside(self.rows.reloading, from_floor(rows, self.floor_ms))):
             again = may_repeat or self.partition.scope != TIME_SCOPE or (rows.columns["flags"] & FLAG_CARRIED).any()
             (self.rows.adopt if again else self.rows.hint)(rows, source)
 

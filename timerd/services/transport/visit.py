@@ -161,6 +161,8 @@ class Visit(asyncio.Protocol):
             self._end(_UNIMPLEMENTED, found)
             return
         self._http.accept()
+        # Who waits for that says nothing more until then.
+        self._flush()
         self._end(*await self._outcome(self._handler.stream_stream))
 
     async def _outcome(self, behaviour: Any) -> tuple[int, str, Metadata]:  # noqa: ANN401 - as gRPC has it

@@ -298,11 +298,11 @@ class Delivery:
     def _send_due(self, now_ms: int) -> float:
         """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
         loop, queues = asyncio.get_running_loop(), self.machine.turn()
-        left = ROUND_TASKS
-        most = slice_tasks(map(self._due_ms, queues), now_ms)
-        next_ms = math.inf
-        for queue in queues:
-            if (due_ms := self._due_ms(queue)) <= now_ms:
+        dues_ms = [self._due_ms(queue) for queue in queues]
+        left, next_ms, most = ROUND_TASKS, math.inf, slice_tasks(dues_ms, now_ms)
+        for queue, known_ms in zip(queues, dues_ms, strict=True):
+            # Once more: what another queue was sent may have set its workers' credit aside.
+            if (due_ms := known_ms if known_ms > now_ms else self._due_ms(queue)) <= now_ms:
                 if self._gathers(queue):
                     continue
                 paced_ms = self._pace.next_ms(queue, now_ms)
