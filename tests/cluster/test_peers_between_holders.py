@@ -103,7 +103,9 @@ class Mail:
 
     async def offer(self, holder: Holder, request: OfferRows) -> Offered | None:
         self.asked.append(holder)
-        return self.offers.get(holder)
+        if (said := self.offers.get(holder)) is Offered.SILENT:
+            raise Silent("no answer")
+        return said
 
     def hint(self, address: str, hinted: HintedRows) -> None:
         self.hinted.append(address)
@@ -295,6 +297,13 @@ async def test_an_offer_follows_the_partition_to_its_next_holder(story: Story) -
     story.mail.offers[Holder("c", "c:1", 6)] = Offered.ALREADY_HAVE
     assert await story.offer(control) is Offered.ALREADY_HAVE
     assert [holder.name for holder in story.mail.asked] == ["b", "c"]
+
+
+async def test_a_holder_who_does_not_answer_an_offer_is_not_nobody(story: Story) -> None:
+    """He may have taken the row in."""
+    control = await story.held_by("b", 5)
+    story.mail.offers[Holder("b", "b:1", 5)] = Offered.SILENT
+    assert await story.offer(control) is Offered.SILENT
 
 
 async def test_between_two_holders_the_successor_is_told(story: Story) -> None:

@@ -31,7 +31,7 @@ from timerd.core.effects import (
     WriteSettled,
 )
 from timerd.core.holding import Phase, Settings
-from timerd.core.insert import Inserted, insert
+from timerd.core.insert import ClosedForGood, Inserted, insert, insert_carried
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.memory import Memory
@@ -375,7 +375,7 @@ class World:
             except StopIteration as stop:
                 said(stop.value)
                 return
-            except (Aborted, Precondition) as error:
+            except (Aborted, ClosedForGood, Precondition) as error:
                 if failed is None:
                     raise
                 failed(error)
@@ -607,11 +607,11 @@ class World:
             parts.setdefault(partition, []).append(rows)
         message = Append(tuple((p, concat(g)) for p, g in parts.items()))
 
-        def written(_: Inserted) -> None:
+        def written(_: None) -> None:
             if self.machines.get(machine.partition) is machine:
                 machine.carried_written(effect.sequence)
 
-        self.drive(insert(message, self.now_ms), written)
+        self.drive(insert_carried(message, self.now_ms), written, lambda _: self._carry(machine, effect))
 
 
 def _shards(entry: BucketEntry) -> list[Partition]:

@@ -16,7 +16,7 @@ from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue
 from timerd.core.effects import Effects
 from timerd.core.holding import Asked, Phase
-from timerd.core.insert import insert
+from timerd.core.insert import insert_carried
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import AppendRows, AskToMove, HolderAnswer
 from timerd.core.rows_in_hand import RowsInHand
@@ -104,7 +104,7 @@ def carried_row_before_its_record() -> AbstractContextManager[object]:
         batch = machine.log._carrying[effect.record.sequence]
         if batch.groups:
             now_ms = int(self._time.exact_ms())
-            await drive(insert(Append(_merged(batch.groups)), now_ms), self._procedures)
+            await drive(insert_carried(Append(_merged(batch.groups)), now_ms), self._procedures)
             batch.groups = []
         await self._store.settle([effect.record])
         self._held.perform(machine, machine.settled_written(effect.record))

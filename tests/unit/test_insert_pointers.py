@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+import pytest
+
 from timerd.core.holding import Offered
-from timerd.core.insert import MAX_ROUNDS, ClosedForGood, Inserted, insert
+from timerd.core.insert import MAX_ROUNDS, ClosedForGood, Inserted, insert, insert_carried
 from timerd.core.procedures import AppendRows, AskToEnd, Ending, Find, FindSettledMany, HintRows, OfferRows, SetMarks
 from timerd.model.identity import RowKey
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Control
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
@@ -149,3 +151,54 @@ def test_who_was_cancelled_where_it_was_being_written_is_cancelled_in_its_next_p
 def test_what_was_said_of_another_attempt_stays_there() -> None:
     assert verdicts_taken_along([Mark(HERE, RowKey(10, DIGEST, 0), MarkKind.CANCELLED, b"r")]) == []
     assert verdicts_taken_along([Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.MOVED, b"1")]) == []
+
+
+def carried_to(answers: dict[Partition, Offered | None]) -> tuple[list[object], bool]:
+    """One row to each place, all of them below `closing`: what is asked for but reads, and whether it was done."""
+    procedure = insert_carried(Append(tuple((place, row(place.bucket_ms + 10)) for place in answers)), 500)
+    answer: object = None
+    asked: list[object] = []
+    try:
+        while True:
+            request = procedure.send(answer)
+            asked.append(request)
+            match request:
+                case AppendRows(messages):
+                    closed = Control(1, "me", "", BUCKET_MS + 1_000, 0).to_bytes()
+                    answer = [Appended({place: closed for place, _ in messages[0].groups}, {}, frozenset(), None)]
+                case OfferRows(place):
+                    answer = answers.get(place)
+                case Find(_, keys):
+                    answer = [Found(row(10), []) for _ in keys]
+                case FindSettledMany(_, keys):
+                    answer = [Ending(None) for _ in keys]
+                case _:
+                    answer = 0
+    except StopIteration:
+        return asked, True
+    except ClosedForGood:
+        return asked, False
+
+
+@pytest.mark.parametrize("answer", [Offered.SILENT, Offered.NOT_NOW])
+def test_what_was_carried_is_not_written_beside_a_holder_who_does_not_say_whether_he_has_it(answer: Offered) -> None:
+    """He may have read it, and its second row would come when the first one was acked and is forgotten."""
+    asked, is_done = carried_to({HERE: answer})
+    assert not is_done
+    assert [type(each) for each in asked] == [AppendRows, OfferRows]
+
+
+def test_what_was_carried_to_others_does_not_wait_for_a_silent_holder() -> None:
+    there = Partition(TIME_SCOPE, 0, 1)
+    asked, is_done = carried_to({HERE: Offered.SILENT, there: Offered.BELOW_FLOOR})
+    assert not is_done
+    [mark] = [mark for each in asked if isinstance(each, SetMarks) for mark in each.marks]
+    assert (mark.partition, mark.kind) == (there, MarkKind.FORWARD)
+    assert [each.messages[0].groups[0][0].shard for each in asked if is_append(each)] == [0, 1]
+
+
+def test_what_was_carried_where_nobody_holds_the_place_is_written_again() -> None:
+    """Whoever is to hold it may be waiting for this bucket to be over."""
+    asked, is_done = carried_to({HERE: None})
+    assert is_done
+    assert any(isinstance(each, SetMarks) for each in asked)

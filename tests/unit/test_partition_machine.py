@@ -395,6 +395,28 @@ def test_a_carry_is_recorded_first_then_written_then_passed() -> None:
     assert machine.log.done_through == ticket
 
 
+def test_what_waits_for_a_silent_holder_elsewhere_holds_up_the_mark_and_no_ack() -> None:
+    """It has its record; who is not reached may stay away for hours."""
+    machine = hot(rows(key(0), key(1)))
+    taken(machine)
+    machine.again([Again(HERE, key(0), START_MS + 400_000, NOW_MS, "no")])
+    [record] = machine.flush()
+    assert isinstance(record, WriteSettled)
+    [write] = machine.settled_written(record.record)
+    assert isinstance(write, WriteCarried)
+    ticket, _ = machine.end([Ended(HERE, key(1), Outcome.ACKED)])
+    [record] = machine.flush()
+    assert isinstance(record, WriteSettled)
+    machine.log.carried_waits(write.sequence)
+    assert machine.log.done_through == write.sequence < ticket
+    machine.settled_written(record.record)
+    assert machine.log.done_through == ticket
+    assert machine.verifiable_ms() <= key(0).position_ms
+    machine.carried_written(write.sequence)
+    assert machine.log.done_through == ticket
+    assert machine.log.is_idle
+
+
 def test_what_failed_together_is_carried_together() -> None:
     """Ten thousand rows that a dead worker had in hand are a few groups, and each row says what it would say alone."""
     keys = [key(item, after_ms=item) for item in range(6)]

@@ -56,12 +56,13 @@ def anybodys(_: Control) -> bool:
 
 class Offered(Enum):
     """The holder's answer to a row whose position may be below `closing`. NOT_NOW: of a row that was stored before, by
-    a holder that is still reading its rows, this one perhaps among them."""
+    a holder that is still reading its rows, this one perhaps among them. SILENT: as in `Asked`."""
 
     ADOPTED = "adopted"
     ALREADY_HAVE = "already have"
     BELOW_FLOOR = "below floor"
     NOT_NOW = "not now"
+    SILENT = "silent"
 
 
 class Asked(Enum):

@@ -41,15 +41,18 @@ MAX_ROUNDS = 5
 
 
 class ClosedForGood(Exception):
-    """The row could not be placed: each place was closed before it was known to be taken in."""
+    """The row could not be placed: each place was closed before it was known to be taken in, or who may have taken it
+    in does not say so."""
 
 
 @dataclass(slots=True)
 class Inserted:
-    """`repeated`: the reply of the first time. `moved`: (old position, digest) -> position, for rows written again."""
+    """`repeated`: the reply of the first time. `moved`: (old position, digest) -> position, for rows written again.
+    `is_open`: of some that were carried the holder did not say whether he has them."""
 
     repeated: bytes | None = None
     moved: dict[tuple[int, bytes], int] = field(default_factory=dict)
+    is_open: bool = False
     # The reverse, for rows that are written again more than once.
     _first: dict[tuple[int, bytes], int] = field(default_factory=dict)
 
@@ -60,7 +63,12 @@ class Inserted:
 
 
 def insert(
-    message: Append, now_ms: int, *, is_repeat: bool = False, anchors: Mapping[int, int] | None = None
+    message: Append,
+    now_ms: int,
+    *,
+    is_repeat: bool = False,
+    is_carry: bool = False,
+    anchors: Mapping[int, int] | None = None,
 ) -> Procedure[Inserted]:
     """Places all rows of the message. Raises ClosedForGood (nothing acknowledged) after MAX_ROUNDS new places.
     `anchors`: bucket -> shard of instants whose buckets are over; None: a repeat of the call writes nothing, or this
@@ -74,7 +82,8 @@ def insert(
         appended: Appended = (yield AppendRows([message]))[0]
         if appended.repeated is not None:
             return Inserted(repeated=appended.repeated)
-        refused, hints = yield from _look(message, appended, is_repeat=is_repeat)
+        refused, hints, is_open = yield from _look(message, appended, is_repeat=is_repeat, is_carry=is_carry)
+        done.is_open |= is_open
         if hints and not is_repeat:
             yield HintRows(hints, appended.controls)
         if not refused:
@@ -88,6 +97,15 @@ def insert(
         # Where an earlier try pointed to is no new place: there may be any number of them.
         left -= is_new
     raise ClosedForGood
+
+
+def insert_carried(message: Append, now_ms: int) -> Procedure[None]:
+    """Rows that were carried here have their record, so nothing presses (rule K1): they are not written beside a holder
+    who may have taken them in, and fire them, while he does not answer. Raises ClosedForGood, and is to be repeated,
+    until he does or has a successor; what goes to others does not wait for that."""
+    done = yield from insert(message, now_ms, is_carry=True)
+    if done.is_open:
+        raise ClosedForGood
 
 
 def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
@@ -110,12 +128,15 @@ def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
 Placed = tuple[Partition, RowGroup, int]
 
 
-def _look(message: Append, appended: Appended, *, is_repeat: bool) -> Procedure[tuple[list[Placed], list[Placed]]]:
-    """(rows to write again, rows to hint), by the control facts that were read after the write. What was stored before
-    may have been acknowledged: it is written again only where it is sure that nobody will read it in its place, for
-    between the FORWARD mark and the new row there may be a crash."""
+def _look(
+    message: Append, appended: Appended, *, is_repeat: bool, is_carry: bool
+) -> Procedure[tuple[list[Placed], list[Placed], bool]]:
+    """(rows to write again, rows to hint, whether a holder has yet to say what he has), by the control facts that were
+    read after the write. What was stored before may have been acknowledged: it is written again only where it is sure
+    that nobody will read it in its place, for between the FORWARD mark and the new row there may be a crash."""
     refused: list[Placed] = []
     hints: list[Placed] = []
+    is_open = False
     for partition, rows in (*message.groups, *_noted(message, appended)):
         closing_ms = closing_of(partition, appended)
         source = appended.sources.get(partition, 0)
@@ -125,17 +146,18 @@ def _look(message: Append, appended: Appended, *, is_repeat: bool) -> Procedure[
         below = rows.columns["position_ms"] < closing_ms
         if bool(below.any()):
             early = rows.select(np.flatnonzero(below))
-            answer = yield OfferRows(partition, early, source, is_repeat, appended.controls.get(partition))
-            if is_repeat and (
-                answer is Offered.NOT_NOW or (answer is None and _will_be_read(partition, early, appended))
-            ):
+            control = appended.controls.get(partition)
+            answer = yield OfferRows(partition, early, source, is_repeat or is_carry, control)
+            if is_carry and answer in (Offered.NOT_NOW, Offered.SILENT):
+                is_open = True
+            elif is_repeat and (answer is Offered.NOT_NOW or _will_be_read(partition, early, answer, appended)):
                 raise ClosedForGood
-            if answer not in (Offered.ADOPTED, Offered.ALREADY_HAVE):
+            elif answer not in (Offered.ADOPTED, Offered.ALREADY_HAVE):
                 refused.append((partition, early, closing_ms))
         open_rows = rows.select(np.flatnonzero(~below))
         if len(open_rows):
             hints.append((partition, open_rows, source))
-    return refused, hints
+    return refused, hints, is_open
 
 
 def _noted(message: Append, appended: Appended) -> list[tuple[Partition, RowGroup]]:
@@ -155,8 +177,10 @@ def closing_of(partition: Partition, appended: Appended) -> int:
     return partition.end_ms if partition in appended.finishing else partition.bucket_ms
 
 
-def _will_be_read(partition: Partition, rows: RowGroup, appended: Appended) -> bool:
+def _will_be_read(partition: Partition, rows: RowGroup, answer: Offered | None, appended: Appended) -> bool:
     """By the next holder."""
+    if answer not in (None, Offered.SILENT):
+        return False
     stored = appended.controls.get(partition)
     control = Control.from_bytes(stored) if stored is not None else None
     newest_ms = int(rows.columns["position_ms"].max())

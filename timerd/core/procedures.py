@@ -155,8 +155,8 @@ class HintRows:
 
 @dataclass(frozen=True, slots=True)
 class OfferRows:
-    """-> Offered | None (no holder answered). `is_repeat`: they were stored before, and perhaps taken in. `control`:
-    the control row that was read when they were durable; it names the holder."""
+    """-> Offered | None (nobody holds the partition). `is_repeat`: they were stored before, and perhaps taken in.
+    `control`: the control row that was read when they were durable; it names the holder."""
 
     partition: Partition
     rows: RowGroup

@@ -1,7 +1,8 @@
 """What ended in a partition: from the moment it ends, through the settle record, until `verified` has passed it.
 
 A ticket is the sequence of the record that will carry an ending; it is done when that record, and each row that the
-record carries on, is durable. `oldest_ms` holds `verified` back until then.
+record carries on, is durable. `oldest_ms` holds `verified` back until then. Rows that wait for another holder, who is
+silent, hold up no ticket: they have their record, and what ended since would wait as long as he is away.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class SettleLog:
         self._sequence = 0
         self._writing: SettleRecord | None = None
         self._carrying: dict[int, Batch] = {}
+        # Of these, records whose rows wait for a holder that is silent.
+        self._delayed: set[int] = set()
         # Places of rows that are written again.
         self._recarried: set[tuple[Partition, RowKey]] = set()
 
@@ -208,6 +211,11 @@ class SettleLog:
     def carried_written(self, sequence: int) -> None:
         self._finish(sequence)
 
+    def carried_waits(self, sequence: int) -> None:
+        if sequence in self._carrying:
+            self._delayed.add(sequence)
+            self._count_done()
+
     def oldest_ms(self) -> int | None:
         """Position of the oldest ending that is not wholly durable."""
         batches = [b for b in (self._next, *self._carrying.values()) if b.says]
@@ -254,6 +262,10 @@ class SettleLog:
 
     def _finish(self, sequence: int) -> None:
         del self._carrying[sequence]
-        open_records = [n for n in self._carrying if n >= 0]
+        self._delayed.discard(sequence)
+        self._count_done()
+
+    def _count_done(self) -> None:
+        open_records = [n for n in self._carrying if n >= 0 and n not in self._delayed]
         last = self._sequence - 1 if self._writing is None else self._writing.sequence - 1
         self.done_through = min(open_records) - 1 if open_records else last

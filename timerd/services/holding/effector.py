@@ -29,7 +29,7 @@ from timerd.core.effects import (
     WriteSettled,
 )
 from timerd.core.holding import Phase
-from timerd.core.insert import ClosedForGood, insert
+from timerd.core.insert import ClosedForGood, insert_carried
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.rehome import rehome, wanderers
@@ -167,7 +167,12 @@ class Effector:
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
         self._time.check_sure()
         groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
-        await drive(insert(Append(groups), now_ms), self._procedures)
+        try:
+            await drive(insert_carried(Append(groups), now_ms), self._procedures)
+        except ClosedForGood:
+            machine.log.carried_waits(effect.sequence)
+            self._held.written(machine)
+            raise
         found = [each for partition, rows in groups for each in wanderers(partition, rows, self._history_ms)]
         if found:
             await drive(rehome(found, now_ms, self._history_ms), self._procedures)

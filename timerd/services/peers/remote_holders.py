@@ -120,7 +120,7 @@ class RemoteHolders:
             said = await self._of_holder(request.partition, request.control, here, there)
             return said or await self._offer_to_next(request)
         except Silent:
-            return None
+            return Offered.SILENT
 
     async def _offer_to_next(self, request: OfferRows) -> Offered | None:
         """Between two holders: the next one might read the rows where they are, and is told that they go elsewhere."""
