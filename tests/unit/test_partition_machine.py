@@ -346,6 +346,18 @@ def test_a_later_ask_wins_over_an_answer_on_its_way() -> None:
     assert taken(machine) == []
 
 
+def test_of_two_answers_the_one_about_the_later_move_counts_whichever_comes_last() -> None:
+    """A retry whose row is still being written: it was met only after both."""
+    machine = hot()
+    digest = key(0).digest
+    begun = {digest: machine.asking(digest)}
+    answer(machine, move(0, MoveState.MOVED, generation=2))
+    machine.moves_read({digest: move(0, MoveState.FAILED, generation=1)}, begun)
+    assert machine.offer(rows(key(0, 1_000, 1)), 0, is_repeat=True) is Offered.ADOPTED
+    assert taken(machine) == []
+    assert machine.ask(key(0, 1_000, 1)) == (Asked.ENDED, Outcome.MOVED)
+
+
 def test_an_answer_older_than_a_later_move_does_not_end_its_row() -> None:
     machine = hot(rows(key(0, 2_000, 1 << 16), flags=FLAG_MOVED_IN))
     later = key(0, 3_000, 2 << 16)

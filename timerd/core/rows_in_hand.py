@@ -241,7 +241,8 @@ class RowsInHand:
         forgotten the task, which it does long after all its rows were due, so whatever is left of it fires."""
         self.suspended.pop(digest, None)
         if alive is not None:
-            self.alive[digest] = alive
+            # Two reads may be under way, and the one that began first be answered last.
+            alive = self.alive[digest] = max(alive, self.alive.get(digest, alive), key=lambda each: each[1])
         ended: list[Ending] = []
         for key, row in self.aside.pop(digest, {}).items():
             if alive is not None and generation_of(key.version) > alive[1]:
