@@ -15,12 +15,13 @@ from timerd.model.storage import DeadLetter
 
 
 class FakeFiring:
-    """`hold`: while it is not set, nothing becomes durable."""
+    """`hold`: while it is not set, nothing becomes durable. `now_ms` None: it is `doubtful_ms`, and not trusted."""
 
     secret = SECRET
 
     def __init__(self) -> None:
         self.now_ms: int | None = NOW_MS
+        self.doubtful_ms = NOW_MS
         self.waiting: dict[QueueKey, list[Taken]] = {}
         self.prepared: list[tuple[QueueKey, int]] = []
         self.rows: dict[tuple[bytes, int], tuple[Taken, QueueKey]] = {}
@@ -55,6 +56,9 @@ class FakeFiring:
 
     def firing_ms(self) -> int | None:
         return self.now_ms
+
+    def clock_ms(self) -> int:
+        return self.doubtful_ms if self.now_ms is None else self.now_ms
 
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         out: list[Taken] = []

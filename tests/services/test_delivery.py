@@ -196,6 +196,20 @@ async def test_it_looks_by_itself_whether_time_is_trusted_again(rig: Rig) -> Non
     assert len((await worker.deliver()).fire_at_ms) == 1
 
 
+async def test_a_lease_that_was_extended_while_the_clock_was_not_trusted_goes_on(rig: Rig) -> None:
+    """Else another worker would have the task as soon as it is trusted again."""
+    rig.firing.put(taken_of([1]))
+    worker = await rig.worker(("mail", 1))
+    tokens = (await worker.deliver()).ack_tokens
+    rig.firing.now_ms, rig.firing.doubtful_ms = None, NOW_MS + 20_000
+    await worker.call.write(pb.WorkRequest(extend=pb.Extend(ack_tokens=tokens)))
+    await rig.settle_down()
+    rig.firing.now_ms = NOW_MS + 40_000
+    rig.firing._wake()
+    await rig.settle_down()
+    assert (rig.firing.failed, rig.delivery.in_flight) == ([], 1)
+
+
 async def test_an_ack_is_confirmed_when_it_is_durable(rig: Rig) -> None:
     rig.firing.put(taken_of(range(2)))
     worker = await rig.worker(("mail", 2))

@@ -76,6 +76,9 @@ class Firing:
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
 
+    def clock_ms(self) -> int:
+        return int(self._time.exact_ms())
+
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         taken: list[Taken] = []
         together: Together = {}

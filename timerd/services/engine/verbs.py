@@ -198,6 +198,10 @@ class Firing(Protocol):
         """Engine time in whole ms; None while the clock is not trusted: nothing fires then."""
         ...
 
+    def clock_ms(self) -> int:
+        """Engine time in whole ms, trusted or not."""
+        ...
+
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         """Up to `limit` due rows of the queue, in order, not cancelled, not expired. They are open from here on."""
         ...

@@ -70,7 +70,6 @@ class Delivery:
         self._pace = Pace()
         self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
-        self._now_ms = 0
         # (ms, tasks sent in it); about how many bytes a task of the queue takes.
         self._sent_at: tuple[int, int] = (0, 0)
         self._task_bytes: dict[QueueKey, int] = {}
@@ -263,7 +262,6 @@ class Delivery:
             self._is_in_round = False
 
     def _pump(self, now_ms: int) -> None:
-        self._now_ms = now_ms
         self._expire(now_ms)
         if self.abroad is None:
             self._set_alarm(now_ms, self._send_due(now_ms))
@@ -384,11 +382,9 @@ class Delivery:
             self._alarm.set(at_ms)
 
     def clock_ms(self) -> int:
-        """Leases go by the last known time while the clock is not trusted."""
-        now_ms = self._firing.firing_ms()
-        if now_ms is not None:
-            self._now_ms = now_ms
-        return self._now_ms
+        """What workers say counts by engine time, which goes on while it is not trusted: by that of before, all that
+        they had extended meanwhile would be over when it is trusted again."""
+        return self._firing.clock_ms()
 
     def settled(self) -> None:
         """Something that a worker had has ended."""
