@@ -9,6 +9,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
+from math import inf
 from typing import Any
 
 from tests.simulator.virtual_loop import OWNER, Owner, VirtualLoop
@@ -22,6 +23,7 @@ class Stoppable(Owner):
         self.is_paused = False
         self.waiting: list[asyncio.Handle] = []
         self._pausing = loop
+        self._went_on_ms = -inf
 
     def pause(self) -> None:
         self.is_paused = True
@@ -29,8 +31,12 @@ class Stoppable(Owner):
     def go_on(self) -> None:
         """What has come in is looked at before the timers that are over, as an event loop does."""
         self.is_paused = False
+        self._went_on_ms = self._pausing.now_ms
         waiting, self.waiting = self.waiting, []
         self._pausing.run_soon(sorted(waiting, key=lambda handle: isinstance(handle, asyncio.TimerHandle)))
+
+    def has_run_for(self, ms: float) -> bool:
+        return self._pausing.now_ms - self._went_on_ms > ms
 
     def kill(self) -> None:
         self.go_on()
