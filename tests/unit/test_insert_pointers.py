@@ -12,7 +12,7 @@ from timerd.core.procedures import AppendRows, AskToEnd, Ending, Find, FindSettl
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Control
-from timerd.model.rows import RowGroup, single_row
+from timerd.model.rows import RowGroup, concat, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 from timerd.model.task import NO_EXTRA, Template
@@ -202,3 +202,16 @@ def test_what_was_carried_where_nobody_holds_the_place_is_written_again() -> Non
     asked, is_done = carried_to({HERE: None})
     assert is_done
     assert any(isinstance(each, SetMarks) for each in asked)
+
+
+def test_what_verified_has_passed_is_not_offered_with_what_its_holder_may_have_taken_in() -> None:
+    """He would refuse all of it, and what he is working on would be written beside that."""
+    rows = concat([row(position_ms) for position_ms in (10, 1_500)])
+    procedure = insert_carried(Append(((HERE, rows),)), 500)
+    next(procedure)
+    offer = procedure.send([Appended({HERE: Control(1, "me", "", 2_000, 1_000).to_bytes()}, {}, frozenset(), None)])
+    assert isinstance(offer, OfferRows)
+    assert [key.position_ms for key in offer.rows.keys()] == [1_500]
+    again = procedure.send(Offered.ADOPTED)
+    assert isinstance(again, Find)
+    assert [position_ms for position_ms, _ in again.keys] == [10]

@@ -15,6 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 
 import numpy as np
+import numpy.typing as npt
 
 from timerd.core.holding import Offered
 from timerd.core.procedures import (
@@ -38,6 +39,8 @@ from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 
 MAX_ROUNDS = 5
+# Then the next holder reads what is at or after `verified`.
+NOBODY = (None, Offered.SILENT)
 
 
 class ClosedForGood(Exception):
@@ -144,13 +147,15 @@ def _look(
             hints.append((partition, rows, source))
             continue
         below = rows.columns["position_ms"] < closing_ms
-        if bool(below.any()):
-            early = rows.select(np.flatnonzero(below))
-            control = appended.controls.get(partition)
+        control = appended.controls.get(partition)
+        early, passed = _early(rows, below, control) if bool(below.any()) else (None, None)
+        if passed is not None:
+            refused.append((partition, passed, closing_ms))
+        if early is not None:
             answer = yield OfferRows(partition, early, source, is_repeat or is_carry, control)
             if is_carry and answer in (Offered.NOT_NOW, Offered.SILENT):
                 is_open = True
-            elif is_repeat and (answer is Offered.NOT_NOW or _will_be_read(partition, early, answer, appended)):
+            elif is_repeat and (answer is Offered.NOT_NOW or (answer in NOBODY and control is not None)):
                 raise ClosedForGood
             elif answer not in (Offered.ADOPTED, Offered.ALREADY_HAVE):
                 refused.append((partition, early, closing_ms))
@@ -158,6 +163,17 @@ def _look(
         if len(open_rows):
             hints.append((partition, open_rows, source))
     return refused, hints, is_open
+
+
+def _early(
+    rows: RowGroup, below: npt.NDArray[np.bool_], stored: bytes | None
+) -> tuple[RowGroup | None, RowGroup | None]:
+    """Of the rows below `closing` those that the holder may take in, and those that `verified` has passed: nobody will
+    read them. A holder who is offered one of these refuses all, also what he has taken in and is working on."""
+    verified_ms = Control.from_bytes(stored).verified_ms if stored is not None else 0
+    is_passed = rows.columns["position_ms"] < verified_ms
+    early, passed = rows.select(np.flatnonzero(below & ~is_passed)), rows.select(np.flatnonzero(below & is_passed))
+    return early if len(early) else None, passed if len(passed) else None
 
 
 def _noted(message: Append, appended: Appended) -> list[tuple[Partition, RowGroup]]:
@@ -175,16 +191,6 @@ def closing_of(partition: Partition, appended: Appended) -> int:
     if stored is not None:
         return Control.from_bytes(stored).closing_ms
     return partition.end_ms if partition in appended.finishing else partition.bucket_ms
-
-
-def _will_be_read(partition: Partition, rows: RowGroup, answer: Offered | None, appended: Appended) -> bool:
-    """By the next holder."""
-    if answer not in (None, Offered.SILENT):
-        return False
-    stored = appended.controls.get(partition)
-    control = Control.from_bytes(stored) if stored is not None else None
-    newest_ms = int(rows.columns["position_ms"].max())
-    return control is not None and not control.finished and newest_ms >= control.verified_ms
 
 
 def _write_again(refused: Sequence[Placed], now_ms: int, done: Inserted) -> Procedure[tuple[Append, bool, bool]]:

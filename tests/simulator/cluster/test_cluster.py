@@ -77,7 +77,7 @@ KNOWN = {
     "moves FINISHBLIND": 18,
     "moves ASKEARLY": 13,
     "moves CANCELREADFIRST": 303,
-    "floor-late": 2151,
+    "floor-late": 2186,
 }
 # Of the same kind of history, where a change of the code under test has given that seed another one.
 OTHERS, EVERY = 512, 64
