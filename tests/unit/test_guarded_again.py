@@ -9,7 +9,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import Again
 from timerd.model.identity import RowKey
 from timerd.model.rows import FLAG_CARRIED
-from timerd.model.settle import CarryReason, SettleRecord
+from timerd.model.settle import CarryReason, Outcome, SettleRecord
 
 LEASE_ENDS_MS = NOW_MS + 500
 OLD, BESIDE = key(0), key(1)
@@ -52,3 +52,13 @@ def test_a_failure_that_names_the_old_row_carries_the_one_that_was_sent() -> Non
     machine = sent_by_its_new_row()
     machine.again([Again(HERE, OLD, LEASE_ENDS_MS + 50, LEASE_ENDS_MS, "failed")])
     assert [carry.source for carry in record_of(machine).carries] == [NEW]
+
+
+def test_what_has_waited_for_a_lease_and_failed_does_not_wait_for_it_at_the_same_instant_again() -> None:
+    """Another instance may still know the lease. Its way would be a circle: the task would never end."""
+    machine = hot(rows(OLD))
+    waited = OLD._replace(position_ms=LEASE_ENDS_MS)
+    machine.log.end([(waited, Outcome.CARRIED)])
+    assert taken(machine) == [OLD]
+    machine.guard({OLD: LEASE_ENDS_MS}, NOW_MS, CarryReason.GUARD, was_sent=False)
+    assert [carry.position_ms for carry in record_of(machine).carries] == [LEASE_ENDS_MS + 1]

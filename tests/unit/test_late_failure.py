@@ -59,6 +59,14 @@ def test_the_next_attempt_does_not_live_where_its_row_ended_before() -> None:
     assert end.value.value == BUCKET_MS
 
 
+def test_the_next_attempt_does_not_go_back_to_an_earlier_bucket() -> None:
+    """Carried on to the end of a lease from there, it would be the row that has waited and ended here."""
+    procedure = free_position(
+        PLACE._replace(bucket_ms=BUCKET_MS), Again(PLACE, RowKey(1_000, DIGEST, 0), 2_000, 2_000, "")
+    )
+    assert next(procedure) == Find(Partition(0, BUCKET_MS, 0), [(BUCKET_MS, DIGEST)])
+
+
 @pytest.mark.parametrize(("flags", "is_copy"), [(0, True), (FLAG_CARRIED, False)], ids=["said again", "carried on"])
 def test_a_copy_of_what_was_acked_is_not_carried_on_by_a_late_failure(flags: int, *, is_copy: bool) -> None:
     """It ends as the row that was acked when it is met; as the next attempt it would fire."""

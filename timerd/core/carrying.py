@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from timerd.core.carry import backlog_of, carried_rows
+from timerd.core.carry import backlog_of, carried_rows, guard_carry
 from timerd.core.open_rows import OpenBatch
 from timerd.core.repeats import pass_ended
 from timerd.core.rows_in_hand import RowsInHand
@@ -49,6 +49,18 @@ def carry_on(rows: RowsInHand, log: SettleLog, carries: Iterable[Carry]) -> None
     for (_, target), part in parts.items():
         _carry_part(log, target, part)
     log.follow(copies)
+
+
+def guarded(
+    log: SettleLog, key: RowKey, lease_until_ms: int, now_ms: int, reason: CarryReason, *, was_sent: bool
+) -> Carry:
+    """To the end of the lease. Where the same attempt has waited at that very instant before it has ended there, and
+    its way would be a circle: a failure takes it to an earlier instant than that of a lease which others still know."""
+    carry = guard_carry(log.partition, key, lease_until_ms, now_ms, reason, was_sent=was_sent)
+    while not was_sent and log.settled.get(key._replace(position_ms=carry.position_ms)) is not None:
+        later_ms = carry.position_ms + 1
+        carry = guard_carry(log.partition, key, later_ms, now_ms, reason, was_sent=was_sent)
+    return carry
 
 
 def _carry_part(log: SettleLog, target: Partition, part: Part) -> None:

@@ -4,7 +4,8 @@ for the lease to end goes on as the next attempt or ends, as the row that was se
 
 from __future__ import annotations
 
-from timerd.core.carry import carried_row, guard_carry, retry_carry
+from timerd.core.carry import carried_row, retry_carry
+from timerd.core.carrying import guarded
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located
 from timerd.core.partition_machine import PartitionMachine
@@ -40,8 +41,10 @@ def has_ended_as_another(machine: PartitionMachine, here: Located) -> bool:
 
 
 def free_position(place: Partition, again: Again) -> Procedure[int]:
-    """Where the next attempt may live: the row may have waited at that very instant before, and has ended there."""
-    position_ms, version = again.position_ms, next_attempt(again.key.version)
+    """Where the next attempt may live: the row may have waited at that very instant before, and has ended there. Nor
+    in an earlier bucket than the waiting row's: from there it might be carried to a lease's end in this one, which only
+    the holder of this one knows it has waited for before."""
+    position_ms, version = max(again.position_ms, place.bucket_ms), next_attempt(again.key.version)
     while True:
         target = Partition(TIME_SCOPE, bucket_of(position_ms), place.shard)
         found: Found = (yield Find(target, [(position_ms, again.key.digest)]))[0]
@@ -59,7 +62,7 @@ def again_waiting(machine: PartitionMachine, key: RowKey, rows: RowGroup, again:
 def guard_waiting(machine: PartitionMachine, key: RowKey, rows: RowGroup, lease_until_ms: int, now_ms: int) -> None:
     """Carries the waiting row on to the end of a lease that was extended since it was carried there."""
     reason = CarryReason.HAND_OVER
-    _carry_waiting(machine, rows, guard_carry(machine.partition, key, lease_until_ms, now_ms, reason, was_sent=False))
+    _carry_waiting(machine, rows, guarded(machine.log, key, lease_until_ms, now_ms, reason, was_sent=False))
 
 
 def _carry_waiting(machine: PartitionMachine, rows: RowGroup, carry: Carry) -> None:

@@ -18,8 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 from timerd.core.asking import asked_about
-from timerd.core.carry import guard_carry, retry_carry
-from timerd.core.carrying import carry_on, park
+from timerd.core.carry import retry_carry
+from timerd.core.carrying import carry_on, guarded, park
 from timerd.core.closing_open import end_open
 from timerd.core.effects import ChangeControl, CountRows, Effects, FlagFinishing, ReadControl, ReadSettled
 from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
@@ -225,8 +225,7 @@ class PartitionMachine:
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool = True) -> int:
         """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
         carries = (
-            guard_carry(self.partition, key, until_ms, now_ms, reason, was_sent=was_sent)
-            for key, until_ms in leases.items()
+            guarded(self.log, key, until_ms, now_ms, reason, was_sent=was_sent) for key, until_ms in leases.items()
         )
         carry_on(self.rows, self.log, carries)
         return self.log.newest_ticket
