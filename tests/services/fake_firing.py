@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
 from timerd.core.flights import part_of
@@ -23,6 +23,7 @@ class FakeFiring:
         self.now_ms: int | None = NOW_MS
         self.doubtful_ms = NOW_MS
         self.waiting: dict[QueueKey, list[Taken]] = {}
+        self._touched: set[QueueKey] = set()
         self.prepared: list[tuple[QueueKey, int]] = []
         self.rows: dict[tuple[bytes, int], tuple[Taken, QueueKey]] = {}
         self.ended: list[Ended] = []
@@ -44,6 +45,7 @@ class FakeFiring:
         template = taken.rows.template_of(0)
         queue = QueueKey(template.namespace, template.queue)
         self.waiting.setdefault(queue, []).append(taken)
+        self._touched.add(queue)
         for row, digest in enumerate(taken.digests):
             generation = generation_of(int(taken.rows.columns["version"][row]))
             self.rows[digest, generation] = (part_of(taken, slice(row, row + 1)), queue)
@@ -80,6 +82,10 @@ class FakeFiring:
 
     def next_due_ms(self, queue: QueueKey) -> int | None:
         return min((int(t.rows.columns["position_ms"][0]) for t in self.waiting.get(queue, [])), default=None)
+
+    def touched(self) -> Collection[QueueKey]:
+        touched, self._touched = self._touched, set()
+        return touched
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         columns = [taken.rows.columns["position_ms"] for taken in self.waiting.get(queue, [])]

@@ -19,7 +19,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
-from timerd.model.partition import Partition
+from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.tickets import NoLongerHeld
@@ -45,7 +45,8 @@ def _firing(phase: Phase) -> Firing:
     machine = SimpleNamespace(phase=phase, rows=SimpleNamespace(waiting=Waiting()))
     machine.sweep = SimpleNamespace(loaded_ms=DUE_MS + 1)
     machine.known_ms = lambda now_ms: now_ms
-    scheduler = SimpleNamespace(machines={"one": machine}, opening=(), held=SimpleNamespace())
+    machines = SimpleNamespace(by_scope={TIME_SCOPE: {"one": machine}})
+    scheduler = SimpleNamespace(machines=machines, opening=(), held=SimpleNamespace())
     return Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
 
 

@@ -14,8 +14,8 @@ OLD, OLDER = Partition(7, 300_000, 0), Partition(7, 0, 0)
 
 
 async def test_it_waits_for_all_that_is_being_loaded() -> None:
-    woken: list[bool] = []
-    queues = Opening(lambda: woken.append(True))
+    woken: list[int] = []
+    queues = Opening(woken.append)
     queues.begin(7)
     queues.ready(OLD)
     assert 7 in queues
@@ -27,11 +27,11 @@ async def test_it_waits_for_all_that_is_being_loaded() -> None:
     queues.ready(OLDER)
     assert 7 not in queues
     assert not queues
-    assert woken == [True]
+    assert woken == [7]
 
 
 async def test_without_a_backlog_it_does_not_wait() -> None:
-    queues = Opening(lambda: None)
+    queues = Opening(lambda _: None)
     queues.begin(7)
     queues.expect(7, [])
     assert not queues
@@ -40,7 +40,7 @@ async def test_without_a_backlog_it_does_not_wait() -> None:
 async def test_a_store_that_does_not_answer_holds_it_up_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(opening, "PATIENCE_S", 0.001)
     woken = asyncio.Event()
-    queues = Opening(woken.set)
+    queues = Opening(lambda _: woken.set())
     queues.begin(7)
     await woken.wait()
     assert 7 not in queues

@@ -12,8 +12,8 @@ from timerd.core.holding import Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
-from timerd.core.taken import Ended
-from timerd.model.partition import Partition, bucket_of
+from timerd.core.taken import Ended, QueueKey
+from timerd.model.partition import Partition, bucket_of, scope_of
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
@@ -36,15 +36,16 @@ async def test_queues_come_and_go_while_their_backlogs_are_looked_for() -> None:
     """A worker that joins or leaves in that moment does not end the loop that fires everything."""
     time = EngineTime(SimClock(1_800_000_000_000), LeaseTrust.always())
     scheduler = Scheduler(SlowStore(), time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
-    scheduler.open_backlog(1)
-    scheduler.open_backlog(2)
+    one, two, three = (QueueKey("default", name) for name in ("one", "two", "three"))
+    scheduler.open_backlog(one)
+    scheduler.open_backlog(two)
     looking = asyncio.create_task(scheduler.reconcile(1_800_000_000_000))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    scheduler.open_backlog(3)
-    scheduler.scopes.pop(1)
+    scheduler.open_backlog(three)
+    scheduler.scopes.pop(scope_of(*one))
     await looking
-    assert scheduler.scopes == {2: 1, 3: 1}
+    assert scheduler.scopes == {scope_of(*two): two, scope_of(*three): three}
 
 
 TTL_MS, START_MS = 10_000, 1_800_000_000_000

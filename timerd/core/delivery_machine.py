@@ -59,7 +59,7 @@ class DeliveryMachine:
     def __init__(self, secret: bytes, resume_grace_ms: int) -> None:
         self._secret = secret
         self.grace_ms = resume_grace_ms
-        self._share = FairShare()
+        self.share = FairShare()
         self._flights = Flights()
         self.tallies = Tallies()
         self._workers: dict[int, Worker] = {}
@@ -89,7 +89,7 @@ class DeliveryMachine:
         """More credit; returns the queue if this is its first worker."""
         state = self._workers[worker]
         key = QueueKey(state.namespace, queue)
-        self._share.add(worker, key, tasks)
+        self.share.add(worker, key, tasks)
         if key in state.queues:
             return None
         state.queues.add(key)
@@ -98,28 +98,28 @@ class DeliveryMachine:
 
     def free_credit(self, queue: QueueKey) -> list[tuple[int, int]]:
         """(worker, what it may be sent now), next in turn first."""
-        return [] if self._draining else self._share.free(queue)
+        return [] if self._draining else self.share.free(queue)
 
     def lend(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """Credit of the worker, what is free at most, that counts elsewhere from here on."""
-        self._share.spend(worker, queue, tasks)
+        self.share.spend(worker, queue, tasks)
 
     def give_back(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """Credit that was lent and not used. A worker that is gone has none."""
         state = self._workers.get(worker)
         if state is not None and state.gone_at_ms is None:
-            self._share.add(worker, queue, tasks)
+            self.share.add(worker, queue, tasks)
 
     def withdraw(self, worker: int, queue: QueueKey) -> int:
         """The worker is sent nothing more of the queue until it gives new credit; how much it had."""
-        return self._share.withdraw(worker, queue)
+        return self.share.withdraw(worker, queue)
 
     def leave(self, worker: int, queue: QueueKey) -> bool:
         """The worker serves the queue no more. Whether that was the queue's last worker."""
         queues = self._workers[worker].queues
         if queue not in queues:
             return False
-        self._share.withdraw(worker, queue)
+        self.share.withdraw(worker, queue)
         queues.remove(queue)
         return self._absent(queue)
 
@@ -127,16 +127,16 @@ class DeliveryMachine:
         return self._workers[worker].queues
 
     def block(self, worker: int) -> None:
-        self._share.block(worker)
+        self.share.block(worker)
 
     def unblock(self, worker: int) -> None:
-        self._share.unblock(worker)
+        self.share.unblock(worker)
 
     def broken(self, worker: int, now_ms: int, *, keeps_leases: bool = False) -> None:
         """The stream is gone, and its credit; what it holds may come back within the grace. When this service itself
         goes away, or the worker's home (`keeps_leases`), the leases decide."""
         state = self._workers[worker]
-        self._share.drop(worker)
+        self.share.drop(worker)
         gone_at_ms = now_ms + self.grace_ms
         state.gone_at_ms = self._flights.last_lease_ms(worker, gone_at_ms) if keeps_leases else gone_at_ms
         self._leaving[worker] = state.gone_at_ms
@@ -147,14 +147,14 @@ class DeliveryMachine:
 
     def turn(self) -> list[QueueKey]:
         """Queues whose workers have credit, next in turn first."""
-        return [] if self._draining else self._share.turn()
+        return [] if self._draining else self.share.turn()
 
     def wanted(self, queue: QueueKey) -> int:
-        return 0 if self._draining else self._share.wanted(queue)
+        return 0 if self._draining else self.share.wanted(queue)
 
     def assign(self, queue: QueueKey, taken: Sequence[Taken], now_ms: int) -> list[Assignment]:
         """Shares out due rows, `wanted` at most; they are in flight from here on."""
-        shares = self._share.split(queue, sum(map(len, taken)))
+        shares = self.share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
         tally = self.tallies.of(queue)
         for worker, part in _cut(taken, shares):
@@ -185,7 +185,7 @@ class DeliveryMachine:
 
     def retire(self, worker: int) -> None:
         """The worker takes nothing more unless it says so again."""
-        self._share.drop(worker)
+        self.share.drop(worker)
 
     def extend(self, worker: int, tokens: bytes, now_ms: int) -> Held:
         """The worker is alive and has these in hand."""
@@ -266,7 +266,7 @@ class DeliveryMachine:
 
     def check(self) -> None:
         """Invariants, for tests."""
-        self._share.check()
+        self.share.check()
         self._flights.check()
         assert {b.worker for b in self._flights.all() if not self._draining} <= self._workers.keys()
         present: dict[QueueKey, int] = {}

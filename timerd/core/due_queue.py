@@ -21,6 +21,7 @@ from itertools import count
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.heads import Heads
 from timerd.core.lean_run import LeanRun, Run, lean, part_of, positions_of, run_bytes
 from timerd.core.runs import by_position, in_order_of_firing, joined
 from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
@@ -59,10 +60,13 @@ class Lane:
 
 
 class DueQueue:
-    """`size_bytes` and `rows` count what waits; the shell sees to it that they stay within the budget."""
+    """`size_bytes` and `rows` count what waits; the shell sees to it that they stay within the budget. `touched`
+    gets each queue that gets rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, touched: set[QueueKey] | None = None) -> None:
+        self._touched = touched if touched is not None else set()
         self._lanes: dict[QueueKey, Lane] = {}
+        self._heads = Heads()
         self._order = count()
         # Shortened by a cut: what was cut off is still in their columns and arenas.
         self._loose: deque[Segment] = deque()
@@ -84,6 +88,8 @@ class DueQueue:
         """Takes rows of any queues and in any order; they share the group's arena. `for_now`: they leave soon, so it is
         not worth while to make them small."""
         for queue, priority, part in split(rows):
+            self._heads.at(queue, int(part.columns["position_ms"][0]))
+            self._touched.add(queue)
             self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part, for_now=for_now)
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> RowGroup | None:
@@ -147,7 +153,7 @@ class DueQueue:
 
     def oldest_ms(self) -> int | None:
         """Position of the earliest row of all."""
-        return min((ms for q in self._lanes if (ms := self.next_ms(q)) is not None), default=None)
+        return self._heads.first_ms(self.next_ms)
 
     def cut(self, queue: QueueKey, position_ms: int, tie: int) -> int:
         """Drops the queue's rows at or after (position, tie): they are in the store. Returns how many. What they took

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count
 
 from timerd.core.taken import QueueKey
 
@@ -18,8 +19,10 @@ MAX_CREDIT = 1_000_000
 
 @dataclass(slots=True)
 class Lane:
-    """One queue. `credits`: worker -> what it may still be sent (> 0), next in turn first."""
+    """One queue; the one of the least `turn` is next. `credits`: worker -> what it may still be sent (> 0), next in turn
+    first."""
 
+    turn: int
     credits: OrderedDict[int, int] = field(default_factory=OrderedDict)
     total: int = 0
 
@@ -30,6 +33,8 @@ class FairShare:
         # Blocked worker -> the credit that it has not lost.
         self._aside: dict[int, dict[QueueKey, int]] = {}
         self._queues: dict[int, set[QueueKey]] = {}
+        self._turns = count()
+        self._credited: set[QueueKey] = set()
 
     def add(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """More credit."""
@@ -73,6 +78,16 @@ class FairShare:
         """The queues that have credit, next in turn first."""
         return list(self._lanes)
 
+    def in_turn(self, queues: Iterable[QueueKey]) -> list[QueueKey]:
+        """Some of them; those without credit first."""
+        lanes = self._lanes
+        return sorted(queues, key=lambda queue: lanes[queue].turn if queue in lanes else -1)
+
+    def credited(self) -> set[QueueKey]:
+        """Those that had no credit and got some since this was last asked."""
+        credited, self._credited = self._credited, set()
+        return credited
+
     def wanted(self, queue: QueueKey) -> int:
         """How many tasks the queue's workers may be sent in all."""
         lane = self._lanes.get(queue)
@@ -91,6 +106,7 @@ class FairShare:
             tasks -= given
         if queue in self._lanes:
             self._lanes.move_to_end(queue)
+            self._lanes[queue].turn = next(self._turns)
         return list(shares.items())
 
     def credit(self, worker: int, queue: QueueKey) -> int:
@@ -101,6 +117,7 @@ class FairShare:
 
     def check(self) -> None:
         """Invariants, for tests."""
+        assert self.in_turn(self._lanes) == self.turn()
         for lane in self._lanes.values():
             assert lane.total == sum(lane.credits.values()) > 0
             assert all(0 < c <= MAX_CREDIT for c in lane.credits.values())
@@ -110,7 +127,10 @@ class FairShare:
     def _put(self, worker: int, queue: QueueKey, tasks: int) -> None:
         if tasks <= 0:
             return
-        lane = self._lanes.setdefault(queue, Lane())
+        lane = self._lanes.get(queue)
+        if lane is None:
+            lane = self._lanes[queue] = Lane(next(self._turns))
+            self._credited.add(queue)
         had = lane.credits.get(worker, 0)
         lane.credits[worker] = min(MAX_CREDIT, had + tasks)
         lane.total += lane.credits[worker] - had

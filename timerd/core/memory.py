@@ -24,6 +24,8 @@ class Memory:
     worked: set[QueueKey] = field(default_factory=set)
     # Those that are under way, of all partitions.
     reloads: list[Reload] = field(default_factory=list)
+    # Queues of which something may be due earlier than when delivery last asked; it takes them out.
+    touched: set[QueueKey] = field(default_factory=set)
 
     def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
         """What a queue may keep of one partition, having `own_bytes` of it: all that there is room for; when the

@@ -110,6 +110,7 @@ class PartitionMachine:
         """`page.groups` may bring rows again; marks come before the rows of the same page."""
         if self.phase.is_over:
             return []
+        known = self.phase, self.sweep.loaded_ms
         self.rows.mark(page.marks)
         for group in page.groups if self.phase is Phase.LOAD else ():
             self.log.complete(group)
@@ -121,6 +122,8 @@ class PartitionMachine:
         if self.phase is Phase.LOAD and (is_over or (not self.log.unfinished and self.sweep.is_ahead(now_ms))):
             self.phase = Phase.HOT
             effects += self.log.recarry()
+        if known != (self.phase, self.sweep.loaded_ms):
+            self._memory.touched.update(self.rows.waiting.queues())
         return [*effects, *self._swept(now_ms)] if is_over else effects
 
     def lose(self) -> Effects:

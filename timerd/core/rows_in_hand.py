@@ -35,7 +35,7 @@ class RowsInHand:
     """`settled` is the settle log's: rows in it are over."""
 
     def __init__(self, memory: Memory, settled: SettledIndex) -> None:
-        self.waiting = DueQueue()
+        self.waiting = DueQueue(memory.touched)
         self.open = OpenRows()
         self.copies = Copies()
         self.verdicts = Verdicts()
@@ -266,7 +266,7 @@ class RowsInHand:
     def drop_all(self) -> None:
         """The partition is no longer held."""
         self.end_reload()
-        self.waiting = DueQueue()
+        self.waiting = DueQueue(self._memory.touched)
         self.open.clear()
         self.copies.clear()
         self.aside.clear()

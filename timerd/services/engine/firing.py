@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -102,6 +102,13 @@ class Firing:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         return self._loaded.next_due_ms(queue)
 
+    def touched(self) -> Collection[QueueKey]:
+        memory = self._scheduler.memory
+        touched = frozenset(memory.touched)
+        # The partitions have this very set.
+        memory.touched.clear()
+        return touched
+
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         return self._loaded.due_rows(queue, until_ms, most)
 
@@ -115,7 +122,7 @@ class Firing:
         scope = scope_of(*queue)
         if present:
             self._scheduler.memory.worked.add(queue)
-            self._scheduler.open_backlog(scope)
+            self._scheduler.open_backlog(queue)
         else:
             self._scheduler.memory.worked.discard(queue)
             self._scheduler.scopes.pop(scope, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from timerd.core.holding import Phase
 from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import QueueKey
-from timerd.model.partition import scope_of
+from timerd.model.partition import TIME_SCOPE, scope_of
 from timerd.services.holding.scheduler import Scheduler
 
 
@@ -21,14 +21,14 @@ class Loaded:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         if self.is_opening(queue):
             return None
-        found = ((machine.rows.waiting.next_ms(queue), machine.sweep.loaded_ms) for machine in self._giving())
+        found = ((machine.rows.waiting.next_ms(queue), machine.sweep.loaded_ms) for machine in self._giving(queue))
         return min((ms for ms, loaded_ms in found if ms is not None and ms < loaded_ms), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         if self.is_opening(queue):
             return 0
         found = 0
-        for machine in self._giving():
+        for machine in self._giving(queue):
             found += machine.rows.waiting.due_rows(queue, machine.known_ms(until_ms), most)
             if found >= most:
                 return most
@@ -45,12 +45,16 @@ class Loaded:
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:
         """In one partition: what there is in others waits for its turn, or is put together when it is taken."""
-        any(machine.rows.prepare(queue, machine.known_ms(until_ms)) for machine in self._giving())
+        any(machine.rows.prepare(queue, machine.known_ms(until_ms)) for machine in self._giving(queue))
 
     def _keys(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        keys = [(m.rows.waiting.head_key(queue, m.known_ms(now_ms)), m) for m in self._giving()]
+        keys = [(m.rows.waiting.head_key(queue, m.known_ms(now_ms)), m) for m in self._giving(queue)]
         return [(key, m) for key, m in keys if key is not None]
 
-    def _giving(self) -> list[PartitionMachine]:
-        """A partition that still loads has rows and keeps them."""
-        return [machine for machine in self._scheduler.machines.values() if machine.phase is Phase.HOT]
+    def _giving(self, queue: QueueKey) -> list[PartitionMachine]:
+        """A partition that still loads has rows and keeps them. What is another queue's backlog is not looked at."""
+        by_scope = self._scheduler.machines.by_scope
+        machines = list(by_scope.get(TIME_SCOPE, {}).values())
+        if len(by_scope) > 1:
+            machines += by_scope.get(scope_of(*queue), {}).values()
+        return [machine for machine in machines if machine.phase is Phase.HOT]

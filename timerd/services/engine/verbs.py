@@ -6,7 +6,7 @@ tested alone.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -212,6 +212,10 @@ class Firing(Protocol):
 
     def next_due_ms(self, queue: QueueKey) -> int | None:
         """When take may next give something; None: nothing is loaded for the queue."""
+        ...
+
+    def touched(self) -> Collection[QueueKey]:
+        """Queues of which something may be due earlier than next_due_ms said, since this was last asked."""
         ...
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:

@@ -36,20 +36,30 @@ async def _nothing_waits(_now_ms: int) -> None:
 
 
 class Machines(dict[Partition, PartitionMachine]):
-    """`changes`: how often one came or went."""
+    """`changes`: how often one came or went. `by_scope`: the same ones. A queue has tasks in two scopes, of
+    thousands."""
 
-    changes = 0
+    def __init__(self) -> None:
+        super().__init__()
+        self.changes = 0
+        self.by_scope: dict[int, dict[Partition, PartitionMachine]] = {}
 
     def __setitem__(self, partition: Partition, machine: PartitionMachine) -> None:
         self.changes += 1
+        self.by_scope.setdefault(partition.scope, {})[partition] = machine
         super().__setitem__(partition, machine)
 
     def __delitem__(self, partition: Partition) -> None:
-        self.changes += 1
         super().__delitem__(partition)
+        self.changes += 1
+        machines = self.by_scope[partition.scope]
+        del machines[partition]
+        if not machines:
+            del self.by_scope[partition.scope]
 
     def clear(self) -> None:
         self.changes += 1
+        self.by_scope.clear()
         super().clear()
 
 

@@ -15,9 +15,9 @@ PATIENCE_S = 1.0
 
 
 class Opening:
-    """Scopes of such queues; `wake` is called when one of them may be delivered."""
+    """Scopes of such queues; `wake` is called with one when it may be delivered."""
 
-    def __init__(self, wake: Callable[[], None]) -> None:
+    def __init__(self, wake: Callable[[int], None]) -> None:
         self._wake = wake
         self._left: dict[int, set[Partition] | None] = {}
 
@@ -50,4 +50,4 @@ class Opening:
     def end(self, scope: int) -> None:
         if scope in self._left:
             del self._left[scope]
-            self._wake()
+            self._wake(scope)

@@ -15,7 +15,8 @@ from timerd.core.holding import Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.core.taken import QueueKey
+from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.rows import RowGroup
 from timerd.ports import Store
 from timerd.services.holding.alone import Alone
@@ -50,7 +51,8 @@ class Scheduler:
         history_ms: int,
         membership: Membership | None = None,
     ) -> None:
-        self.scopes: dict[int, int] = {}
+        # Of queues that have workers.
+        self.scopes: dict[int, QueueKey] = {}
         self.memory = memory
         self._store = store
         self._time = time
@@ -64,7 +66,7 @@ class Scheduler:
         self.membership.on_lapse(self.drop_all)
         self.membership.on_change(self.look_soon)
         self.hand_over = HandOver(held, self.membership, store)
-        self.opening = Opening(held.wake)
+        self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effector = Effector(
             store,
@@ -149,9 +151,10 @@ class Scheduler:
         self.machines[partition] = machine
         self.held.perform(machine, machine.start())
 
-    def open_backlog(self, scope: int) -> None:
+    def open_backlog(self, queue: QueueKey) -> None:
         """A queue has a worker again."""
-        self.scopes[scope] = 1
+        scope = scope_of(*queue)
+        self.scopes[scope] = queue
         self.opening.begin(scope)
         self.held.spawn(surely(self._bring_backlog(scope)))
 
@@ -169,6 +172,12 @@ class Scheduler:
         self.held.spawn(self._receive(partitions))
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _opened(self, scope: int) -> None:
+        """The queue may be delivered."""
+        if (queue := self.scopes.get(scope)) is not None:
+            self.memory.touched.add(queue)
+        self.held.wake()
 
     async def _bring_backlog(self, scope: int) -> None:
         entries = await self._store.catalogue(scope, -(1 << 62), 1 << 62)

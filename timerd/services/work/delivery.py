@@ -25,8 +25,9 @@ from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_MASK, RowKey
 from timerd.services.engine.verbs import Firing
 from timerd.services.work.deliver_wire import deliver_messages
 from timerd.services.work.desk import Abroad, Outlet
+from timerd.services.work.due_looks import DueLooks
 from timerd.services.work.gathering import Gathering
-from timerd.services.work.round_sizes import ROUND_TASKS, cost_tasks, fitting_tasks, slice_tasks
+from timerd.services.work.round_sizes import MOST_COUNTED, ROUND_TASKS, SOON_MS, cost_tasks, fitting_tasks, slice_tasks
 from timerd.services.work.settling import Settling
 from timerd.services.work.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
@@ -68,6 +69,7 @@ class Delivery:
         self._settling = Settling(firing, self.settled)
         self._gathering = Gathering()
         self._pace = Pace()
+        self._looks = DueLooks(self.machine, firing)
         self._streams: dict[int, Outlet] = {}
         self._next_stream = 1
         # (ms, tasks sent in it); about how many bytes a task of the queue takes.
@@ -294,18 +296,18 @@ class Delivery:
         self._pace.forget(queue)
 
     def _send_due(self, now_ms: int) -> float:
-        """Visits the queues in turn, a slice each, until the round is used up. Returns when to come again."""
-        loop, queues = asyncio.get_running_loop(), self.machine.turn()
-        dues_ms = [self._due_ms(queue) for queue in queues]
-        left, next_ms, most = ROUND_TASKS, math.inf, slice_tasks(dues_ms, now_ms)
-        for queue, known_ms in zip(queues, dues_ms, strict=True):
+        """Visits what is due, queues in turn, a slice each, until the round is used up. Returns when to come again."""
+        loop, looks, left = asyncio.get_running_loop(), self._looks, ROUND_TASKS
+        queues, most = looks.look(now_ms), slice_tasks(looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        for queue in queues:
             # Once more: what another queue was sent may have set its workers' credit aside.
-            if (due_ms := known_ms if known_ms > now_ms else self._due_ms(queue)) <= now_ms:
+            if (due_ms := looks.due_ms(queue)) <= now_ms:
                 if self._gathers(queue):
+                    looks.held_up(queue)
                     continue
                 paced_ms = self._pace.next_ms(queue, now_ms)
                 if paced_ms > now_ms:
-                    next_ms = min(next_ms, paced_ms)
+                    looks.seen(queue, paced_ms)
                     continue
                 if left <= 0:
                     return now_ms
@@ -314,15 +316,15 @@ class Delivery:
                 is_dry = not self.machine.wanted(queue)
                 self._gathering.sent(queue, loop.time(), is_dry=is_dry)
                 # What is due but was not given is asked for again a millisecond later.
-                due_ms = max(self._due_ms(queue), now_ms if cost else now_ms + 1)
+                due_ms = max(looks.due_ms(queue), now_ms if cost else now_ms + 1)
                 if tasks:
                     paced_ms = self._pace.sent(queue, now_ms, tasks, is_all=due_ms > now_ms and not is_dry)
                     if paced_ms > now_ms:
                         # After the turn in which the messages of this round are written.
                         loop.call_later(0, self._firing.prepare, queue, paced_ms + MOST_GRID_MS)
                     due_ms = max(due_ms, paced_ms)
-            next_ms = min(next_ms, due_ms)
-        return next_ms
+            looks.seen(queue, due_ms)
+        return looks.next_ms()
 
     def _gathers(self, queue: QueueKey) -> bool:
         """Whether what is due waits a moment for more credit."""
@@ -336,11 +338,6 @@ class Delivery:
     def _gathered(self) -> None:
         self._is_gathering = False
         self.wake()
-
-    def _due_ms(self, queue: QueueKey) -> float:
-        """When the queue may next have something for a worker that wants it."""
-        due_ms = self._firing.next_due_ms(queue) if self.machine.wanted(queue) else None
-        return math.inf if due_ms is None else due_ms
 
     def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int]:
         """(how many tasks, what they cost)."""

@@ -7,8 +7,6 @@ nothing to wait for is no other: large messages cost each task less.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from timerd.core.delivery_machine import MAX_DELIVER_TASKS
 
 # A message costs as much as so many tasks, and so many bytes as one.
@@ -22,11 +20,12 @@ FIRST_SLICE_TASKS = 64
 # and then counts from before it is due.
 SOON_MS = 20
 SLICE_BYTES = 2 << 20
+# Of so many queues each gets the least, and of more too.
+MOST_COUNTED = -(-ROUND_TASKS // MIN_SLICE_TASKS)
 
 
-def slice_tasks(due_ms: Iterable[float], now_ms: int) -> int:
-    """Of each queue. `due_ms`: when those whose workers have credit may next have something."""
-    queues = sum(at_ms <= now_ms + SOON_MS for at_ms in due_ms)
+def slice_tasks(queues: int) -> int:
+    """Of each queue. `queues`: how many have something due soon, or `MOST_COUNTED`."""
     most = SHARED_SLICE_TASKS if queues > 1 else MAX_DELIVER_TASKS
     return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))
 

@@ -1,0 +1,64 @@
+"""Which queues a round of delivery visits: those for which something is due, not all that have workers.
+
+A queue is looked at again when it got rows, when its workers have credit again, and when it was visited. Beside these a
+few are looked at in turn, so that a queue that was missed, whatever the reason, is found.
+"""
+
+from __future__ import annotations
+
+import math
+
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.due_times import DueTimes
+from timerd.core.taken import QueueKey
+from timerd.services.engine.verbs import Firing
+
+# In turn, each round. A server with fewer queues looks at all of them.
+LOOKED_AT = 8
+
+
+class DueLooks:
+    """Of one instance."""
+
+    def __init__(self, machine: DeliveryMachine, firing: Firing) -> None:
+        self._share = machine.share
+        self._machine = machine
+        self._firing = firing
+        self._times = DueTimes()
+        # To be looked at in the next round, whatever happens; and those whose turn is still to come.
+        self._again: set[QueueKey] = set()
+        self._in_turn: list[QueueKey] = []
+
+    def look(self, now_ms: int) -> list[QueueKey]:
+        """Those with something due, next in turn first."""
+        for queue in {*self._firing.touched(), *self._share.credited(), *self._again, *self._next_in_turn()}:
+            self._times.set(queue, self.due_ms(queue))
+        self._again.clear()
+        return self._share.in_turn(self._times.due(now_ms))
+
+    def due_ms(self, queue: QueueKey) -> float:
+        """When the queue may next have something for a worker that wants it."""
+        due_ms = self._firing.next_due_ms(queue) if self._machine.wanted(queue) else None
+        return math.inf if due_ms is None else due_ms
+
+    def seen(self, queue: QueueKey, due_ms: float) -> None:
+        """It was visited, and is to be again by then."""
+        self._times.set(queue, due_ms)
+
+    def held_up(self, queue: QueueKey) -> None:
+        """What is due waits for more than time: it is looked at in each round."""
+        self._times.set(queue, math.inf)
+        self._again.add(queue)
+
+    def soon(self, until_ms: int, most: int) -> int:
+        """How many queues have something due by then; more than `most` are said as `most`."""
+        return self._times.count(until_ms, most)
+
+    def next_ms(self) -> float:
+        return self._times.next_ms()
+
+    def _next_in_turn(self) -> list[QueueKey]:
+        if not self._in_turn:
+            self._in_turn = self._share.turn()
+        looked_at, self._in_turn = self._in_turn[:LOOKED_AT], self._in_turn[LOOKED_AT:]
+        return looked_at
