@@ -19,8 +19,8 @@ MAX_CREDIT = 1_000_000
 
 @dataclass(slots=True)
 class Lane:
-    """One queue; the one of the least `turn` is next. `credits`: worker -> what it may still be sent (> 0), next in turn
-    first."""
+    """One queue; the one of the least `turn` is next. `credits`: worker -> what it may still be sent (> 0), next in
+    turn first."""
 
     turn: int
     credits: OrderedDict[int, int] = field(default_factory=OrderedDict)

@@ -7,6 +7,7 @@ effects are performed in services/holding/effector.py.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
@@ -18,6 +19,7 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.rows import RowGroup
+from timerd.model.storage import BucketEntry
 from timerd.ports import Store
 from timerd.services.holding.alone import Alone
 from timerd.services.holding.effector import Effector
@@ -36,6 +38,8 @@ RECONCILE_MS = 1_000
 CATCH_UP_MS = 100
 # A missed bucket with no more rows than this is as good as done.
 FEW_ROWS = 1_000
+# The catalogue is asked for the backlogs of so many queues one by one.
+FEW_SCOPES = 16
 
 
 class Scheduler:
@@ -58,6 +62,7 @@ class Scheduler:
         self._time = time
         self._settings = settings
         self._instance = instance
+        self._to_bring: list[int] = []
         self._reconciled_ms, self._reconcile_every_ms = 0, RECONCILE_MS
         self.held = held = Held(time, settings.settle_every_ms / 1000)
         self.machines = held.machines
@@ -113,7 +118,7 @@ class Scheduler:
         """Holds what should be held, lets go of what is done."""
         near_ms = now_ms + self._instance.look_ahead_ms
         catalogue = await self._store.catalogue(TIME_SCOPE, -(1 << 62), near_ms + 1)
-        scopes = {s: await self._store.catalogue(s, -(1 << 62), 1 << 62) for s in list(self.scopes)}
+        scopes = await self._backlogs(list(self.scopes))
         self.hand_over.forget_done(chain(catalogue, *scopes.values()))
         mine = self.hand_over.is_mine
         wanted = self._instance.wanted(now_ms, catalogue, scopes, mine, self._is_loaded, self._is_small)
@@ -156,7 +161,9 @@ class Scheduler:
         scope = scope_of(*queue)
         self.scopes[scope] = queue
         self.opening.begin(scope)
-        self.held.spawn(surely(self._bring_backlog(scope)))
+        if not self._to_bring:
+            self.held.spawn(surely(self._bring_backlogs()))
+        self._to_bring.append(scope)
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
         """Rows were just written: into memory, or hold the partition. From other instances they may come again."""
@@ -179,13 +186,26 @@ class Scheduler:
             self.memory.touched.add(queue)
         self.held.wake()
 
-    async def _bring_backlog(self, scope: int) -> None:
-        entries = await self._store.catalogue(scope, -(1 << 62), 1 << 62)
-        partitions = self._instance.backlog({scope: entries}, self.hand_over.is_mine)
-        for partition in partitions:
-            self.hold(partition)
-        loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
-        self.opening.expect(scope, loading)
+    async def _bring_backlogs(self) -> None:
+        """Of all queues that a worker has named in one message."""
+        scopes, self._to_bring = self._to_bring, []
+        found = await self._backlogs(scopes)
+        for scope in scopes:
+            partitions = self._instance.backlog({scope: found.get(scope, ())}, self.hand_over.is_mine)
+            for partition in partitions:
+                self.hold(partition)
+            loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
+            self.opening.expect(scope, loading)
+
+    async def _backlogs(self, scopes: Sequence[int]) -> dict[int, Sequence[BucketEntry]]:
+        """Those of many queues by one read: it is made each second."""
+        if len(scopes) <= FEW_SCOPES:
+            return {scope: await self._store.catalogue(scope, -(1 << 62), 1 << 62) for scope in scopes}
+        wanted, found = set(scopes), defaultdict[int, list[BucketEntry]](list)
+        for entry in await self._store.catalogue(None, -(1 << 62), 1 << 62):
+            if entry.scope in wanted:
+                found[entry.scope].append(entry)
+        return dict(found)
 
     async def _receive(self, partitions: Sequence[Partition]) -> None:
         """If it is leaving, that is to be known first: else they would be handed back to it."""
