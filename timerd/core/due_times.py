@@ -1,4 +1,8 @@
-"""When each queue may next have something, as far as is known: what is due is found without a look at all queues."""
+"""When each queue may next have something, as far as is known: what is due is found without a look at all queues.
+
+A time may be too early, never too late. A queue whose workers want nothing rests: its time is kept, and comes to no
+list.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from timerd.core.taken import QueueKey
 
 # Entries that no longer hold, beside as many that do, before they are thrown out.
 SLACK = 64
+RESTING = -1
 
 
 class DueTimes:
@@ -24,16 +29,32 @@ class DueTimes:
         return len(self._known)
 
     def set(self, queue: QueueKey, due_ms: float) -> None:
-        """Infinite: it has nothing, and is forgotten."""
+        """Infinite: it has nothing."""
         known = self._known.get(queue)
-        if known is not None and known[0] == due_ms:
+        if known is not None and known[0] == due_ms and known[1] != RESTING:
             return
-        self._known.pop(queue, None)
+        self._known[queue] = due_ms, (number := next(self._numbers))
         if due_ms < math.inf:
-            number = next(self._numbers)
-            self._known[queue] = due_ms, number
             heapq.heappush(self._heap, (due_ms, number, queue))
         self._tidy()
+
+    def forget(self, queue: QueueKey) -> None:
+        if self._known.pop(queue, None) is not None:
+            self._tidy()
+
+    def rest(self, queue: QueueKey) -> None:
+        """Until `resume`, if it is known."""
+        known = self._known.get(queue)
+        if known is not None:
+            self._known[queue] = known[0], RESTING
+            self._tidy()
+
+    def resume(self, queue: QueueKey) -> bool:
+        """Whether it is known."""
+        known = self._known.get(queue)
+        if known is not None:
+            self.set(queue, known[0])
+        return known is not None
 
     def due(self, until_ms: float) -> list[QueueKey]:
         """In no order; they stay known as due until they are set anew."""
@@ -63,7 +84,7 @@ class DueTimes:
     def _tidy(self) -> None:
         """The first entry holds, and most of the others do."""
         if len(self._heap) > 2 * len(self._known) + SLACK:
-            self._heap = [(due_ms, number, queue) for queue, (due_ms, number) in self._known.items()]
+            self._heap = [entry for entry in self._heap if self._holds(entry)]
             heapq.heapify(self._heap)
         while self._heap and not self._holds(self._heap[0]):
             heapq.heappop(self._heap)

@@ -134,7 +134,7 @@ class Delivery:
 
     def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
         """A new one; it counts from `join` on."""
-        return WorkStream(context, self.next_number(), self.stream_bytes, self.room)
+        return WorkStream(context, self.next_number(), self.stream_bytes, self.room, self._serves)
 
     def next_number(self) -> int:
         """Of a new worker."""
@@ -158,6 +158,9 @@ class Delivery:
     def outlet(self, worker: int) -> Outlet | None:
         """None: its stream is gone."""
         return self._streams.get(worker)
+
+    def _serves(self, worker: int) -> int:
+        return len(self.machine.queues(worker))
 
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         """Whether the worker's queues stay within `most` with this one."""

@@ -1,7 +1,7 @@
 """Which queues a round of delivery visits: those for which something is due, not all that have workers.
 
-A queue is looked at again when it got rows, when its workers have credit again, and when it was visited. Beside these a
-few are looked at in turn, so that a queue that was missed, whatever the reason, is found.
+A queue is looked at again when it got rows and when it was visited; where its workers have credit again what was known
+still holds. Beside these a few are looked at in turn, so that one that was missed, whatever the reason, is found.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ class DueLooks:
 
     def look(self, now_ms: int) -> list[QueueKey]:
         """Those with something due, next in turn first."""
-        for queue in {*self._firing.touched(), *self._share.credited(), *self._again, *self._next_in_turn()}:
-            self._times.set(queue, self.due_ms(queue))
+        unsure = {*self._firing.touched(), *self._again, *self._next_in_turn()}
+        unsure.update(queue for queue in self._share.credited() if not self._times.resume(queue))
+        for queue in unsure:
+            self._look_at(queue)
         self._again.clear()
         return self._share.in_turn(self._times.due(now_ms))
 
@@ -42,12 +44,15 @@ class DueLooks:
         return math.inf if due_ms is None else due_ms
 
     def seen(self, queue: QueueKey, due_ms: float) -> None:
-        """It was visited, and is to be again by then."""
-        self._times.set(queue, due_ms)
+        """It was visited, and is to be again by then; if its workers want nothing more, when they do."""
+        if self._machine.wanted(queue):
+            self._times.set(queue, due_ms)
+        else:
+            self._times.rest(queue)
 
     def held_up(self, queue: QueueKey) -> None:
         """What is due waits for more than time: it is looked at in each round."""
-        self._times.set(queue, math.inf)
+        self._times.rest(queue)
         self._again.add(queue)
 
     def soon(self, until_ms: int, most: int) -> int:
@@ -56,6 +61,12 @@ class DueLooks:
 
     def next_ms(self) -> float:
         return self._times.next_ms()
+
+    def _look_at(self, queue: QueueKey) -> None:
+        if self._machine.wanted(queue):
+            self._times.set(queue, self.due_ms(queue))
+        else:
+            self._times.forget(queue)
 
     def _next_in_turn(self) -> list[QueueKey]:
         if not self._in_turn:

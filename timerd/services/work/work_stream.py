@@ -20,6 +20,9 @@ _MERGE_S = 0.004
 # A stream takes one write at a time. While so many messages wait for theirs, what falls due waits with the other tasks:
 # it can still be cancelled or go to another worker, and leaves in one message with what falls due after it.
 MOST_MESSAGES = 4
+# Tasks of many queues share no messages, and to block a stream and let it go on again costs something for each of its
+# queues: of so many one message more may wait.
+QUEUES_A_MESSAGE = 8
 
 
 class Forwarded(NamedTuple):
@@ -33,8 +36,14 @@ def encoded(response: pb.WorkResponse | Forwarded) -> bytes:
     return response.response if isinstance(response, Forwarded) else response.SerializeToString()
 
 
+def most_messages(queues: int) -> int:
+    """That may wait for a stream that serves so many."""
+    return max(MOST_MESSAGES, queues // QUEUES_A_MESSAGE)
+
+
 class WorkStream:
-    """`limit_bytes` says how much may wait just now; `on_room` is called when a full stream has room again."""
+    """`limit_bytes` says how much may wait just now, `queues` how many the stream of that number serves; `on_room` is
+    called when a full stream has room again."""
 
     def __init__(
         self,
@@ -42,11 +51,14 @@ class WorkStream:
         number: int,
         limit_bytes: Callable[[], int],
         on_room: Callable[[int], None],
+        queues: Callable[[int], int] = lambda _: 1,
     ) -> None:
         self.number = number
         self._context = context
         self._limit_bytes = limit_bytes
         self._on_room = on_room
+        self._queues = queues
+        self._most_messages = MOST_MESSAGES
         self._waiting: deque[tuple[pb.WorkResponse | Forwarded, int]] = deque()
         self._queued_bytes = 0
         self._owed = 0
@@ -65,10 +77,11 @@ class WorkStream:
 
     def block_if_full(self) -> bool:
         """True once when the bound is passed; `on_room` follows."""
-        if self._blocked or (self._queued_bytes < self._limit_bytes() and len(self._waiting) < MOST_MESSAGES):
+        if self._blocked:
             return False
-        self._blocked = True
-        return True
+        self._most_messages = most_messages(self._queues(self.number))
+        self._blocked = self._queued_bytes >= self._limit_bytes() or len(self._waiting) >= self._most_messages
+        return self._blocked
 
     def owe(self) -> None:
         """A settle was read: its confirmation will come."""
@@ -126,7 +139,7 @@ class WorkStream:
             self._room.set()
             if isinstance(response, Forwarded):
                 response.written(size_bytes)
-            few = len(self._waiting) <= MOST_MESSAGES // 2
+            few = len(self._waiting) <= self._most_messages // 2
             if self._blocked and few and self._queued_bytes < self._limit_bytes() // 2:
                 self._blocked = False
                 self._on_room(self.number)
