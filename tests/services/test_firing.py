@@ -19,9 +19,10 @@ from timerd.core.partition_machine import PartitionMachine
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
-from timerd.model.partition import TIME_SCOPE, Partition
+from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.settle import Outcome
 from timerd.services.engine.firing import Firing
+from timerd.services.holding.held import Machines
 from timerd.services.holding.tickets import NoLongerHeld
 
 QUEUE = QueueKey("default", "mails")
@@ -48,6 +49,26 @@ def _firing(phase: Phase) -> Firing:
     machines = SimpleNamespace(by_scope={TIME_SCOPE: {"one": machine}})
     scheduler = SimpleNamespace(machines=machines, opening=(), held=SimpleNamespace())
     return Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
+
+
+def test_the_backlogs_of_other_queues_are_not_asked() -> None:
+    """Of thousands of queues each may have one."""
+
+    class Untouched:
+        phase = Phase.HOT
+
+    firing, machines = _firing(Phase.HOT), Machines()
+    scheduler = cast(Any, firing)._scheduler
+    own, time = scope_of(*QUEUE), scheduler.machines.by_scope[TIME_SCOPE]["one"]
+    machines[Partition(TIME_SCOPE, 0, 0)] = time
+    machines[Partition(own, 0, 0)] = time
+    machines[Partition(own + 1, 0, 0)] = cast(Any, Untouched())
+    scheduler.machines = machines
+    assert firing.due_rows(QUEUE, DUE_MS, 10) == 2
+    del machines[Partition(own, 0, 0)]
+    assert (firing.due_rows(QUEUE, DUE_MS, 10), own in machines.by_scope) == (1, False)
+    machines.clear()
+    assert (firing.next_due_ms(QUEUE), machines.changes) == (None, 5)
 
 
 @pytest.mark.parametrize("phase", [Phase.LOAD, Phase.HOT, Phase.HAND_OVER])

@@ -13,13 +13,13 @@ from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
 from timerd.core.taken import Ended, QueueKey
-from timerd.model.partition import Partition, bucket_of, scope_of
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import JUST_SENT_MS
-from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
 
@@ -46,6 +46,38 @@ async def test_queues_come_and_go_while_their_backlogs_are_looked_for() -> None:
     scheduler.scopes.pop(scope_of(*one))
     await looking
     assert scheduler.scopes == {scope_of(*two): two, scope_of(*three): three}
+
+
+class CountingStore(MemoryStore):
+    """Notes which scopes are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[int | None] = []
+
+    async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
+        self.asked.append(scope)
+        return await super().catalogue(scope, lo_ms, hi_ms)
+
+
+@pytest.mark.parametrize("queues", [FEW_SCOPES, FEW_SCOPES + 1, 500])
+async def test_the_backlogs_of_many_queues_are_looked_for_by_one_read(queues: int) -> None:
+    time, store = EngineTime(SimClock(1_800_000_000_000), LeaseTrust.always()), CountingStore()
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    names = [QueueKey("default", f"{number}") for number in range(queues)]
+    late = Partition(scope_of(*names[0]), 1_800_000_000_000 - 600_000, 0)
+    await store.finish_bucket(late.scope, late.bucket_ms, finished=False)
+    for name in names:
+        scheduler.open_backlog(name)
+    await scheduler.held.until_idle()
+    own: list[int | None] = [scope_of(*name) for name in names]
+    expected = own if queues <= FEW_SCOPES else [None]
+    assert store.asked[: len(expected)] == expected
+    assert late in scheduler.machines
+    assert not scheduler.opening or scope_of(*names[0]) in scheduler.opening
+    store.asked.clear()
+    await scheduler.reconcile(1_800_000_000_000)
+    assert store.asked[: len(expected) + 1] == [TIME_SCOPE, *expected]
 
 
 TTL_MS, START_MS = 10_000, 1_800_000_000_000

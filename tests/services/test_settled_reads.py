@@ -165,3 +165,19 @@ async def test_many_endings_are_known_as_few_are(store: SlowStore) -> None:
     endings = await SettledReads(store).endings(HERE)
     assert {endings.of(key).outcome for key in many} == {Outcome.ACKED}
     assert endings.of(CARRIED).carry == CARRY
+
+
+async def test_how_many_are_kept_is_known_without_a_look_at_all(
+    store: SlowStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cancels of a month's tasks ask about 8,640 partitions, each several times."""
+    monkeypatch.setattr(settled_reads, "KEPT_ENDINGS", 20)
+    reads = SettledReads(store)
+    store.gate.set()
+    for number in (1, 2, 1, 3, 2, 4):
+        await endings_in(store, shard(number), 8)
+        await reads.endings(shard(number))
+        assert reads._kept_count == sum(endings.count for endings, _ in reads._kept.values())
+    assert len(reads._kept) == 2
+    reads.forget()
+    assert reads._kept_count == 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import pytest
+
 from timerd.services.work.work_stream import MOST_MESSAGES, WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
@@ -19,19 +21,23 @@ class SlowReader:
         await self.may_read.acquire()
 
 
-async def test_a_worker_that_reads_slowly_gets_few_messages_and_room_when_it_has_read_some() -> None:
+@pytest.mark.parametrize(("queues", "most"), [(1, MOST_MESSAGES), (20, MOST_MESSAGES), (1_000, 125)])
+async def test_a_worker_that_reads_slowly_gets_few_messages_and_room_when_it_has_read_some(
+    queues: int, most: int
+) -> None:
+    """More where it serves so many queues that to block and unblock it costs more than a message."""
     reader, room = SlowReader(), list[int]()
-    stream = WorkStream(cast(Any, reader), 7, lambda: 1 << 20, room.append)
+    stream = WorkStream(cast(Any, reader), 7, lambda: 1 << 20, room.append, lambda _: queues)
     writing = asyncio.create_task(stream.write_all())
     blocked = []
-    for _ in range(MOST_MESSAGES):
+    for _ in range(most):
         stream.push(pb.WorkResponse(), 1)
         blocked.append(stream.block_if_full())
-    assert blocked == [False] * (MOST_MESSAGES - 1) + [True]
+    assert blocked == [False] * (most - 1) + [True]
     assert not stream.block_if_full(), "it is said once"
     await asyncio.sleep(0)
     assert room == []
-    for _ in range(MOST_MESSAGES):
+    for _ in range(most):
         reader.may_read.release()
         for _ in range(3):
             await asyncio.sleep(0)

@@ -25,6 +25,22 @@ def test_a_served_queue_goes_to_the_end() -> None:
     assert share.turn() == [B, A]
 
 
+def test_some_queues_in_turn_and_those_whose_workers_want_something_again() -> None:
+    share = FairShare()
+    share.add(1, A, 1)
+    share.add(1, B, 2)
+    assert (share.in_turn([B, A]), share.credited()) == ([A, B], {A, B})
+    share.split(A, 1)
+    share.add(1, A, 1)
+    share.add(2, B, 1)
+    assert (share.in_turn([A, B]), share.credited()) == ([B, A], {A})
+    share.block(1)
+    assert share.in_turn([B, A]) == [A, B], "it has no credit now"
+    share.unblock(1)
+    assert share.credited() == {A}
+    share.check()
+
+
 def test_tasks_are_spread_evenly_over_workers_within_their_credit() -> None:
     share = FairShare()
     for worker, credit in ((1, 2), (2, 50), (3, 50)):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from timerd.core.holding import Asked
 from timerd.core.settled_index import Entries, SettledIndex
 from timerd.model.identity import RowKey, TaskId, attempt_of, generation_of, mac_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.registers import Move, move_key
 from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, PREFIX, RowGroup, concat
 from timerd.model.settle import Outcome
@@ -136,9 +136,12 @@ class Browsing:
         """Time and backlog partitions of each bucket in the range, oldest bucket first."""
         lo_ms = max(query.lo_ms, after.position_ms if after is not None else query.lo_ms)
         found = await self._store.catalogue(None, bucket_of(lo_ms), query.hi_ms)
+        # Of thousands of queues each may have a backlog in a bucket.
+        scopes = {TIME_SCOPE, scope_of(query.namespace, query.queue)} if query.queue else None
         by_bucket: dict[int, list[BucketEntry]] = {}
         for entry in found:
-            by_bucket.setdefault(entry.bucket_ms, []).append(entry)
+            if scopes is None or entry.scope in scopes:
+                by_bucket.setdefault(entry.bucket_ms, []).append(entry)
         return sorted(by_bucket.items())
 
     async def _shelf(self, partition: Partition, query: Query, after: Cursor | None, most: int) -> Shelf:

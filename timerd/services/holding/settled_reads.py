@@ -73,8 +73,9 @@ class SettledReads:
         # Partitions that are being read -> who has asked since that began.
         self._waiting: dict[Partition, list[asyncio.Future[Endings]]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        # Asked about last, last.
-        self._kept: dict[Partition, Endings] = {}
+        # Asked about last, last; each with as many endings as are counted of it.
+        self._kept: dict[Partition, tuple[Endings, int]] = {}
+        self._kept_count = 0
 
     async def endings(self, partition: Partition) -> Endings:
         waiting = self._waiting.get(partition)
@@ -90,7 +91,7 @@ class SettledReads:
 
     async def _read(self, partition: Partition) -> Endings:
         """Of one partition one at a time."""
-        known = self._kept.get(partition) or Endings()
+        known, _ = self._kept.get(partition) or (Endings(), 0)
         records = await self._store.settled(partition, known.names)
         if not known.names and sum(len(record.entries) for record in records) > INLINE_ENDINGS:
             await asyncio.to_thread(known.add, records)
@@ -101,14 +102,20 @@ class SettledReads:
         return known
 
     def _keep(self, partition: Partition, endings: Endings) -> None:
-        self._kept.pop(partition, None)
-        self._kept[partition] = endings
-        while len(self._kept) > KEPT and sum(kept.count for kept in self._kept.values()) > KEPT_ENDINGS:
-            del self._kept[next(iter(self._kept))]
+        self._drop(partition)
+        self._kept[partition] = endings, endings.count
+        self._kept_count += endings.count
+        while len(self._kept) > KEPT and self._kept_count > KEPT_ENDINGS:
+            self._drop(next(iter(self._kept)))
+
+    def _drop(self, partition: Partition) -> None:
+        _, count = self._kept.pop(partition, (None, 0))
+        self._kept_count -= count
 
     def forget(self) -> None:
         """Once a minute or so: who asks again reads again."""
         self._kept.clear()
+        self._kept_count = 0
 
     def _pass_on(self, partition: Partition) -> None:
         """The next read begins: for all who asked during this one."""
