@@ -65,10 +65,10 @@ def test_the_backlogs_of_other_queues_are_not_asked() -> None:
     machines[Partition(own + 1, 0, 0)] = cast(Any, Untouched())
     scheduler.machines = machines
     assert firing.due_rows(QUEUE, DUE_MS, 10) == 2
-    del machines[Partition(own, 0, 0)]
-    assert (firing.due_rows(QUEUE, DUE_MS, 10), own in machines.by_scope) == (1, False)
+    del machines[Partition(TIME_SCOPE, 0, 0)], machines[Partition(own + 1, 0, 0)]
+    assert (firing.due_rows(QUEUE, DUE_MS, 10), list(machines.by_scope)) == (1, [own])
     machines.clear()
-    assert (firing.next_due_ms(QUEUE), machines.changes) == (None, 5)
+    assert (firing.next_due_ms(QUEUE), machines.changes) == (None, 6)
 
 
 @pytest.mark.parametrize("phase", [Phase.LOAD, Phase.HOT, Phase.HAND_OVER])

@@ -55,6 +55,6 @@ class Loaded:
         """A partition that still loads has rows and keeps them. What is another queue's backlog is not looked at."""
         by_scope = self._scheduler.machines.by_scope
         machines = list(by_scope.get(TIME_SCOPE, {}).values())
-        if len(by_scope) > 1:
+        if len(by_scope) > (TIME_SCOPE in by_scope):
             machines += by_scope.get(scope_of(*queue), {}).values()
         return [machine for machine in machines if machine.phase is Phase.HOT]
