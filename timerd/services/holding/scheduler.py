@@ -62,7 +62,7 @@ class Scheduler:
         self._time = time
         self._settings = settings
         self._instance = instance
-        self._to_bring: list[int] = []
+        self._to_bring: set[int] = set()
         self._reconciled_ms, self._reconcile_every_ms = 0, RECONCILE_MS
         self.held = held = Held(time, settings.settle_every_ms / 1000)
         self.machines = held.machines
@@ -161,9 +161,8 @@ class Scheduler:
         scope = scope_of(*queue)
         self.scopes[scope] = queue
         self.opening.begin(scope)
-        if not self._to_bring:
-            self.held.spawn(surely(self._bring_backlogs()))
-        self._to_bring.append(scope)
+        self._to_bring.add(scope)
+        self.held.spawn(surely(self._bring_backlog(scope)))
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
         """Rows were just written: into memory, or hold the partition. From other instances they may come again."""
@@ -186,16 +185,19 @@ class Scheduler:
             self.memory.touched.add(queue)
         self.held.wake()
 
-    async def _bring_backlogs(self) -> None:
-        """Of all queues that a worker has named in one message."""
-        scopes, self._to_bring = self._to_bring, []
+    async def _bring_backlog(self, scope: int) -> None:
+        """Of many queues that a worker has named in one message all at once."""
+        if scope not in self._to_bring:
+            return
+        scopes = [scope] if len(self._to_bring) <= FEW_SCOPES else list(self._to_bring)
+        self._to_bring.difference_update(scopes)
         found = await self._backlogs(scopes)
-        for scope in scopes:
-            partitions = self._instance.backlog({scope: found.get(scope, ())}, self.hand_over.is_mine)
+        for each in scopes:
+            partitions = self._instance.backlog({each: found.get(each, ())}, self.hand_over.is_mine)
             for partition in partitions:
                 self.hold(partition)
             loading = [p for p in partitions if p in self.machines and self.machines[p].phase is not Phase.HOT]
-            self.opening.expect(scope, loading)
+            self.opening.expect(each, loading)
 
     async def _backlogs(self, scopes: Sequence[int]) -> dict[int, Sequence[BucketEntry]]:
         """Those of many queues by one read: it is made each second."""
