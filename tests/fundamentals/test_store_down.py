@@ -84,6 +84,18 @@ async def test_a_store_that_only_reads_is_told_of_as_well(server: Server, client
     assert (await client.get(task.id)).state is TaskState.PENDING
 
 
+async def test_a_repeat_of_what_was_stored_is_not_told_that_it_was_not(server: Server, away: Away) -> None:
+    """The store knows the repeat, and goes away before it was looked whether the task, which is due, was taken in."""
+    repeat = order()
+    repeat.request_id = "r"
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        stub = TimerServiceStub(channel)
+        await stub.Schedule(repeat)
+        await server.advance(seconds=61)
+        away("find")
+        assert await code_of(stub.Schedule(repeat, timeout=SOON_S)) is UNKNOWN
+
+
 async def test_what_is_loaded_fires_all_the_same(
     server: Server, client: Client, inbox: Inbox, away: Away, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from timerd.client import CancelOutcome, Client
 from timerd.core.cancel import Cancelled
-from timerd.core.procedures import Request, SetMarks
+from timerd.core.procedures import MarkAndLook, Request, SetMarks, Together
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.settle import Outcome
@@ -70,6 +70,30 @@ async def test_an_error_after_a_write_leaves_the_outcome_unknown(fails_at: int, 
         ids = await carried(server, server.client())
         with pytest.raises(error):
             await end_all(ids, Outcome.CANCELLED, b"r", Counting(server.node.scheduler.procedures, fails_at))
+
+
+class Away:
+    """The first that looks for its rows finds the store away; the others' marks may have been written."""
+
+    def __init__(self, performer: Performs) -> None:
+        self._performer = performer
+        self._looks = 0
+
+    async def perform(self, request: Request) -> object:
+        if isinstance(request, MarkAndLook):
+            raise StoreUnknown("The store did not say.")
+        self._looks += isinstance(request, Together)
+        if isinstance(request, Together) and self._looks == 1:
+            raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
+        return await self._performer.perform(request)
+
+
+async def test_a_mark_that_may_be_written_leaves_the_outcome_unknown_where_another_group_wrote_nothing() -> None:
+    async with Server() as server:
+        tasks = await server.client().schedule_many("q", [(b"x", timedelta(hours=hours)) for hours in (1, 2)])
+        ids = [id_ for task in tasks if (id_ := parse_task_id(task.id)) is not None]
+        with pytest.raises(StoreUnknown):
+            await end_all(ids, Outcome.CANCELLED, b"r", Away(server.node.scheduler.procedures), side_by_side=2)
 
 
 async def test_each_has_its_answer_also_where_a_task_is_named_twice() -> None:

@@ -22,16 +22,26 @@ Result = TypeVar("Result")
 
 
 class _Noting:
-    """Notes whether anything was written for any of the tasks: then an error leaves the outcome unknown (G2)."""
+    """Notes whether anything may have been written for any of the tasks: then an error leaves the outcome unknown
+    (G2)."""
 
     def __init__(self, performer: Performs) -> None:
-        self.has_written = False
+        self.may_have_written = False
         self._performer = performer
 
     async def perform(self, request: Request) -> object:
-        answer = await self._performer.perform(request)
-        self.has_written |= isinstance(request, WRITES)
+        try:
+            answer = await self._performer.perform(request)
+        except StoreUnavailable:
+            raise
+        except Exception:
+            self._note(request)
+            raise
+        self._note(request)
         return answer
+
+    def _note(self, request: Request) -> None:
+        self.may_have_written |= isinstance(request, WRITES)
 
 
 async def end_all(
@@ -81,7 +91,7 @@ def _dealt(tasks: Sequence[TaskId], groups: int) -> list[Sequence[TaskId]]:
 
 def _sound(results: Sequence[Result | BaseException], noting: _Noting) -> list[Result]:
     for result in results:
-        if isinstance(result, StoreUnavailable) and noting.has_written:
+        if isinstance(result, StoreUnavailable) and noting.may_have_written:
             raise unknown_of(result) from result
         if isinstance(result, BaseException):
             raise result

@@ -19,7 +19,6 @@ from timerd.model.errors import (
     CorruptRow,
     NotFound,
     NotStored,
-    StoreUnavailable,
     StoreUnknown,
     Unavailable,
 )
@@ -50,7 +49,7 @@ from timerd.services.engine.verbs import (
     TaskView,
     Views,
 )
-from timerd.services.holding.driving import drive, unknown_of
+from timerd.services.holding.driving import after_a_write, drive
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
@@ -125,14 +124,13 @@ class Engine:
         refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
         placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms, shards)
         if placed_ms is not positions_ms:
-            ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
+            with after_a_write():
+                ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
         if not reserved:
             return StoredTasks(ids, {}, {})
-        try:
+        with after_a_write():
             lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
             lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
-        except StoreUnavailable as error:
-            raise unknown_of(error) from error
         if len(lost) == len(tasks.rows):
             raise Aborted(KEY_LOST, "KEY_LOST")
         refused |= dict.fromkeys(lost, KEY_LOST)
@@ -163,7 +161,8 @@ class Engine:
         if done.repeated is not None:
             placed_ms, first_ms = read_reply(done.repeated)
             tasks.rows.columns["fire_at_ms"] = first_ms
-            await self._see_to(tasks, placed_ms, now_ms)
+            with after_a_write():
+                await self._see_to(tasks, placed_ms, now_ms)
             return placed_ms, True
         self._estimating.add(rows)
         self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 from timerd.core.lookup import from_letter, locate
 from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnavailable, StoreUnknown, Unavailable
+from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
-from timerd.services.holding.driving import Performs, drive, unknown_of
+from timerd.services.holding.driving import Performs, after_a_write, drive
 
 # Between tries, in all longer than a partition takes to be taken over: until then nobody takes its rows in.
 PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
@@ -64,8 +64,6 @@ class Moving:
             await self.move(task, request, self._now_ms(), letters[0])
         elif here.move is None or here.move.request != request:
             return False
-        try:
+        with after_a_write():
             await self._store.exhume([task.to_bytes()])
-        except StoreUnavailable as error:
-            raise unknown_of(error) from error
         return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, MarkAndLook, Procedure, Request, SetMarks, TryCas
@@ -31,6 +33,7 @@ async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
             except StoreUnavailable as error:
                 request = procedure.throw(unknown_of(error) if has_written else error)
             except Exception as error:  # noqa: BLE001 - the procedure decides
+                has_written |= isinstance(request, WRITES)
                 request = procedure.throw(error)
             else:
                 has_written |= isinstance(request, WRITES)
@@ -43,3 +46,12 @@ async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
 def unknown_of(error: StoreUnavailable) -> StoreUnknown:
     """Of a step that is not the first one to write."""
     return StoreUnknown(f"Some of it was written, then the store went away: {error}")
+
+
+@contextmanager
+def after_a_write() -> Iterator[None]:
+    """What fails in here leaves the outcome unknown, for the call has written before."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        raise unknown_of(error) from error
