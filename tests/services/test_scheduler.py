@@ -8,17 +8,20 @@ from collections.abc import Sequence
 import pytest
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.holding import Phase, Settings
+from timerd.core.holding import Offered, Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
-from timerd.core.taken import Ended, QueueKey
-from timerd.model.partition import TIME_SCOPE, Partition, bucket_of, scope_of
+from timerd.core.procedures import OfferRows
+from timerd.core.taken import Again, Ended, QueueKey
+from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
+from timerd.model.registers import Control, control_key
 from timerd.model.settle import Outcome, SettleRecord, settle_entries
 from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import JUST_SENT_MS
+from timerd.services.holding.other_holders import Alone
 from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
@@ -209,3 +212,44 @@ async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_alr
     letter = DeadLetter(b"the task", row, here, rows.template_of(0), START_MS, START_MS, 3, "it broke", b"")
     await Firing(scheduler, time, store, b"secret").bury([letter], [Ended(here, row, Outcome.DEAD)])
     assert len(await store.letters([b"the task"])) == (outcome is Outcome.DEAD)
+
+
+NEXT = Partition(0, bucket_of(START_MS) + BUCKET_MS, 0)
+
+
+class AnotherHolder(Alone):
+    """Of the next bucket."""
+
+    answer = Offered.SILENT
+
+    def is_here(self, partition: Partition) -> bool:
+        return partition != NEXT
+
+    async def offer(self, request: OfferRows) -> Offered | None:
+        return self.answer
+
+
+async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobody_waits_for_it() -> None:
+    store, here = MemoryStore(), Partition(0, bucket_of(START_MS), 0)
+    await store.append([carried(key("a"))])
+    closed = Control(1, "other", "", NEXT.bucket_ms + 1_000, NEXT.bucket_ms).to_bytes()
+    await store.cas([Cas(control_key(NEXT), None, closed)])
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.procedures.others = other = AnotherHolder()
+    scheduler.hold(here)
+    await scheduler.step(START_MS)
+    machine = scheduler.machines[here]
+    (queue,) = machine.rows.waiting.queues()
+    taken = machine.take(queue, 1, START_MS)
+    assert taken is not None
+    [row] = taken.rows.keys()
+    ticket = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
+    scheduler.held.settle_soon(machine)
+    await asyncio.wait_for(scheduler.held.durable(machine, ticket), 5)
+    assert not machine.log.is_idle
+    other.answer = Offered.ADOPTED
+    await asyncio.wait_for(scheduler.held.until_idle(), 5)
+    assert machine.log.is_idle
+    [found] = await store.find(NEXT, [(NEXT.bucket_ms + 100, row.digest)])
+    assert (len(found.rows), found.marks) == (1, [])

@@ -21,7 +21,7 @@ from timerd.core.effects import ChangeControl, WriteCarried, WriteSettled
 from timerd.core.holding import Asked, Offered, Phase, Settings
 from timerd.core.memory import Memory
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.taken import Ended
+from timerd.core.taken import Again, Ended
 from timerd.model.registers import Control
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import CasStatus
@@ -140,3 +140,20 @@ def test_what_an_earlier_holder_carried_is_written_before_the_partition_goes_on(
 def test_the_control_row_of_one_who_is_alone_is_written_as_before() -> None:
     assert b"incarnation" not in control().to_bytes()
     assert Control.from_bytes(replace(control(), incarnation=2, successor="b").to_bytes()).successor == "b"
+
+
+def test_rows_that_wait_for_a_silent_holder_elsewhere_do_not_hold_up_a_hand_over() -> None:
+    """Nothing is sent during one, and he may stay away for hours: the successor goes on from their record."""
+    machine = hot(rows(key(0), key(1)), stored=control(closing_ms=30_000))
+    taken(machine)
+    machine.end([Ended(HERE, key(0), Outcome.ACKED)])
+    machine.again([Again(HERE, key(1), START_MS + 400_000, NOW_MS, "no")])
+    [write] = only(machine.flush(), WriteSettled)
+    assert isinstance(write, WriteSettled)
+    [carried] = machine.settled_written(write.record)
+    assert isinstance(carried, WriteCarried)
+    machine.hand_over("b")
+    assert machine.tick(NOW_MS) == []
+    machine.log.carried_waits(carried.sequence)
+    value = released(machine, list(machine.tick(NOW_MS)))
+    assert value.verified_ms <= key(1).position_ms

@@ -108,7 +108,7 @@ def insert_carried(message: Append, now_ms: int) -> Procedure[None]:
     until he does or has a successor; what goes to others does not wait for that."""
     done = yield from insert(message, now_ms, is_carry=True)
     if done.is_open:
-        raise ClosedForGood
+        raise ClosedForGood("who holds the place does not say whether he has the rows")
 
 
 def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:

@@ -371,7 +371,7 @@ class PartitionMachine:
 
     def _release(self) -> Effects:
         """What is taken in from here on is at or above the floor, where the successor's scan meets it."""
-        if self.control is None or self._changing is not None or self.rows.open or not self.log.is_idle:
+        if self.control is None or self._changing is not None or self.rows.open or not self.log.may_be_left:
             return self.log.flush()
         self.phase = Phase.RELEASE
         self.floor_ms = verified_ms = self.verifiable_ms()

@@ -94,6 +94,11 @@ class SettleLog:
         return not self._next.says and self._writing is None and not self._carrying
 
     @property
+    def may_be_left(self) -> bool:
+        """Idle, but for rows that wait for a silent holder: the next holder goes on with their record (rule K2)."""
+        return not self._next.says and self._writing is None and self._delayed.issuperset(self._carrying)
+
+    @property
     def has_news(self) -> bool:
         return self._next.says
 
