@@ -16,8 +16,8 @@ from timerd.core.procedures import OfferRows
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.registers import Control, control_key
-from timerd.model.settle import Outcome, SettleRecord, settle_entries
-from timerd.model.storage import BucketEntry, Cas, CasResult, DeadLetter
+from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entries
+from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, DeadLetter
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import JUST_SENT_MS
@@ -253,3 +253,41 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     assert machine.log.is_idle
     [found] = await store.find(NEXT, [(NEXT.bucket_ms + 100, row.digest)])
     assert (len(found.rows), found.marks) == (1, [])
+
+
+class OrderedStore(MemoryStore):
+    """In which order things are written."""
+
+    def __init__(self, order: list[str]) -> None:
+        super().__init__()
+        self._order = order
+
+    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+        self._order.append("record")
+        await super().settle(records, letters)
+
+    async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
+        self._order.append("row")
+        return await super().append(messages)
+
+
+async def test_whoever_has_what_is_carried_to_another_instance_hears_of_it_before_its_row_is_there() -> None:
+    """The store may be slow: the row may be read after the lease that it says, and fire although that was extended."""
+    order: list[str] = []
+    store, here = OrderedStore(order), Partition(0, bucket_of(START_MS), 0)
+    await store.append([carried(key("a"))])
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.procedures.others = AnotherHolder()
+    scheduler.effector.gone = lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}")
+    scheduler.hold(here)
+    await scheduler.step(START_MS)
+    machine = scheduler.machines[here]
+    (queue,) = machine.rows.waiting.queues()
+    taken = machine.take(queue, 1, START_MS)
+    assert taken is not None
+    [row] = taken.rows.keys()
+    machine.guard({row: NEXT.bucket_ms + 500}, START_MS, CarryReason.HAND_OVER)
+    scheduler.held.settle_soon(machine)
+    await asyncio.wait_for(scheduler.held.durable(machine, machine.log.last_ticket), 5)
+    assert order == ["row", "record", f"told of {BUCKET_MS}", "row"]

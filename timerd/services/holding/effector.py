@@ -83,8 +83,8 @@ class Effector:
         self._opening = opening
         self._pages = ReadAhead(store, held.spawn)
         self._history_ms = history_ms
-        # Hears of partitions that another instance has from now on, or has had when rows were carried there that wait
-        # for what workers have: it hears nothing of their leases otherwise.
+        # Hears of partitions that another instance has from now on, or has when rows are carried there that wait for
+        # what workers have: it hears nothing of their leases otherwise.
         self.gone: Callable[[Partition], None] = lambda _partition: None
         # Throttles the loading of missed buckets (G14).
         self.throttle: Callable[[int], Awaitable[None]] | None = None
@@ -167,6 +167,10 @@ class Effector:
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
         self._time.check_sure()
         groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
+        # Before the rows, for whoever reads one after the lease that it says has to know by then that it was extended.
+        for partition, rows in groups:
+            if partition not in self._held.machines and _is_leased(rows):
+                self.gone(partition)
         try:
             await drive(insert_carried(Append(groups), now_ms), self._procedures)
         except ClosedForGood:
@@ -177,9 +181,6 @@ class Effector:
         if found:
             await drive(rehome(found, now_ms, self._history_ms), self._procedures)
         machine.carried_written(effect.sequence)
-        for partition, rows in groups:
-            if partition not in self._held.machines and _is_leased(rows):
-                self.gone(partition)
         self._held.written(machine)
 
     async def _ask_moves(self, machine: PartitionMachine, effect: AskMoves) -> None:
