@@ -21,6 +21,7 @@ from timerd.model.settle import CarryReason
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.partition_events import PartitionEvents
 from timerd.services.holding.tickets import Tickets
+from timerd.services.holding.ticking import Ticking
 
 JUST_SENT_MS = 50
 Leases = Callable[[RowKey], int | None]
@@ -68,6 +69,7 @@ class Held:
 
     def __init__(self, time: EngineTime, settle_every_s: float) -> None:
         self.machines = Machines()
+        self._ticking = Ticking()
         self.attempt: Attempt = _nothing
         self.events = PartitionEvents()
         self._time = time
@@ -100,7 +102,7 @@ class Held:
             wake()
 
     def tick(self, now_ms: int) -> None:
-        for machine in list(self.machines.values()):
+        for machine in self._ticking.chosen(self.machines.values()):
             if machine.phase is Phase.HOT:
                 self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
             elif machine.phase is Phase.HAND_OVER:
