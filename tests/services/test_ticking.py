@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -15,9 +15,9 @@ from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.services.holding.ticking import MOST_TICKS, RESTING_AT_ONCE, Ticking, rests
 
 
-def machine_of(scope: int, phase: Phase = Phase.HOT, *, log_is_idle: bool = True, **has: Any) -> PartitionMachine:
-    empty: dict[str, Any] = {"open": (), "aside": (), "withheld": (), "reloading": None}
-    rows = SimpleNamespace(waiting=SimpleNamespace(rows=has.pop("waiting", 0)), **(empty | has))
+def machine_of(scope: int, phase: Phase = Phase.HOT, *, log_is_idle: bool = True, has: str = "") -> PartitionMachine:
+    each = {what: int(what == has) for what in ("open", "aside", "withheld", "reloading")}
+    rows = SimpleNamespace(waiting=SimpleNamespace(rows=int(has == "waiting")), **each)
     log = SimpleNamespace(is_idle=log_is_idle)
     return cast(PartitionMachine, SimpleNamespace(partition=Partition(scope, 0, 0), phase=phase, rows=rows, log=log))
 
@@ -37,7 +37,7 @@ def test_what_has_something_to_do_is_ticked_always() -> None:
         machine_of(TIME_SCOPE),
         machine_of(1, Phase.LOAD),
         machine_of(2, log_is_idle=False),
-        *(machine_of(3, **cast(Any, {what: 1})) for what in ("waiting", "open", "aside", "withheld", "reloading")),
+        *(machine_of(3, has=what) for what in ("waiting", "open", "aside", "withheld", "reloading")),
     ]
     assert not any(map(rests, busy))
     ticking, resting = Ticking(), [machine_of(scope) for scope in range(10, 1_010)]
