@@ -60,8 +60,7 @@ class Lane:
 
 
 class DueQueue:
-    """`size_bytes` and `rows` count what waits; the shell sees to it that they stay within the budget. `touched`
-    gets each queue that gets rows."""
+    """`size_bytes` and `rows` count what waits, which the shell bounds. `touched` is told which queues get rows."""
 
     def __init__(self, touched: set[QueueKey] | None = None) -> None:
         self._touched = touched if touched is not None else set()
