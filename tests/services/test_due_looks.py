@@ -112,3 +112,12 @@ def test_one_that_was_missed_is_found_in_its_turn(rig: Rig, monkeypatch: pytest.
     rig.firing.touched()
     monkeypatch.setattr(due_looks, "LOOKED_AT", 100)
     assert [rig.look() for _ in range(6)][-1] == [queue_of(400)]
+
+
+def test_of_a_queue_without_workers_nothing_is_kept(rig: Rig) -> None:
+    assert len(rig.looks._times) == MANY
+    for number in range(MANY):
+        assert rig.machine.leave(1, queue_of(number))
+        rig.looks.forget(queue_of(number))
+    assert rig.look() == []
+    assert len(rig.looks._times) == 0

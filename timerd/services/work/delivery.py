@@ -134,7 +134,8 @@ class Delivery:
 
     def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
         """A new one; it counts from `join` on."""
-        return WorkStream(context, self.next_number(), self.stream_bytes, self.room, self._serves)
+        queues = self.machine.queues
+        return WorkStream(context, self.next_number(), self.stream_bytes, self.room, lambda number: len(queues(number)))
 
     def next_number(self) -> int:
         """Of a new worker."""
@@ -158,9 +159,6 @@ class Delivery:
     def outlet(self, worker: int) -> Outlet | None:
         """None: its stream is gone."""
         return self._streams.get(worker)
-
-    def _serves(self, worker: int) -> int:
-        return len(self.machine.queues(worker))
 
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         """Whether the worker's queues stay within `most` with this one."""
@@ -297,6 +295,7 @@ class Delivery:
         self._firing.worked(queue, present=False)
         self._task_bytes.pop(queue, None)
         self._pace.forget(queue)
+        self._looks.forget(queue)
 
     def _send_due(self, now_ms: int) -> float:
         """Visits what is due, queues in turn, a slice each, until the round is used up. Returns when to come again."""

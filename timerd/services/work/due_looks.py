@@ -55,6 +55,10 @@ class DueLooks:
         self._times.rest(queue)
         self._again.add(queue)
 
+    def forget(self, queue: QueueKey) -> None:
+        """It has no workers any more."""
+        self._times.forget(queue)
+
     def soon(self, until_ms: int, most: int) -> int:
         """How many queues have something due by then; more than `most` are said as `most`."""
         return self._times.count(until_ms, most)
