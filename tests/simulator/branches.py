@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
+import timerd.core.insert as insert_module
 import timerd.core.keys as keys_module
 import timerd.core.lookup as lookup_module
 import timerd.services.engine.elsewhere as elsewhere_module
@@ -21,6 +22,7 @@ from timerd.core.procedures import AppendRows, OfferRows, SetMarks
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.errors import Aborted
+from timerd.model.registers import Control
 from timerd.model.settle import Outcome
 from timerd.model.storage import CasStatus, MarkKind
 from timerd.services.engine.firing import Firing
@@ -68,7 +70,7 @@ BRANCHES = (
     "unknown: not done",
     "store unavailable",
     "crash between effects",
-    "insert: no holder",
+    "insert: passed by verified",
     "redrive: lives again",
     "late nack finds its row",
     "move: lost",
@@ -100,6 +102,11 @@ def hits(name: str) -> Callable[..., None]:
 def _carried(_: Any, carries: Any, __: Any) -> None:
     for carry in carries:
         hit("carry: " + carry.reason.name.lower().replace("_", " "))
+
+
+def _passed(rows: Any, _: Any, stored: bytes | None) -> None:
+    verified_ms = Control.from_bytes(stored).verified_ms if stored is not None else 0
+    hit("insert: passed by verified", bool((rows.columns["position_ms"] < verified_ms).any()))
 
 
 def _parked(_: Any, keys: Any, __: Any) -> None:
@@ -171,6 +178,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (elsewhere_module, "again_waiting", hits("late nack finds its row")),
     (lookup_module, "_forwarded", hits("look-up follows FORWARD")),
     (lookup_module, "TryCas", hits("move: decided by others (look-up)")),
+    (insert_module, "_early", _passed),
     (keys_module, "end_task", hits("key: replaced or lost")),
 )
 
