@@ -247,10 +247,10 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     ticket = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
     scheduler.held.settle_soon(machine)
     await asyncio.wait_for(scheduler.held.durable(machine, ticket), 5)
-    assert not machine.log.is_idle
+    waits = not machine.log.is_idle
     other.answer = Offered.ADOPTED
     await asyncio.wait_for(scheduler.held.until_idle(), 5)
-    assert machine.log.is_idle
+    assert (waits, machine.log.is_idle) == (True, True)
     [found] = await store.find(NEXT, [(NEXT.bucket_ms + 100, row.digest)])
     assert (len(found.rows), found.marks) == (1, [])
 
