@@ -220,7 +220,7 @@ def cancel_without_asking() -> AbstractContextManager[object]:
 def last_write_says_nothing_was_written() -> AbstractContextManager[object]:
     """A store that goes away half-way is told to the caller as if nothing had been written."""
     stack = ExitStack()
-    for module in ("holding.driving", "engine.ending", "engine.engine", "engine.moving"):
+    for module in ("holding.driving", "engine.ending"):
         stack.enter_context(patch(f"timerd.services.{module}.unknown_of", lambda error: error))
     return stack
 
