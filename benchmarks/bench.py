@@ -107,6 +107,13 @@ class Bench:
         await loader.wait_for("the worker to connect", lambda info: info["workers"] > before)
         return Receiver(child)
 
+    async def receiver_of_many(self, server: Listening, loader: Loader, queues: int) -> Receiver:
+        """On q0, q1 and so on. Returns when the server knows all its workers."""
+        child = await self.worker()
+        workers = (await child.ask("start_many", target=server.address, queues=queues))["workers"]
+        await loader.wait_for("the workers to connect", lambda info: info["workers"] >= workers)
+        return Receiver(child)
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -133,9 +140,14 @@ class Loader:
             span_ms=span.span_ms,
             payload_bytes=PAYLOAD_BYTES,
         )
-        if answer["ended_ms"] >= span.from_ms:
-            raise TooBusy(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
+        _stored_in_time(count, answer, span)
         return answer
+
+    async def spread(self, queues: int, count: int, span: Span) -> None:
+        """Over q0, q1 and so on in turn."""
+        given = {"from_ms": span.from_ms, "span_ms": span.span_ms, "payload_bytes": PAYLOAD_BYTES}
+        answer = await self.child.ask("spread", queues=queues, count=count, **given)
+        _stored_in_time(count, answer, span)
 
     async def single(self, queue: str, callers: int, start_ms: int, seconds: float, span: Span) -> dict[str, Any]:
         return await self.child.ask(
@@ -195,6 +207,11 @@ class Receiver:
     async def stop(self) -> None:
         await self.child.ask("stop")
         await self.child.stop()
+
+
+def _stored_in_time(count: int, answer: Mapping[str, Any], span: Span) -> None:
+    if answer["ended_ms"] >= span.from_ms:
+        raise TooBusy(f"Storing {count:,} tasks took until the first was due: the machine is too busy.")
 
 
 def none_lost(what: str, expected: int, found: int) -> None:

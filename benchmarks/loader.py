@@ -73,6 +73,16 @@ class Loader:
         self._tasks = await self._client.schedule_columns(queue, payloads, dues)
         return {"stored": len(self._tasks), "seconds": time.perf_counter() - begun, "ended_ms": time.time() * 1e3}
 
+    async def spread(self, queues: int, count: int, from_ms: int, span_ms: int, payload_bytes: int) -> Answer:
+        """Over q0, q1 and so on in turn, a message for each."""
+        dues = [from_ms + self._random.randrange(span_ms) for _ in range(count)]
+        payloads = [self._payload(number, payload_bytes) for number in range(count)]
+        stored = 0
+        for queue in range(min(queues, count)):
+            own = slice(queue, count, queues)
+            stored += len(await self._client.schedule_columns(f"q{queue}", payloads[own], dues[own]))
+        return {"stored": stored, "ended_ms": time.time() * 1e3}
+
     async def single(
         self, queue: str, callers: int, start_ms: float, seconds: float, from_ms: int, span_ms: int, payload_bytes: int
     ) -> Answer:
@@ -161,7 +171,8 @@ class Loader:
 
 async def main() -> None:
     loader = Loader()
-    verbs = ("start", "stop", "schedule", "single", "cancel", "cancel_singles", "soon", "trickle", "count", "info")
+    singles, many = ("single", "cancel_singles", "soon", "trickle"), ("schedule", "spread", "cancel")
+    verbs = ("start", "stop", *singles, *many, "count", "info")
     await obey({verb: getattr(loader, verb) for verb in verbs})
 
 

@@ -17,17 +17,18 @@ from benchmarks.stats import summary
 from timerd.worker import Delivery, Worker
 
 CALLS_AT_ONCE = 1_000
+CALLS_A_QUEUE = 10
+QUEUES_A_WORKER = 500
 # Handlers only append; how often is looked whether all are there costs them nothing.
 LOOK_EVERY_S = 0.02
 TIMELINE_POINTS = 300
 
 
 class Receiver:
-    """One worker on one queue, with a handler for batches or one called for each task."""
+    """A worker on one queue, with a handler for batches or one called for each task; or several on many queues."""
 
     def __init__(self) -> None:
-        self._worker = Worker()
-        self._running: asyncio.Task[None] | None = None
+        self._workers: list[tuple[Worker, asyncio.Task[None]]] = []
         self._entered: list[tuple[int, list[Delivery]]] = []
         self._received = 0
         self._late_ms = array("d")
@@ -37,23 +38,35 @@ class Receiver:
 
     async def start(self, target: str, queue: str, batches: bool, compact: bool = False, holds: int = 0) -> Answer:
         """`compact`: only numbers are kept. `holds`: none ends, and so many are in hand."""
-        self._worker = Worker(target)
+        worker = Worker(target)
         if holds:
-            self._worker.on(queue, concurrency=holds)(self._hold)
+            worker.on(queue, concurrency=holds)(self._hold)
         elif batches:
-            self._worker.on_batch(queue)(self._note if compact else self._on_batch)
+            worker.on_batch(queue)(self._note if compact else self._on_batch)
         else:
-            self._worker.on(queue, concurrency=CALLS_AT_ONCE)(self._note_one if compact else self._on_task)
-        self._running = asyncio.create_task(self._worker.run())
+            worker.on(queue, concurrency=CALLS_AT_ONCE)(self._note_one if compact else self._on_task)
+        self._run(worker)
         return {}
+
+    async def start_many(self, target: str, queues: int) -> Answer:
+        """On q0, q1 and so on, some hundreds a worker; only numbers are kept."""
+        for first in range(0, queues, QUEUES_A_WORKER):
+            worker = Worker(target)
+            for number in range(first, min(queues, first + QUEUES_A_WORKER)):
+                worker.on(f"q{number}", concurrency=CALLS_A_QUEUE)(self._note_one)
+            self._run(worker)
+        return {"workers": len(self._workers)}
+
+    def _run(self, worker: Worker) -> None:
+        self._workers.append((worker, asyncio.create_task(worker.run())))
 
     async def ready(self) -> Answer:
         return {}
 
     async def stop(self) -> Answer:
-        await self._worker.stop()
-        if self._running is not None:
-            await self._running
+        for worker, running in self._workers:
+            await worker.stop()
+            await running
         return {}
 
     async def _on_batch(self, deliveries: list[Delivery]) -> None:
@@ -131,7 +144,8 @@ def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
 
 async def main() -> None:
     receiver = Receiver()
-    await obey({verb: getattr(receiver, verb) for verb in ("ready", "start", "stop", "collect", "collect_compact")})
+    verbs = ("ready", "start", "start_many", "stop", "collect", "collect_compact")
+    await obey({verb: getattr(receiver, verb) for verb in verbs})
 
 
 if __name__ == "__main__":
