@@ -118,6 +118,8 @@ def test_loaded_tasks_fire_on_a_disk_that_is_full_to_the_last_byte(
     server.start()
     with SyncClient(server.address, timeout=1) as client:
         tasks = client.schedule_many("q", [(b"%d" % n, LOADED_S) for n in range(LOADED)])
+        # To hold their partition something is written.
+        until(lambda: client.server_info().loaded >= LOADED, "they are loaded")
         fill_to_the_last_byte(disk / "ballast")
         _, error = fill(client)
         assert (error.code, error.reason) == ("UNAVAILABLE", "STORE_UNAVAILABLE")
