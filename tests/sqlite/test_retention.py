@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sqlite.conftest import DAY_MS, Bench
-from timerd.adapters.sqlite import retention
+from timerd.adapters.sqlite import registers, retention
 from timerd.adapters.sqlite.requests import KEEP_MS
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import name_key
@@ -76,3 +76,15 @@ async def test_registers_and_estimates_end_with_their_time(bench: Bench) -> None
     await store.mark([])
     assert list(await store.read([brief, lasting, forever])) == [None, None, b"3"]
     assert await store.estimates("d", "q", 0, 1 << 60) == {START_MS + 2 * DAY_MS: 1}
+
+
+async def test_more_keys_may_expire_in_a_minute_than_one_commit_forgets(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registers, "_MOST_EXPIRED", 10)
+    store = bench.open()
+    await store.cas([Cas(name_key("d", f"{n}"), None, b"1", START_MS + 1) for n in range(45)])
+    bench.now_ms += MINUTE_MS
+    for left in (35, 25, 15, 5, 0):
+        await store.mark([])
+        assert bench.count("registers") == left

@@ -98,6 +98,9 @@ class Commit:
         self._facts: dict[Partition, tuple[bytes | None, bool]] = {}
         self._far_from_ms = 0
         self._tidied_ms = 0
+        # What has expired before this may be forgotten, and whether there is more of it than was.
+        self._expired_ms = 0
+        self._is_behind = False
         self._sequence = max(_newest_name(connection, table) for table in ("groups", "marks", "mark_blocks"))
 
     def begin(self) -> None:
@@ -106,10 +109,18 @@ class Commit:
         self._facts.clear()
         self._split_now.clear()
         self.requests.expire(self.now_ms)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Once a minute. While more registers have expired some go with each commit: where each minute brings more keys
+        than one of them takes away, the file would grow for ever."""
         if abs(self.now_ms - self._tidied_ms) >= _TIDY_MS:
             self._tidied_ms = self.now_ms
-            self.registers.expire(min(self.now_ms, oldest_open_ms(self.connection, self.now_ms)))
             expire_estimates(self.connection, self.now_ms)
+            self._expired_ms = min(self.now_ms, oldest_open_ms(self.connection, self.now_ms))
+            self._is_behind = True
+        if self._is_behind:
+            self._is_behind = self.registers.expire(self._expired_ms)
 
     def next_name(self) -> int:
         """Of a row group, a mark or a block of marks: larger than every one before, also of those rolled back."""
