@@ -506,3 +506,23 @@ async def test_a_channel_that_is_closed_ends_the_call_and_not_the_link() -> None
                 await cluster.settle_down()
         await links.close()
         assert closed.calls >= 2, "the call had ended, and another one was made"
+
+
+async def test_nothing_is_kept_of_queues_that_a_home_serves_no_more() -> None:
+    """Its stream may last for months."""
+    async with Cluster("B") as cluster:
+        b = cluster["B"]
+        stream = HomeStream(b.delivery, b.asking, lambda _: False)
+        for number in range(20):
+            queue = f"queue-{number}"
+            for each in (
+                peer_pb.RelayRequest(served=peer_pb.QueueServed(namespace="default", queue=queue, served=True)),
+                peer_pb.RelayRequest(opened=peer_pb.WorkerOpened(worker=7, namespace="default", lease_ms=30_000)),
+                peer_pb.RelayRequest(granted=peer_pb.CreditGranted(worker=7, queue=queue, tasks=2)),
+                peer_pb.RelayRequest(left=peer_pb.WorkerLeft(worker=7)),
+                peer_pb.RelayRequest(served=peer_pb.QueueServed(namespace="default", queue=queue, served=False)),
+            ):
+                stream.take(each)
+        await cluster.advance(GRACE_MS + 1)
+        share, gathering = b.delivery.machine.share, b.delivery._gathering
+        assert (stream._granted_for, gathering._windows, list(share._queues.values())) == ({}, {}, [set()])

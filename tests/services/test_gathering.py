@@ -49,3 +49,11 @@ def test_credit_that_was_not_used_up_is_nobody_s_drop() -> None:
     gathering = of(2_000)
     gathering.sent(MAIL, NOW_S, is_dry=False)
     assert gathering.wait_s(MAIL, 1, NOW_S) == 0
+
+
+def test_nothing_is_kept_of_queues_for_which_nobody_gave_credit() -> None:
+    gathering = of(1)
+    for number in range(100):
+        gathering.granted(0, f"queue-{number}", 0)
+    gathering.left(0)
+    assert gathering._windows == {}

@@ -291,3 +291,40 @@ async def test_whoever_has_what_is_carried_to_another_instance_hears_of_it_befor
     scheduler.held.settle_soon(machine)
     await asyncio.wait_for(scheduler.held.durable(machine, machine.log.last_ticket), 5)
     assert order == ["row", "record", f"told of {BUCKET_MS}", "row"]
+
+
+async def test_nothing_is_kept_of_a_backlog_that_is_let_go_because_its_workers_left() -> None:
+    store, queue = MemoryStore(), QueueKey("default", "mails")
+    here = Partition(scope_of(*queue), bucket_of(START_MS), 0)
+    await store.append([carried(key("a"), key("b"), partition=here)])
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.open_backlog(queue)
+    await scheduler.step(START_MS)
+    machine, held = scheduler.machines[here], scheduler.held
+    taken = machine.take(queue, 1, START_MS)
+    assert taken is not None
+    ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
+    held.settle_soon(machine)
+    await asyncio.wait_for(held.durable(machine, ticket), 5)
+    del scheduler.scopes[here.scope]
+    await scheduler.step(START_MS)
+    assert (here in scheduler.machines, held._settled_s) == (False, {})
+    # What was still to be settled soon.
+    held._settle(machine)
+    await held.until_idle()
+    assert held._settled_s == {}
+
+
+async def test_what_was_handed_over_is_only_kept_in_mind_by_a_stop_that_waits_for_its_next_holders() -> None:
+    """With others a backlog is given away whenever its workers leave: for months."""
+    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
+    scheduler = Scheduler(MemoryStore(), time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler.hold(NEXT)
+    machine = scheduler.machines[NEXT]
+    scheduler.hand_over.ended(machine)
+    assert scheduler.hand_over._given == []
+    scheduler.hand_over.is_leaving = True
+    scheduler.hand_over.ended(machine)
+    assert scheduler.hand_over._given == [NEXT]
+    await scheduler.held.until_idle()

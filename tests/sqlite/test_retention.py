@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.sqlite.conftest import DAY_MS, Bench
-from timerd.adapters.sqlite import registers, retention
+from timerd.adapters.sqlite import days, registers, retention
 from timerd.adapters.sqlite.requests import KEEP_MS
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.registers import name_key
@@ -88,3 +88,12 @@ async def test_more_keys_may_expire_in_a_minute_than_one_commit_forgets(
     for left in (35, 25, 15, 5, 0):
         await store.mark([])
         assert bench.count("registers") == left
+
+
+async def test_the_writer_keeps_few_days_of_queues_in_mind(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(days, "_MOST_REMEMBERED", 10)
+    store = bench.open()
+    for n in range(35):
+        await store.append([message(f"m{n}", key(f"k{n}"), partition=HERE._replace(scope=n))])
+        assert len(store._writer._transaction.days._known) <= 10
+    assert {entry.scope for entry in await store.catalogue(None, 0, 1 << 60)} == set(range(35))

@@ -77,3 +77,18 @@ def test_credit_is_capped_and_ends_with_the_worker() -> None:
     share.drop(1)
     assert share.wanted(A) == 0
     share.check()
+
+
+def test_nothing_is_kept_of_a_queue_that_a_worker_has_left() -> None:
+    """What stands for the workers of another instance is one worker for months, whatever queues these have had."""
+    share = FairShare()
+    share.add(1, A, 0)
+    share.add(1, B, 2)
+    share.leave(1, A)
+    share.leave(2, A)
+    assert share._queues == {1: {B}}
+    share.block(1)
+    share.leave(1, B)
+    share.unblock(1)
+    assert (share._queues, share.turn()) == ({1: set()}, [])
+    share.check()

@@ -119,7 +119,7 @@ class DeliveryMachine:
         queues = self._workers[worker].queues
         if queue not in queues:
             return False
-        self.share.withdraw(worker, queue)
+        self.share.leave(worker, queue)
         queues.remove(queue)
         return self._absent(queue)
 

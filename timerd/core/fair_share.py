@@ -65,6 +65,11 @@ class FairShare:
         aside = self._aside.get(worker)
         return aside.pop(queue, 0) if aside is not None else self._take_out(worker, queue)
 
+    def leave(self, worker: int, queue: QueueKey) -> None:
+        """The worker serves the queue no more: one that stands for another instance serves ever new ones for months."""
+        self.withdraw(worker, queue)
+        self._queues.get(worker, set()).discard(queue)
+
     def free(self, queue: QueueKey) -> list[tuple[int, int]]:
         """(worker, what it may be sent now), next in turn first; without those that are blocked."""
         lane = self._lanes.get(queue)

@@ -18,6 +18,8 @@ from timerd.ports import BucketEntry
 DAY_MS = 86_400_000
 DAY_BUCKETS = DAY_MS // BUCKET_MS
 _BYTES = DAY_BUCKETS // 8
+# Days of scopes that the writer keeps in mind, some 400 bytes each: queues come and go.
+_MOST_REMEMBERED = 20_000
 PRESENT, FINISHING, FINISHED = range(3)
 
 
@@ -85,6 +87,8 @@ class Days:
         rows = [(*key, *(bits.to_bytes(_BYTES, "little") for bits in self._known[key])) for key in self._changed]
         insert_rows(self._connection, "INSERT OR REPLACE INTO days", rows)
         self._changed.clear()
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.clear()
 
     def forget(self) -> None:
         self._known.clear()

@@ -105,11 +105,12 @@ class HandOver:
                 self.begin(machine, "", now_ms)
             else:
                 machine.rows.drop_all()
-                del self._held.machines[partition]
+                self._held.let_go(machine)
 
     def ended(self, machine: PartitionMachine) -> None:
-        """Nobody holds it now."""
-        self._given.append(machine.partition)
+        """Nobody holds it now. Only a stop waits for who takes it over."""
+        if self.is_leaving:
+            self._given.append(machine.partition)
         if machine.successor:
             self.notices.hand_over(self._membership.address_of(machine.successor), [machine.partition])
 

@@ -135,7 +135,8 @@ class Held:
 
     def _settle(self, machine: PartitionMachine) -> None:
         self._settling.discard(machine.partition)
-        self._settled_s[machine.partition] = asyncio.get_running_loop().time()
+        if self.machines.get(machine.partition) is machine:
+            self._settled_s[machine.partition] = asyncio.get_running_loop().time()
         self.perform(machine, machine.flush())
 
     def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:

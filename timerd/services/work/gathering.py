@@ -26,11 +26,11 @@ class Gathering:
         self._namespaces[worker] = namespace
 
     def granted(self, worker: int, queue: str, tasks: int) -> QueueKey:
-        """The largest credit that it gave at once is what it can take."""
+        """The largest credit that it gave at once is what it can take. Who gives none, as what stands for the workers
+        of another instance, is not listed: nobody would take the queue off again."""
         key = QueueKey(self._namespaces[worker], queue)
-        windows = self._windows.setdefault(key, {})
-        if tasks > windows.get(worker, 0):
-            windows[worker] = tasks
+        if tasks > self._windows.get(key, {}).get(worker, 0):
+            self._windows.setdefault(key, {})[worker] = tasks
         return key
 
     def left(self, worker: int) -> None:

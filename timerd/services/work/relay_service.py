@@ -188,6 +188,7 @@ class HomeStream:
         else:
             self._delivery.leave(worker, queue)
             self._asking.leave(self.number, queue)
+            self._granted_for.pop(queue, None)
 
     def _opened(self, said: pb.WorkerOpened) -> None:
         worker = self._join(said.worker, said.namespace, said.lease_ms)
