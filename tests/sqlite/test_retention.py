@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+
 import pytest
 
 from tests.sqlite.conftest import DAY_MS, Bench
@@ -97,3 +101,43 @@ async def test_the_writer_keeps_few_days_of_queues_in_mind(bench: Bench, monkeyp
         await store.append([message(f"m{n}", key(f"k{n}"), partition=HERE._replace(scope=n))])
         assert len(store._writer._transaction.days._known) <= 10
     assert {entry.scope for entry in await store.catalogue(None, 0, 1 << 60)} == set(range(35))
+
+
+async def test_days_that_are_over_are_not_gone_through_by_who_reads_the_catalogue(bench: Bench) -> None:
+    """Their flags stay: of a year of thousands of queues a million rows, and it is read each second."""
+    store = bench.open()
+    await store.append([message("a", key("a"))])
+    await store.finish_bucket(0, START_MS - BUCKET_MS, finished=True)
+    with closing(sqlite3.connect(bench.path / "timerd.db")) as connection:
+        over = [(day, scope, bytes(36), b"\xff" * 36, b"\xff" * 36) for day in range(300) for scope in range(20)]
+        connection.executemany("INSERT INTO days VALUES (?,?,?,?,?)", over)
+        assert max(thousands_of_steps(connection, read) for read in READS) <= 1
+
+
+async def test_the_oldest_open_bucket_is_found_whichever_queue_of_its_day_has_it(bench: Bench) -> None:
+    store = bench.open()
+    for scope, bucket in ((5, 3), (9, 1), (0, 4), (7, 300)):
+        await store.finish_bucket(scope, START_MS + bucket * BUCKET_MS, finished=False)
+    with closing(sqlite3.connect(bench.path / "timerd.db")) as connection:
+        assert days.oldest_open_ms(connection, START_MS + DAY_MS) == START_MS + BUCKET_MS
+        assert days.oldest_open_ms(connection, START_MS - DAY_MS) == START_MS - DAY_MS
+
+
+READS: tuple[Callable[[sqlite3.Connection], object], ...] = (
+    lambda connection: days.read_catalogue(connection, 0, -(1 << 62), 1 << 62),
+    lambda connection: days.read_catalogue(connection, None, -(1 << 62), 1 << 62),
+    lambda connection: days.oldest_open_ms(connection, 1 << 62),
+)
+
+
+def thousands_of_steps(connection: sqlite3.Connection, read: Callable[[sqlite3.Connection], object]) -> int:
+    """How many thousand instructions of SQLite it takes."""
+    made = [0]
+
+    def count() -> None:
+        made[0] += 1
+
+    connection.set_progress_handler(count, 1_000)
+    read(connection)
+    connection.set_progress_handler(None, 0)
+    return made[0]

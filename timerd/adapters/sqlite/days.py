@@ -21,6 +21,9 @@ _BYTES = DAY_BUCKETS // 8
 # Days of scopes that the writer keeps in mind, some 400 bytes each: queues come and go.
 _MOST_REMEMBERED = 20_000
 PRESENT, FINISHING, FINISHED = range(3)
+# Days of which a bucket is left. By that index, for a year of thousands of queues has a million others.
+_PRESENT = f"""SELECT day, scope, present, finishing, finished FROM days INDEXED BY days_present
+    WHERE present <> zeroblob({_BYTES})"""
 
 
 def day_of(position_ms: int) -> int:
@@ -105,15 +108,19 @@ class Days:
 
 
 def oldest_open_ms(connection: sqlite3.Connection, default_ms: int) -> int:
-    """The oldest bucket of any scope that is not finished."""
-    query = "SELECT day, scope, present, finishing, finished FROM days WHERE present <> finished ORDER BY day"
-    found = (e.bucket_ms for row in connection.execute(query) for e in _entries(*row) if not e.finished)
-    return next(found, default_ms)
+    """The oldest bucket of any scope that is not finished; `default_ms` where there is none before it."""
+    oldest_ms = default_ms
+    for day, *row in connection.execute(f"{_PRESENT} AND present <> finished ORDER BY day"):
+        # Of the day of the oldest one each scope is looked at.
+        if day > day_of(oldest_ms):
+            break
+        oldest_ms = min([oldest_ms, *(entry.bucket_ms for entry in _entries(day, *row) if not entry.finished)])
+    return oldest_ms
 
 
 def read_catalogue(connection: sqlite3.Connection, scope: int | None, lo_ms: int, hi_ms: int) -> list[BucketEntry]:
     """Oldest first."""
-    query = "SELECT day, scope, present, finishing, finished FROM days WHERE day BETWEEN ? AND ?"
+    query = f"{_PRESENT} AND day BETWEEN ? AND ?"
     limits = [day_of(lo_ms), day_of(hi_ms - 1)]
     rows = connection.execute(query if scope is None else f"{query} AND scope = {scope:d}", limits)
     found = [entry for row in rows for entry in _entries(*row) if lo_ms <= entry.bucket_ms < hi_ms]
