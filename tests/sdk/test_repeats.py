@@ -174,3 +174,14 @@ async def test_whatever_breaks_each_task_is_stored_once(client: Client, server: 
     assert sorted(server.timers.payloads) == sorted(expected)
     assert len({task.id for task in stored}) == len(expected)
     assert server.timers.sessions > 1
+
+
+async def test_what_was_given_up_while_the_server_is_away_is_not_kept_until_it_is_back(server: FakeServer) -> None:
+    """It may be away for days, in which a caller goes on calling."""
+    await server.stop()
+    async with Client(server.target, timeout=0.2) as client:
+        for _ in range(2):
+            calls = [client.schedule("q", "x" * 1_000, at=SOON, request_id=f"r{n}") for n in range(20)]
+            assert {type(error) for error in await asyncio.gather(*calls, return_exceptions=True)} == {Unavailable}
+            assert (len(client._session._outbox), client._session._open) == (0, {})
+    await server.start()

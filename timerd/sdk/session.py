@@ -248,6 +248,9 @@ class Session:
         message.done = True
         message.timer.cancel()
         del self._open[message.sequence]
+        # While there is no stream nobody else takes them out, and a server may be away for days.
+        while self._outbox and self._outbox[0].done:
+            self._outbox.popleft()
         message.on_answer(answer)
 
 
