@@ -85,3 +85,18 @@ def test_groups_kept_open_are_limited(connection: sqlite3.Connection, monkeypatc
     for _ in range(3):
         assert found(index) == [[START_MS]] * len(KEYS)
         assert 0 < index.open_bytes <= half_bytes
+
+
+async def test_nothing_is_kept_of_partitions_in_which_nothing_is(
+    store: SqliteStore, connection: sqlite3.Connection
+) -> None:
+    """Whoever asks for tasks that are long over asks in a new one for each five minutes and each queue."""
+    index = KeyIndex(connection, refuse)
+    assert found(index) == [[START_MS]] * len(KEYS)
+    for scope in range(1, 1_000):
+        assert index.locate(HERE._replace(scope=scope), KEYS, payloads=False) == [[]] * len(KEYS)
+        assert index.single(NEXT._replace(scope=scope), sought(KEYS), 0).tolist() == [False] * len(KEYS)
+    assert list(index._partitions) == [HERE]
+    await store.drop(HERE)
+    index.forget(HERE)
+    assert (found(index), list(index._partitions)) == ([[]] * len(KEYS), [])

@@ -120,10 +120,17 @@ class KeyIndex:
             self._rows -= len(self._partitions.pop(partition))
 
     def _fresh(self, partition: Partition, newest: int | None = None) -> Known:
-        known = self._partitions.setdefault(partition, Known())
-        self._partitions.move_to_end(partition)
-        if newest is not None and newest <= known.cursor:
-            return known
+        known = self._partitions.get(partition, Known())
+        if newest is None or newest > known.cursor:
+            self._read_on(partition, known)
+        # Where there is nothing, or nothing any more, nothing is kept: who asks for what is long over asks everywhere.
+        if known.cursor:
+            self._partitions[partition] = known
+            self._partitions.move_to_end(partition)
+            self._make_room()
+        return known
+
+    def _read_on(self, partition: Partition, known: Known) -> None:
         hashes: list[Hashes] = []
         names: list[int] = []
         for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
@@ -138,8 +145,6 @@ class KeyIndex:
         if names:
             known.add(hashes, names)
             self._rows += sum(map(len, hashes))
-            self._make_room()
-        return known
 
     def _make_room(self) -> None:
         while self._rows > MOST_ROWS and len(self._partitions) > 1:
