@@ -13,8 +13,8 @@ from timerd.model.row_keys import TaskDigests
 from timerd.ports import Cas, CasResult, CasStatus
 
 _MOST_REMEMBERED = 100_000
-# In a commit: a few milliseconds.
-_MOST_EXPIRED = 500
+# In a commit, whose others wait for two or three milliseconds of it.
+_MOST_EXPIRED = 200
 _MOST_ASKED = 256
 _READ = "SELECT value FROM registers WHERE kind = ? AND name = ?"
 _MOVED = f"SELECT name FROM registers WHERE kind = '{Table.MOVES.value}' AND name BETWEEN ? AND ?"
