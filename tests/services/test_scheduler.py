@@ -12,8 +12,10 @@ from timerd.core.holding import Offered, Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.lease_trust import LeaseTrust
 from timerd.core.memory import Memory
+from timerd.core.partition_machine import PartitionMachine
 from timerd.core.procedures import OfferRows
 from timerd.core.taken import Again, Ended, QueueKey
+from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.registers import Control, control_key
 from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entries
@@ -26,6 +28,27 @@ from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
 
+START_MS = 1_800_000_000_000
+
+
+def trusted_time() -> EngineTime:
+    return EngineTime(SimClock(START_MS), LeaseTrust.always())
+
+
+def scheduler_of(store: MemoryStore, time: EngineTime | None = None) -> Scheduler:
+    """Of an instance that is alone, at START_MS if nothing else is said."""
+    machine, memory = InstanceMachine(90_000), Memory(1 << 30)
+    return Scheduler(store, time or trusted_time(), Settings("me"), machine, memory, 86_400_000)
+
+
+def sent(machine: PartitionMachine) -> RowKey:
+    """The first row of the machine's only queue, which is open from here on."""
+    (queue,) = machine.rows.waiting.queues()
+    taken = machine.take(queue, 1, START_MS)
+    assert taken is not None
+    [row] = taken.rows.keys()
+    return row
+
 
 class SlowStore(MemoryStore):
     """Takes a turn of the loop for each answer."""
@@ -37,8 +60,7 @@ class SlowStore(MemoryStore):
 
 async def test_queues_come_and_go_while_their_backlogs_are_looked_for() -> None:
     """A worker that joins or leaves in that moment does not end the loop that fires everything."""
-    time = EngineTime(SimClock(1_800_000_000_000), LeaseTrust.always())
-    scheduler = Scheduler(SlowStore(), time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(SlowStore())
     one, two, three = (QueueKey("default", name) for name in ("one", "two", "three"))
     scheduler.open_backlog(one)
     scheduler.open_backlog(two)
@@ -65,8 +87,8 @@ class CountingStore(MemoryStore):
 
 @pytest.mark.parametrize("queues", [FEW_SCOPES, FEW_SCOPES + 1, 500])
 async def test_the_backlogs_of_many_queues_are_looked_for_by_one_read(queues: int) -> None:
-    time, store = EngineTime(SimClock(1_800_000_000_000), LeaseTrust.always()), CountingStore()
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    store = CountingStore()
+    scheduler = scheduler_of(store)
     names = [QueueKey("default", f"{number}") for number in range(queues)]
     late = Partition(scope_of(*names[0]), 1_800_000_000_000 - 600_000, 0)
     await store.finish_bucket(late.scope, late.bucket_ms, finished=False)
@@ -83,7 +105,7 @@ async def test_the_backlogs_of_many_queues_are_looked_for_by_one_read(queues: in
     assert store.asked[: len(expected) + 1] == [TIME_SCOPE, *expected]
 
 
-TTL_MS, START_MS = 10_000, 1_800_000_000_000
+TTL_MS = 10_000
 
 
 class StalledStore(MemoryStore):
@@ -109,7 +131,7 @@ async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
     here = Partition(0, bucket_of(START_MS), 0)
     await store.append([carried(key("a"))])
     time = EngineTime(clock, trust)
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store, time)
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
@@ -135,7 +157,7 @@ async def test_what_has_expired_is_no_ack_where_its_partition_is_elsewhere_by_th
     [(here, rows)] = message.groups
     [row] = rows.keys()
     time = EngineTime(clock, trust)
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store, time)
     firing = Firing(scheduler, time, store, b"secret")
     for outcome, marks in ((Outcome.EXPIRED, 0), (Outcome.ACKED, 1)):
         await firing.end([Ended(here, row, outcome)])
@@ -160,8 +182,7 @@ async def test_a_late_answer_to_who_held_before_does_not_end_who_holds_now() -> 
     partition again, and it would not either where its place is elsewhere by then."""
     store, here = LateStore(), Partition(0, bucket_of(START_MS), 0)
     await store.append([carried(key("a"))])
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store)
     scheduler.hold(here)
     await scheduler.step(START_MS)
     before = scheduler.machines[here]
@@ -185,7 +206,7 @@ async def test_what_has_only_just_been_sent_may_end_where_it_is_before_its_parti
     store, here, clock = MemoryStore(), Partition(0, bucket_of(START_MS), 0), SimClock(START_MS)
     await store.append([carried(key("a"))])
     time = EngineTime(clock, LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store, time)
     scheduler.held.lease_of = lambda _: START_MS + 30_000
     scheduler.hold(here)
     await scheduler.step(START_MS)
@@ -207,10 +228,9 @@ async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_alr
     [(here, rows)] = message.groups
     [row] = rows.keys()
     await store.settle([SettleRecord(here, 1, 1, settle_entries([(row, outcome)]))])
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store)
     letter = DeadLetter(b"the task", row, here, rows.template_of(0), START_MS, START_MS, 3, "it broke", b"")
-    await Firing(scheduler, time, store, b"secret").bury([letter], [Ended(here, row, Outcome.DEAD)])
+    await Firing(scheduler, trusted_time(), store, b"secret").bury([letter], [Ended(here, row, Outcome.DEAD)])
     assert len(await store.letters([b"the task"])) == (outcome is Outcome.DEAD)
 
 
@@ -234,16 +254,12 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     await store.append([carried(key("a"))])
     closed = Control(1, "other", "", NEXT.bucket_ms + 1_000, NEXT.bucket_ms).to_bytes()
     await store.cas([Cas(control_key(NEXT), None, closed)])
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store)
     scheduler.procedures.others = other = AnotherHolder()
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
-    (queue,) = machine.rows.waiting.queues()
-    taken = machine.take(queue, 1, START_MS)
-    assert taken is not None
-    [row] = taken.rows.keys()
+    row = sent(machine)
     ticket = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
     scheduler.held.settle_soon(machine)
     await asyncio.wait_for(scheduler.held.durable(machine, ticket), 5)
@@ -276,17 +292,13 @@ async def test_whoever_has_what_is_carried_to_another_instance_hears_of_it_befor
     order: list[str] = []
     store, here = OrderedStore(order), Partition(0, bucket_of(START_MS), 0)
     await store.append([carried(key("a"))])
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store)
     scheduler.procedures.others = AnotherHolder()
     scheduler.effector.gone = lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}")
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
-    (queue,) = machine.rows.waiting.queues()
-    taken = machine.take(queue, 1, START_MS)
-    assert taken is not None
-    [row] = taken.rows.keys()
+    row = sent(machine)
     machine.guard({row: NEXT.bucket_ms + 500}, START_MS, CarryReason.HAND_OVER)
     scheduler.held.settle_soon(machine)
     await asyncio.wait_for(scheduler.held.durable(machine, machine.log.last_ticket), 5)
@@ -297,8 +309,7 @@ async def test_nothing_is_kept_of_a_backlog_that_is_let_go_because_its_workers_l
     store, queue = MemoryStore(), QueueKey("default", "mails")
     here = Partition(scope_of(*queue), bucket_of(START_MS), 0)
     await store.append([carried(key("a"), key("b"), partition=here)])
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(store, time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(store)
     scheduler.open_backlog(queue)
     await scheduler.step(START_MS)
     machine, held = scheduler.machines[here], scheduler.held
@@ -318,8 +329,7 @@ async def test_nothing_is_kept_of_a_backlog_that_is_let_go_because_its_workers_l
 
 async def test_what_was_handed_over_is_only_kept_in_mind_by_a_stop_that_waits_for_its_next_holders() -> None:
     """With others a backlog is given away whenever its workers leave: for months."""
-    time = EngineTime(SimClock(START_MS), LeaseTrust.always())
-    scheduler = Scheduler(MemoryStore(), time, Settings("me"), InstanceMachine(90_000), Memory(1 << 30), 86_400_000)
+    scheduler = scheduler_of(MemoryStore())
     scheduler.hold(NEXT)
     machine = scheduler.machines[NEXT]
     scheduler.hand_over.ended(machine)

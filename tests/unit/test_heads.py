@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.heads import Heads
+from timerd.core.heads import SLACK, Heads
 from timerd.core.taken import QueueKey
 
 
@@ -61,3 +61,13 @@ def test_a_queue_may_come_earlier_than_it_was_listed() -> None:
     rows.first[QueueKey("default", "mail")] = 50
     assert rows.first_ms() == 50
     assert rows.first_ms() == 50
+
+
+def test_a_queue_whose_tasks_are_due_soon_before_one_that_is_far_takes_no_more_room() -> None:
+    rows = Rows()
+    for soon_ms in range(1_000):
+        rows.add("mail", soon_ms)
+        assert rows.first_ms() == soon_ms
+        rows.first[QueueKey("default", "mail")] = 300_000
+        assert rows.first_ms() == 300_000
+    assert len(rows.heads._heap) <= 2 + SLACK

@@ -11,6 +11,9 @@ from collections.abc import Callable
 
 from timerd.core.taken import QueueKey
 
+# Entries that no longer count, beside as many that do, before they are thrown out.
+SLACK = 64
+
 
 class Heads:
     def __init__(self) -> None:
@@ -24,6 +27,7 @@ class Heads:
         if listed_ms is None or head_ms < listed_ms:
             self._listed_ms[queue] = head_ms
             heapq.heappush(self._heap, (head_ms, queue))
+            self._tidy()
 
     def first_ms(self, next_ms: Callable[[QueueKey], int | None]) -> int | None:
         """`next_ms`: of one queue, as it is."""
@@ -39,3 +43,9 @@ class Heads:
             if head_ms is not None:
                 self.at(queue, head_ms)
         return None
+
+    def _tidy(self) -> None:
+        """Where tasks due soon come before one that is far, that one is listed anew each time that they are over."""
+        if len(self._heap) > 2 * len(self._listed_ms) + SLACK:
+            self._heap = [(head_ms, queue) for queue, head_ms in self._listed_ms.items()]
+            heapq.heapify(self._heap)
