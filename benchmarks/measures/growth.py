@@ -24,7 +24,7 @@ CALLERS = 8
 SINGLE_S = 3.0
 BULK = 100_000
 FIRE = 50_000
-STEADY_S = 5
+STEADY_S = 15
 REST_S = 3.0
 IDLE_S = 10.0
 # Of each size, one after the other: a slow minute of the machine touches all.
