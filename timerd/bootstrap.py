@@ -162,6 +162,7 @@ class Node:
             self.checkup.stop()
         if not self.membership.present():
             self.engine.drain()
+        self.scheduler.hand_over.keep()
         await self.membership.leaving()
         if self.membership.incarnation:
             await self.scheduler.leave(int(self.time.exact_ms()))

@@ -5,7 +5,6 @@ for the lease to end goes on as the next attempt or ends, as the row that was se
 from __future__ import annotations
 
 from timerd.core.carry import carried_row, retry_carry
-from timerd.core.carrying import guarded
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located
 from timerd.core.partition_machine import PartitionMachine
@@ -14,7 +13,7 @@ from timerd.core.taken import Again
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import WRITTEN_BY_HOLDERS, RowGroup
-from timerd.model.settle import Carry, CarryReason, Outcome
+from timerd.model.settle import Outcome
 from timerd.model.storage import Found
 
 
@@ -55,19 +54,10 @@ def free_position(place: Partition, again: Again) -> Procedure[int]:
 
 def again_waiting(machine: PartitionMachine, key: RowKey, rows: RowGroup, again: Again) -> int:
     """Carries the waiting row on; its number of attempts goes by the delivery that failed. Returns the ticket."""
-    _carry_waiting(machine, rows, retry_carry(machine.partition, again)._replace(source=key))
-    return machine.log.ticket
-
-
-def guard_waiting(machine: PartitionMachine, key: RowKey, rows: RowGroup, lease_until_ms: int, now_ms: int) -> None:
-    """Carries the waiting row on to the end of a lease that was extended since it was carried there."""
-    reason = CarryReason.HAND_OVER
-    _carry_waiting(machine, rows, guarded(machine.log, key, lease_until_ms, now_ms, reason, was_sent=False))
-
-
-def _carry_waiting(machine: PartitionMachine, rows: RowGroup, carry: Carry) -> None:
-    machine.rows.leave(carry.source, Outcome.CARRIED)
+    carry = retry_carry(machine.partition, again)._replace(source=key)
+    machine.rows.leave(key, Outcome.CARRIED)
     machine.log.carry([carry], (carry.target, carried_row(rows, 0, machine.partition, carry)))
+    return machine.log.ticket
 
 
 def end_waiting(machine: PartitionMachine, key: RowKey, outcome: Outcome) -> int:

@@ -11,7 +11,6 @@ from timerd.core.late_failure import (
     again_waiting,
     end_waiting,
     free_position,
-    guard_waiting,
     has_ended_as_another,
     may_leave,
     waits_for,
@@ -99,16 +98,6 @@ class Elsewhere:
                 await self._durable(machine, ticket)
                 break
         return True
-
-    async def prolong(self, partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int) -> None:
-        """The row that waits there for a delivery in hand waits until then."""
-        here = await self.look(partition, key)
-        machine = self._scheduler.machines.get(here.place.partition) if here is not None else None
-        if here is None or here.rows is None or machine is None or not here.written:
-            return
-        # One that is due only after that waits long enough, and carried it would stay where it is.
-        if may_leave(machine, here.place.key) and here.place.key.position_ms < lease_until_ms:
-            guard_waiting(machine, here.place.key, here.rows, lease_until_ms, now_ms)
 
     async def end(self, item: Ended) -> bool:
         """Whether its row waited somewhere and has ended now, or had by the record of this very end. As long as it

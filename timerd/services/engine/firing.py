@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -27,6 +28,7 @@ from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
 from timerd.services.engine.loaded import Loaded
+from timerd.services.engine.prolonging import prolong_all
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 from timerd.services.engine.waits import wait_for_all
@@ -71,7 +73,8 @@ class Firing:
         self.in_hand: InHand | None = None
         scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
         scheduler.held.any_waits = self._held_back.any_waits
-        scheduler.held.prolong, scheduler.held.held_until_ms = self._prolong, self._held_back.lease_ms
+        scheduler.held.held_until_ms = self._held_back.lease_ms
+        scheduler.held.prolong = partial(prolong_all, scheduler.held, self._held_back, store)
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
@@ -304,12 +307,6 @@ class Firing:
         if left is not batch:
             self._scheduler.held.settle_soon(machine)
         return left
-
-    async def _prolong(self, now_ms: int) -> None:
-        for partition, key in self._held_back.places():
-            lease_ms = max(self._scheduler.held.lease_of(key) or 0, self._held_back.lease_ms(key))
-            if lease_ms > now_ms:
-                await self._elsewhere.prolong(partition, key, lease_ms, now_ms)
 
     def _lease_of(self, key: RowKey) -> int:
         return max(self._scheduler.held.lease_of(key) or 0, self._held_back.until_ms(key))

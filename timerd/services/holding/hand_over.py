@@ -28,6 +28,8 @@ from timerd.services.holding.tries import surely
 log = logging.getLogger(__name__)
 # A stop does not wait longer for a store that does not answer: the next holder completes what is missing.
 LEAVE_S = 5.0
+# Of these so long for the rows that wait for leases: what is open has to be carried as well.
+PROLONG_S = 2.0
 # Nor longer than this for successors to have begun.
 SUCCEEDED_S = 2.0
 LOOK_S = 0.05
@@ -57,6 +59,8 @@ class HandOver:
         self._done: set[Partition] = set()
         # Then nothing more is acquired.
         self.is_leaving = False
+        # It is about to leave, and what waits for leases has not been carried on.
+        self._keeps = False
         # Handed over at this stop.
         self._given: list[Partition] = []
 
@@ -80,6 +84,8 @@ class HandOver:
     def begin_due(self, now_ms: int) -> None:
         """What is placed elsewhere by now. Who has just come may take one for living who is dead: to that one nothing
         is given. Who leaves has no choice."""
+        if self._keeps:
+            return
         for machine in list(self._held.machines.values()):
             successor = self.place_of(machine.partition)
             if machine.phase not in (Phase.LOAD, Phase.HOT) or successor == self._membership.name:
@@ -114,13 +120,18 @@ class HandOver:
         if machine.successor:
             self.notices.hand_over(self._membership.address_of(machine.successor), [machine.partition])
 
+    def keep(self) -> None:
+        """From here to `leave` nothing is given away, although all is placed elsewhere as soon as others are told: who
+        gives a row away can carry it no more, and knows alone that the lease was extended which it waits for."""
+        self._keeps = True
+
     async def leave(self, now_ms: int) -> None:
         """A graceful stop. What nobody takes over is carried and settled, and the next start goes on from there."""
         self._given.clear()
         self.is_leaving = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LEAVE_S):
-                await surely(self._held.prolong(now_ms))
+                await self._prolong(now_ms)
                 while self._membership.incarnation and self._held.machines:
                     self.begin_due(now_ms)
                     self._held.tick(now_ms)
@@ -131,6 +142,15 @@ class HandOver:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SUCCEEDED_S):
                 await self._until_succeeded()
+
+    async def _prolong(self, now_ms: int) -> None:
+        try:
+            async with asyncio.timeout(PROLONG_S):
+                await surely(self._held.prolong(now_ms))
+        except TimeoutError:
+            log.warning("the store does not tell in %g s which rows wait for the leases of workers", PROLONG_S)
+        finally:
+            self._keeps = False
 
     def _carry_all(self, now_ms: int) -> None:
         """What had only just been sent has had its moment, whatever the clock says."""

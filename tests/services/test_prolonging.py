@@ -1,0 +1,115 @@
+"""An instance that stops takes along what its workers have told it of their leases."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from tests.services.test_scheduler import START_MS, trusted_time
+from timerd.adapters.memory import MemoryStore
+from timerd.core.holding import Phase, Settings
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.memory import Memory
+from timerd.model.identity import delivery_id_of
+from timerd.model.partition import Partition, bucket_of
+from timerd.model.settle import CarryReason
+from timerd.model.storage import Found
+from timerd.services.engine.firing import Firing
+from timerd.services.holding import hand_over
+from timerd.services.holding.alone import Alone
+from timerd.services.holding.scheduler import Scheduler
+from timerd.testing.contracts.build import carried, key
+
+HERE = Partition(0, bucket_of(START_MS), 0)
+LEASE_ENDS_MS = START_MS + 1_000
+EXTENDED_MS = START_MS + 6_000
+SENT = [key(name) for name in "abc"]
+
+
+class LastOne(Alone):
+    """Of a cluster whose other members have left."""
+
+    incarnation = 1
+    is_leaving = False
+
+    def live(self) -> tuple[str, ...]:
+        return () if self.is_leaving else (self.name,)
+
+    async def leaving(self) -> None:
+        self.is_leaving = True
+
+
+class AskedStore(MemoryStore):
+    """Answers a look-up when `answers` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = asyncio.Event()
+        self.asked: list[int] = []
+
+    async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
+        self.asked.append(len(keys))
+        await self.answers.wait()
+        return await super().find(partition, keys)
+
+
+class Stop:
+    """Of the last instance, whose worker has extended the leases that three rows wait for."""
+
+    def __init__(self) -> None:
+        self.store, self.member = AskedStore(), LastOne("me")
+        instance, time = InstanceMachine(90_000), trusted_time()
+        self.scheduler = Scheduler(self.store, time, Settings("me"), instance, Memory(1 << 30), 86_400_000, self.member)
+        self.firing = Firing(self.scheduler, time, self.store, b"secret")
+
+    async def begin(self) -> None:
+        await self.store.append([carried(*SENT)])
+        self.scheduler.hold(HERE)
+        await self.scheduler.step(START_MS)
+        machine, held = self.scheduler.machines[HERE], self.scheduler.held
+        (queue,) = machine.rows.waiting.queues()
+        assert machine.take(queue, len(SENT), START_MS) is not None
+        machine.guard(dict.fromkeys(SENT, LEASE_ENDS_MS), START_MS, CarryReason.GUARD)
+        held.carried(machine, SENT)
+        held.settle_soon(machine)
+        await asyncio.wait_for(held.durable(machine, machine.log.last_ticket), 5)
+        await self.scheduler.step(START_MS)
+        self.firing.leased({delivery_id_of(row.digest, row.version): EXTENDED_MS for row in SENT})
+        self.scheduler.hand_over.keep()
+        await self.member.leaving()
+
+    async def waiting_until(self) -> set[int]:
+        """By the last word on each row."""
+        records = await self.store.settled(HERE)
+        latest = {carry.source.digest: carry for record in records for carry in record.carries}
+        return {carry.lease_until_ms for carry in latest.values()}
+
+
+@pytest.fixture
+async def stop() -> Stop:
+    stop = Stop()
+    await stop.begin()
+    return stop
+
+
+async def test_nothing_is_given_away_before_what_waits_for_a_lease_waits_until_its_new_end(stop: Stop) -> None:
+    """All is placed elsewhere as soon as the others are told. One look-up is for all of them."""
+    leaving = asyncio.create_task(stop.scheduler.leave(START_MS))
+    await asyncio.sleep(0)
+    await stop.scheduler.reconcile(START_MS)
+    assert stop.scheduler.machines[HERE].phase is Phase.HOT
+    stop.store.answers.set()
+    await asyncio.wait_for(leaving, 10)
+    assert HERE not in stop.scheduler.machines
+    assert (stop.store.asked[0], await stop.waiting_until()) == (len(SENT), {EXTENDED_MS})
+
+
+async def test_a_store_that_does_not_tell_which_rows_wait_keeps_nothing_from_being_handed_over(
+    stop: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hand_over, "PROLONG_S", 0.01)
+    await asyncio.wait_for(stop.scheduler.leave(START_MS), 10)
+    assert HERE not in stop.scheduler.machines
+    assert await stop.waiting_until() == {LEASE_ENDS_MS}
