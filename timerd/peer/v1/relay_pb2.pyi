@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RelayRequest(_message.Message):
-    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving")
+    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving", "looked_for")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -22,6 +22,7 @@ class RelayRequest(_message.Message):
     WRITTEN_FIELD_NUMBER: _ClassVar[int]
     LEFT_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
+    LOOKED_FOR_FIELD_NUMBER: _ClassVar[int]
     open: RelayOpen
     served: QueueServed
     opened: WorkerOpened
@@ -34,7 +35,8 @@ class RelayRequest(_message.Message):
     written: BytesWritten
     left: WorkerLeft
     leaving: HomeLeaving
-    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ...) -> None: ...
+    looked_for: AckLookedFor
+    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ..., looked_for: _Optional[_Union[AckLookedFor, _Mapping]] = ...) -> None: ...
 
 class RelayOpen(_message.Message):
     __slots__ = ("home",)
@@ -143,6 +145,14 @@ class WorkerLeft(_message.Message):
 class HomeLeaving(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class AckLookedFor(_message.Message):
+    __slots__ = ("delivery_id", "hold_ms")
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    HOLD_MS_FIELD_NUMBER: _ClassVar[int]
+    delivery_id: bytes
+    hold_ms: int
+    def __init__(self, delivery_id: _Optional[bytes] = ..., hold_ms: _Optional[int] = ...) -> None: ...
 
 class RelayResponse(_message.Message):
     __slots__ = ("wanted", "deliver", "returned", "settled", "extended", "resumed", "moved")

@@ -28,6 +28,7 @@ from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
 from timerd.services.engine.loaded import Loaded
+from timerd.services.engine.looking import Looking
 from timerd.services.engine.prolonging import prolong_all
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
@@ -67,6 +68,7 @@ class Firing:
         self._elsewhere = Elsewhere(scheduler, store)
         self._loaded = Loaded(scheduler)
         self._held_back = HeldBack()
+        self.looking = Looking(self._held_back)
         self._grace_ms = resume_grace_ms
         # Where there are other instances.
         self.forward: Forwards | None = None
@@ -202,13 +204,11 @@ class Firing:
         """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what
         it has ended as is durable when this returns."""
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
-        self.leased({delivery_id: int(self._time.exact_ms()) + LOOKED_FOR_MS})
-        place = self._held_back.place_of(delivery_id, (token.partition, token.key))
-        known = self._elsewhere.end_in_memory(*place)
-        has_ended = await (self._end_where_it_lives(token) if known is None else known)
-        # After an error of the store the row still waits, for the worker says it once more.
-        self._held_back.forget(delivery_id)
-        return has_ended
+        is_elsewhere = self._held_back.waits_in(delivery_id, token.partition) not in self._scheduler.machines
+        with self.looking.for_row_of(delivery_id, self.clock_ms(), is_elsewhere=is_elsewhere):
+            place = self._held_back.place_of(delivery_id, (token.partition, token.key))
+            known = self._elsewhere.end_in_memory(*place)
+            return await (self._end_where_it_lives(token) if known is None else known)
 
     async def _end_where_it_lives(self, token: AckToken) -> bool:
         task = await self._elsewhere.task_of(token.partition, token.key)

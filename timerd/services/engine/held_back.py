@@ -110,6 +110,11 @@ class HeldBack:
                 delivery_id = delivery_id_of(key.digest, key.version)
                 self._carried[delivery_id] = _Carried(place, key, machine.log.leaving)
 
+    def waits_in(self, delivery_id: bytes, sent: Partition) -> Partition:
+        """As far as it is known, durable or not."""
+        carried = self._carried.get(delivery_id)
+        return sent if carried is None else carried.place[0]
+
     def place_of(self, delivery_id: bytes, sent: Place) -> Place:
         """As far as it is known, and durable; else where it was sent from."""
         carried = self._carried.get(delivery_id)

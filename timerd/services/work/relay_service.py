@@ -28,6 +28,7 @@ from timerd.v1 import work_service_pb2 as work_pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["RelayService"].full_name
 Context = grpc.aio.ServicerContext[Any, Any]
+LookedFor = Callable[[pb.AckLookedFor], None]
 # Of workers that only stand for the queues of their home.
 SERVED_LEASE_MS = 30_000
 
@@ -94,7 +95,13 @@ class RelayedWorker:
 class HomeStream:
     """One stream from a home."""
 
-    def __init__(self, delivery: Delivery, asking: Asking, goes_away: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        asking: Asking,
+        goes_away: Callable[[str], bool],
+        looked_for: LookedFor = lambda _: None,
+    ) -> None:
         self.number = delivery.next_number()
         self._goes_away = goes_away
         self._delivery = delivery
@@ -119,6 +126,7 @@ class HomeStream:
             "written": self._written,
             "left": self._left,
             "leaving": self._leaving,
+            "looked_for": looked_for,
         }
         # The home goes away: its workers go to other ones.
         self._is_leaving = self._is_closing = False
@@ -293,7 +301,7 @@ class HomeStream:
 
 class RelayService:
     """`token`: what the instances of the cluster show each other. `goes_away`: whether an instance has said in the
-    store that it leaves."""
+    store that it leaves. `looked_for` hears of what was acked elsewhere."""
 
     def __init__(
         self,
@@ -302,8 +310,10 @@ class RelayService:
         token: str,
         goes_away: Callable[[str], bool] = lambda _: False,
         hanging_up: HangingUp | None = None,
+        looked_for: LookedFor = lambda _: None,
     ) -> None:
         self._goes_away = goes_away
+        self._looked_for = looked_for
         self._hanging_up = hanging_up or HangingUp()
         self._delivery = delivery
         self._asking = asking
@@ -318,7 +328,7 @@ class RelayService:
 
     async def relay(self, _: AsyncIterator[pb.RelayRequest], context: Context) -> None:
         await admit(context, self._token)
-        home = HomeStream(self._delivery, self._asking, self._goes_away)
+        home = HomeStream(self._delivery, self._asking, self._goes_away, self._looked_for)
         writer = asyncio.create_task(home.write_all(context))
         # Now the home knows that it is heard.
         home.send(pb.RelayResponse())

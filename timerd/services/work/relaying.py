@@ -11,6 +11,7 @@ from timerd.core.settlement import Failure
 from timerd.model.ack_token import AckToken, token_bytes
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
+from timerd.peer.v1.relay_pb2 import AckLookedFor, RelayRequest
 from timerd.ports import Store
 from timerd.services.engine.firing import Firing
 from timerd.services.peers.peers import Peers
@@ -69,12 +70,20 @@ def relaying(
         holder = Control.from_bytes(stored).holder if stored is not None else ""
         return await home.forward(holder, token_bytes(firing.secret, token), failure)
 
-    firing.forward, firing.in_hand = forward, delivery.machine.places
+    def look_for(delivery_id: bytes, hold_ms: int) -> None:
+        said = RelayRequest(looked_for=AckLookedFor(delivery_id=delivery_id, hold_ms=hold_ms))
+        for link in lending.links.values():
+            link.send(said)
+
+    firing.forward, firing.in_hand, firing.looking.tell = forward, delivery.machine.places, look_for
 
     def goes_away(name: str) -> bool:
         return name in neighbours.present() and name not in neighbours.live()
 
-    service = RelayService(delivery, asking, token, goes_away, hanging_up)
+    def looked_for(said: AckLookedFor) -> None:
+        firing.looking.told(said.delivery_id, said.hold_ms, delivery.clock_ms())
+
+    service = RelayService(delivery, asking, token, goes_away, hanging_up, looked_for)
 
     def gone(partition: Partition) -> None:
         moved_away(partition, firing.waiting_in(partition), delivery, home)

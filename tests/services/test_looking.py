@@ -1,0 +1,90 @@
+"""An ack of what was carried to another instance: nobody extends its lease any more, and its row is not sent there
+before it has been found, however slow the store is."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.services.test_scheduler import trusted_time
+from tests.unit.test_held_back import ID, SENT, carried
+from tests.unit.test_partition_machine import HERE
+from timerd.core.partition_machine import PartitionMachine
+from timerd.model.ack_token import AckToken
+from timerd.model.errors import StoreUnknown
+from timerd.model.partition import Partition
+from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.engine.firing import Firing
+from timerd.services.engine.held_back import HeldBack
+from timerd.services.engine.looking import Looking
+from timerd.services.engine.verbs import LOOKED_FOR_MS
+from timerd.services.work.relay_service import HomeStream
+
+ACKED = AckToken(HERE, SENT, 0)
+NOW_MS = 1_000_000
+
+
+class Rig:
+    """`said`: what the others were told, and when the row was looked for."""
+
+    def __init__(self, held: dict[Partition, PartitionMachine]) -> None:
+        self.said: list[object] = []
+        scheduler = SimpleNamespace(machines=held, held=SimpleNamespace())
+        self.firing = Firing(cast(Any, scheduler), trusted_time(), cast(Any, None), b"secret")
+        self.firing.looking.tell = lambda delivery_id, hold_ms: self.said.append((delivery_id, hold_ms))
+
+    def looks(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
+        async def look(_: AckToken) -> bool:
+            self.said.append("looked")
+            if error is not None:
+                raise error
+            return True
+
+        monkeypatch.setattr(self.firing, "_end_where_it_lives", look)
+
+
+async def test_whoever_has_the_row_holds_it_back_until_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the record that says where it went is not durable yet."""
+    rig = Rig({})
+    machine = carried(rig.firing._held_back)
+    cast(Any, rig.firing)._scheduler.machines[HERE] = machine
+    rig.looks(monkeypatch)
+    assert await rig.firing.end_late(ACKED)
+    assert rig.said == [(ID, LOOKED_FOR_MS), "looked", (ID, 0)]
+
+
+async def test_what_waits_with_this_instance_is_no_matter_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = Rig({})
+    machine = carried(rig.firing._held_back)
+    machines = cast(Any, rig.firing)._scheduler.machines
+    machines[HERE] = machines[rig.firing._held_back.waits_in(ID, HERE)] = machine
+    rig.looks(monkeypatch)
+    assert await rig.firing.end_late(ACKED)
+    assert rig.said == ["looked"]
+
+
+async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_once_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig({})
+    rig.looks(monkeypatch, StoreUnknown("away"))
+    with pytest.raises(StoreUnknown):
+        await rig.firing.end_late(ACKED)
+    assert rig.said == [(ID, LOOKED_FOR_MS), "looked"]
+
+
+def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_it_is_over() -> None:
+    held_back = HeldBack()
+    looking, number = Looking(held_back), iter(range(9))
+    delivery = SimpleNamespace(next_number=lambda: next(number))
+
+    def looked_for(said: pb.AckLookedFor) -> None:
+        looking.told(said.delivery_id, said.hold_ms, NOW_MS)
+
+    home = HomeStream(cast(Any, delivery), cast(Any, None), lambda _: False, looked_for)
+    home.take(pb.RelayRequest(looked_for=pb.AckLookedFor(delivery_id=ID, hold_ms=LOOKED_FOR_MS)))
+    assert held_back.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
+    home.take(pb.RelayRequest(looked_for=pb.AckLookedFor(delivery_id=ID)))
+    assert (held_back.lease_ms(SENT), held_back.is_active(NOW_MS)) == (0, False)

@@ -1,0 +1,36 @@
+"""While the row of a delivery that was acked is looked for, it does not fire. Nobody extends its lease any more, and
+the store may be slow: where it waits with another instance, that one is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from timerd.services.engine.held_back import HeldBack
+from timerd.services.engine.verbs import LOOKED_FOR_MS
+
+
+class Looking:
+    """Of one instance. `tell` the others for how long; 0: no longer."""
+
+    def __init__(self, held_back: HeldBack) -> None:
+        self.tell: Callable[[bytes, int], None] = lambda _delivery_id, _hold_ms: None
+        self._held_back = held_back
+
+    @contextmanager
+    def for_row_of(self, delivery_id: bytes, now_ms: int, *, is_elsewhere: bool) -> Iterator[None]:
+        self._held_back.hold({delivery_id: now_ms + LOOKED_FOR_MS})
+        if is_elsewhere:
+            self.tell(delivery_id, LOOKED_FOR_MS)
+        yield
+        # After an error of the store the row still waits, for the worker says it once more.
+        self._held_back.forget(delivery_id)
+        if is_elsewhere:
+            self.tell(delivery_id, 0)
+
+    def told(self, delivery_id: bytes, hold_ms: int, now_ms: int) -> None:
+        """Another instance looks for it, or does so no longer."""
+        if hold_ms:
+            self._held_back.hold({delivery_id: now_ms + hold_ms})
+        else:
+            self._held_back.forget(delivery_id)
