@@ -106,6 +106,21 @@ async def test_nothing_is_given_away_before_what_waits_for_a_lease_waits_until_i
     assert (stop.store.asked[0], await stop.waiting_until()) == (len(SENT), {EXTENDED_MS})
 
 
+async def test_what_another_holder_has_carried_on_meanwhile_is_prolonged_where_it_waits_now(stop: Stop) -> None:
+    machine = stop.scheduler.machines[HERE]
+    (queue,) = machine.rows.waiting.queues()
+    assert machine.take(queue, len(SENT), LEASE_ENDS_MS) is not None
+    open_rows = dict.fromkeys(machine.rows.open_before(1 << 62), LEASE_ENDS_MS + 1_000)
+    machine.guard(open_rows, LEASE_ENDS_MS, CarryReason.GUARD, was_sent=False)
+    stop.scheduler.held.settle_soon(machine)
+    await asyncio.wait_for(stop.scheduler.held.durable(machine, machine.log.last_ticket), 5)
+    await stop.scheduler.step(START_MS)
+    assert await stop.waiting_until() == {LEASE_ENDS_MS + 1_000}
+    stop.store.answers.set()
+    await asyncio.wait_for(stop.scheduler.leave(START_MS), 10)
+    assert await stop.waiting_until() == {EXTENDED_MS}
+
+
 async def test_a_store_that_does_not_tell_which_rows_wait_keeps_nothing_from_being_handed_over(
     stop: Stop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from functools import partial
 
+from timerd.core.lookup import MAX_HOPS
 from timerd.core.prolonging import is_outlasted, prolong
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import concat
 from timerd.ports import Store
-from timerd.services.engine.held_back import HeldBack
+from timerd.services.engine.held_back import HeldBack, Place
 from timerd.services.holding.held import Held
 
 AT_ONCE = 1_000
@@ -21,7 +22,8 @@ AT_ONCE = 1_000
 async def prolong_all(held: Held, held_back: HeldBack, store: Store, now_ms: int) -> None:
     """Rows that were carried to the end of a lease wait until the end that it has by now."""
     waiting: dict[Partition, list[RowKey]] = defaultdict(list)
-    for partition, key in held_back.places():
+    for place in held_back.places():
+        partition, key = _carried_since(held, place)
         if partition in held.machines and is_outlasted(key, _lease_ms(held, held_back, key), now_ms):
             waiting[partition].append(key)
     parts = [(where, keys[at : at + AT_ONCE]) for where, keys in waiting.items() for at in range(0, len(keys), AT_ONCE)]
@@ -37,6 +39,18 @@ async def _prolong(
     if machine is not None and groups:
         lease_of = partial(_lease_ms, held, held_back)
         held_back.carried(machine, prolong(machine, concat(groups), set(keys), lease_of, now_ms))
+
+
+def _carried_since(held: Held, place: Place) -> Place:
+    """Another instance may have held the partition meanwhile, and carried the row on: its records were read."""
+    partition, key = place
+    for _ in range(MAX_HOPS):
+        machine = held.machines.get(partition)
+        carry = machine.log.carries.get(key) if machine is not None else None
+        if carry is None or not carry.lease_until_ms:
+            break
+        partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
+    return partition, key
 
 
 def _lease_ms(held: Held, held_back: HeldBack, key: RowKey) -> int:
