@@ -65,6 +65,28 @@ async def test_what_waits_with_this_instance_is_no_matter_of_the_others(monkeypa
     assert rig.said == ["looked"]
 
 
+async def test_where_the_row_is_given_away_while_it_is_looked_for_the_others_hear_of_it_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It was carried to the end of its lease for the hand-over, a moment before it was acked."""
+    rig = Rig({})
+    machine = carried(rig.firing._held_back)
+    machines = cast(Any, rig.firing)._scheduler.machines
+    machines[rig.firing._held_back.waits_in(ID, HERE)] = machine
+
+    async def look(_: AckToken) -> bool:
+        machines.clear()
+        rig.firing.looking.gave_away()
+        rig.firing.looking.gave_away()
+        rig.said.append("found")
+        return True
+
+    monkeypatch.setattr(rig.firing, "_end_where_it_lives", look)
+    assert await rig.firing.end_late(ACKED)
+    rig.firing.looking.gave_away()
+    assert rig.said == [(ID, LOOKED_FOR_MS), "found", (ID, 0)]
+
+
 async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_once_more(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -72,6 +94,7 @@ async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_onc
     rig.looks(monkeypatch, StoreUnknown("away"))
     with pytest.raises(StoreUnknown):
         await rig.firing.end_late(ACKED)
+    rig.firing.looking.gave_away()
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked"]
 
 

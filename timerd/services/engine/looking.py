@@ -16,17 +16,32 @@ class Looking:
     def __init__(self, held_back: HeldBack) -> None:
         self.tell: Callable[[bytes, int], None] = lambda _delivery_id, _hold_ms: None
         self._held_back = held_back
+        # Looked for here, and whether the others know.
+        self._are_told: dict[bytes, bool] = {}
 
     @contextmanager
     def for_row_of(self, delivery_id: bytes, now_ms: int, *, is_elsewhere: bool) -> Iterator[None]:
         self._held_back.hold({delivery_id: now_ms + LOOKED_FOR_MS})
+        self._are_told.setdefault(delivery_id, False)
         if is_elsewhere:
-            self.tell(delivery_id, LOOKED_FOR_MS)
-        yield
+            self._tell(delivery_id)
+        try:
+            yield
+        finally:
+            is_told = self._are_told.pop(delivery_id, False)
         # After an error of the store the row still waits, for the worker says it once more.
         self._held_back.forget(delivery_id)
-        if is_elsewhere:
+        if is_told:
             self.tell(delivery_id, 0)
+
+    def gave_away(self) -> None:
+        """Rows of this instance are another one's from now on, perhaps some that are looked for."""
+        for delivery_id in [each for each, is_told in self._are_told.items() if not is_told]:
+            self._tell(delivery_id)
+
+    def _tell(self, delivery_id: bytes) -> None:
+        self._are_told[delivery_id] = True
+        self.tell(delivery_id, LOOKED_FOR_MS)
 
     def told(self, delivery_id: bytes, hold_ms: int, now_ms: int) -> None:
         """Another instance looks for it, or does so no longer."""

@@ -86,6 +86,7 @@ def relaying(
     service = RelayService(delivery, asking, token, goes_away, hanging_up, looked_for)
 
     def gone(partition: Partition) -> None:
+        firing.looking.gave_away()
         moved_away(partition, firing.waiting_in(partition), delivery, home)
 
     return Relaying(home, service, Links(home, neighbours, peers.channel, peers.metadata), gone)
