@@ -580,6 +580,36 @@ def test_a_key_is_not_passed_on_before_all_have_ended_that_had_it(world: World, 
     assert run(world, resolve(NAME)) == last.id
 
 
+def in_silence(world: World, procedure: Procedure[Result]) -> Result:
+    """Who holds the task does not answer it."""
+    up_to(world, procedure, AskToEnd)
+
+    def unanswered() -> Procedure[Result]:
+        try:
+            request = procedure.send(HolderAnswer(Asked.SILENT))
+        except StopIteration as over:
+            return over.value  # type: ignore[no-any-return]
+        return (yield from going_on(procedure, request))
+
+    return run(world, unanswered())
+
+
+@pytest.mark.parametrize("policy", Conflict)
+def test_what_its_worker_acked_is_not_cancelled_by_who_takes_the_key(world: World, policy: Conflict) -> None:
+    """Its holder has not said yet that it is over, so the key is not free either."""
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    assert in_silence(world, end_task(old.id, Outcome.ACKED, b"late ack", generation=0)) is Cancelled.PENDING
+    held = in_silence(world, reserve(NAME, new.id, policy))
+    assert (held.taken_by, held.replaces) == (None, (old.id,))
+    with pytest.raises(StoreUnknown, match="may still fire"):
+        in_silence(world, activate(NAME, new.id, held))
+    assert run(world, locate(old.id)).first(MarkKind.CANCELLED) is None
+    [stored] = done(world.store.read([NAME]))
+    assert stored is not None
+    assert KeyEntry.from_bytes(stored).replaces == (str(old.id),)
+
+
 def test_a_task_that_gets_its_key_again_is_not_the_only_one_that_the_next_one_ends(world: World) -> None:
     old, new, last = scheduled(world, 30_000, 40_000, 50_000)
     with_key(world, old)

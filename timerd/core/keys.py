@@ -24,6 +24,7 @@ from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
 KEY_RETENTION_MS = 7 * 86_400_000
 MAX_TRIES = 20
 LOST = b"key lost "
+OLD_IS_SILENT = "Who holds the task that had the key did not answer: that task may still fire."
 # By what the ack of a task is answered that may be sent, or was sent again.
 NOT_OVER = {Cancelled.PENDING: Asked.SILENT, Cancelled.IN_FLIGHT: Asked.OPEN}
 
@@ -39,11 +40,12 @@ class Conflict(IntEnum):
 @dataclass(frozen=True, slots=True)
 class Reserved:
     """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` are cancelled
-    then)."""
+    then, but those of `unsure` that their workers acked)."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""
     replaces: tuple[TaskId, ...] = ()
+    unsure: tuple[TaskId, ...] = ()
 
 
 def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Reserved]:
@@ -59,14 +61,15 @@ def reserve(name: RegisterKey, mine: TaskId, policy: Conflict) -> Procedure[Rese
         change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)
         result: CasResult = yield TryCas(change)
         if result.status is CasStatus.APPLIED:
-            return Reserved(stored=pending, replaces=old)
+            return Reserved(stored=pending, replaces=old, unsure=unsure)
     raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
 
 
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
     """After the row is durable. None: the task stands. Else somebody took the key over: our own row is cancelled."""
     for old in reserved.replaces:
-        yield from _end_for_good(old, b"replaced by " + str(mine).encode())
+        if old not in reserved.unsure or not (yield from _is_over_by_ack(old)):
+            yield from _end_for_good(old, b"replaced by " + str(mine).encode())
     active = KeyEntry(str(mine), active=True).to_bytes()
     found: bytes | None = reserved.stored
     for _ in range(MAX_TRIES):
@@ -96,9 +99,20 @@ def _end_for_good(old: TaskId, request: bytes) -> Procedure[None]:
     said = yield from end_task(old, Outcome.CANCELLED, request)
     if said is Cancelled.PENDING:
         # It may be carried on past its mark.
-        raise StoreUnknown("Who holds the task that had the key did not answer: that task may still fire.")
+        raise StoreUnknown(OLD_IS_SILENT)
     if said is Cancelled.ALREADY_FIRED and not (yield from _stays_over(old)):
         raise StoreUnknown("The task that had the key ended, and may not have been written down as such.")
+
+
+def _is_over_by_ack(task: TaskId) -> Procedure[bool]:
+    """Of what nobody has said yet to be over: a cancel beside the mark of its ack would be how it ended."""
+    here = yield from locate(task, durable=True)
+    if here.rows is None or here.ending.outcome is not None or any(map(here.first, ENDS)):
+        return False
+    said = yield from _if_acked(task, here)
+    if said is Asked.SILENT:
+        raise StoreUnknown(OLD_IS_SILENT)
+    return said is Asked.ENDED and (yield from _stays_over(task))
 
 
 def _stays_over(task: TaskId) -> Procedure[bool]:
