@@ -22,6 +22,7 @@ from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.work.few_delivered import add_template, few_message, is_few
 from timerd.services.work.macs import HOME, cached_batch_mac, known_macs, mac_at
+from timerd.services.work.plain_delivered import is_plain, plain_message
 from timerd.v1 import work_service_pb2 as pb
 
 MESSAGE_BYTES = 1 << 20
@@ -87,6 +88,8 @@ def _template_bytes(template: Template) -> int:
 def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
     if is_few(taken):
         return few_message(taken, attempt_timeout_ms, secret, now_ms)
+    if is_plain(taken):
+        return plain_message(taken, attempt_timeout_ms, secret, now_ms)
     response = pb.WorkResponse()
     out = response.deliver
     rows, columns = taken.rows, taken.rows.columns
