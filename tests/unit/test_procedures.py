@@ -610,6 +610,18 @@ def test_what_its_worker_acked_is_not_cancelled_by_who_takes_the_key(world: Worl
     assert KeyEntry.from_bytes(stored).replaces == (str(old.id),)
 
 
+def test_nor_where_its_holder_has_died_meanwhile(world: World) -> None:
+    """Whoever takes the partition reads the mark."""
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    assert in_silence(world, end_task(old.id, Outcome.ACKED, b"late ack", generation=0)) is Cancelled.PENDING
+    held = in_silence(world, reserve(NAME, new.id, Conflict.KEEP))
+    world.crash()
+    assert run(world, activate(NAME, new.id, held)) is None
+    assert [mark.kind for mark in run(world, locate(old.id)).marks] == [MarkKind.ACKED]
+    assert run(world, resolve(NAME)) == new.id
+
+
 def test_a_task_that_gets_its_key_again_is_not_the_only_one_that_the_next_one_ends(world: World) -> None:
     old, new, last = scheduled(world, 30_000, 40_000, 50_000)
     with_key(world, old)

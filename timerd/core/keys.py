@@ -112,7 +112,8 @@ def _is_over_by_ack(task: TaskId) -> Procedure[bool]:
     said = yield from _if_acked(task, here)
     if said is Asked.SILENT:
         raise StoreUnknown(OLD_IS_SILENT)
-    return said is Asked.ENDED and (yield from _stays_over(task))
+    # Where nobody holds it, whoever takes the partition reads that mark.
+    return said is Asked.ENDED
 
 
 def _stays_over(task: TaskId) -> Procedure[bool]:

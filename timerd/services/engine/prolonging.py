@@ -34,7 +34,7 @@ async def _prolong(
     held: Held, held_back: HeldBack, store: Store, partition: Partition, keys: Sequence[RowKey], now_ms: int
 ) -> None:
     """By the leases of when the rows were read: they are extended meanwhile."""
-    found = await store.find(partition, [(key.position_ms, key.digest) for key in keys])
+    found = await store.find(partition, list({(key.position_ms, key.digest): None for key in keys}))
     machine, groups = held.machines.get(partition), [each.rows for each in found if len(each.rows)]
     if machine is not None and groups:
         lease_of = partial(_lease_ms, held, held_back)
