@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -11,16 +10,15 @@ from hypothesis import strategies as st
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.delivery_machine import Assignment
-from timerd.core.flights import FEW_ROWS, SOME_ROWS, delivery_ids, each_delivery_id
+from timerd.core.flights import FEW_ROWS, delivery_ids, each_delivery_id
 from timerd.core.taken import Taken
 from timerd.model.ack_token import delivery_ids_of
 from timerd.model.identity import delivery_id_of
-from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
+from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, RowGroup, concat
 from timerd.model.task import Template
-from timerd.services.work import deliver_wire, plain_delivered
+from timerd.services.work import deliver_wire
 from timerd.services.work.few_delivered import MOST_ROWS, is_few
-from timerd.v1 import work_service_pb2 as pb
 
 templates = st.builds(
     Template,
@@ -54,43 +52,31 @@ def taken_with(template: Template, given_rows: list[Row], partition: Partition) 
     return Taken(partition, 42, joined, joined.digests())
 
 
-def as_many(assignment: Assignment) -> list[tuple[pb.WorkResponse, int]]:
-    """By the general form."""
-    with patch.object(deliver_wire, "is_few", lambda _: False), patch.object(deliver_wire, "is_plain", lambda _: False):
-        return list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
-
-
 @settings(max_examples=150, deadline=None)
 @given(templates, st.lists(rows, min_size=1, max_size=MOST_ROWS), partitions)
 def test_it_says_the_same(template: Template, given_rows: list[Row], partition: Partition) -> None:
     assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000)
     assert is_few(assignment.taken)
     few = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
-    with patch("timerd.core.flights.FEW_ROWS", 0):
-        many = as_many(assignment)
+    with patch.object(deliver_wire, "is_few", lambda _: False), patch("timerd.core.flights.FEW_ROWS", 0):
+        many = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
     assert few == many
 
 
 @settings(max_examples=150, deadline=None)
-@given(templates, st.lists(rows, min_size=1, max_size=30), st.integers(0, 300))
-def test_it_says_the_same_of_some_dozen_rows_at_home(template: Template, given_rows: list[Row], shard: int) -> None:
-    here = Partition(TIME_SCOPE, bucket_of(NOW_MS), shard)
-    in_bucket = [(here.bucket_ms + row[0] % BUCKET_MS, *row[1:]) for row in given_rows]
-    assignment = Assignment(1, taken_with(template, in_bucket, here), 30_000)
-    assert plain_delivered.is_plain(assignment.taken)
-    with patch.object(deliver_wire, "is_few", lambda _: False):
-        plain = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
-    assert plain == as_many(assignment)
-
-
-def test_what_is_not_at_home_is_told_one_by_one() -> None:
-    """Where a queue's backlog is kept each row has a bucket of its own."""
-    assert not plain_delivered.is_plain(replace(taken_of([0]), partition=Partition(77, bucket_of(NOW_MS), 0)))
+@given(templates, st.lists(rows, min_size=MOST_ROWS + 1, max_size=40), partitions)
+def test_some_dozen_say_the_same(template: Template, given_rows: list[Row], partition: Partition) -> None:
+    """Of which what is looked up or cut out one by one is lists."""
+    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000)
+    some = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    with patch.object(deliver_wire, "MANY_ROWS", 0), patch("timerd.model.rows.MANY_PIECES", 0):
+        many = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    assert some == many
 
 
 @pytest.mark.parametrize("generation", [0, 3])
 def test_delivery_ids_are_the_same_however_many(generation: int) -> None:
-    for count in (1, FEW_ROWS, FEW_ROWS + 1, SOME_ROWS + 1):
+    for count in (1, FEW_ROWS, FEW_ROWS + 1):
         taken = taken_of(range(count), version=generation << 16 | 1)
         expected = [delivery_id_of(digest, generation << 16) for digest in taken.digests]
         assert each_delivery_id(taken) == expected

@@ -18,11 +18,10 @@ import numpy.typing as npt
 
 from timerd.core.taken import AckedRows, Ended, Taken
 from timerd.core.tally import QueueTally
-from timerd.model.columns import pieces
-from timerd.model.identity import ATTEMPT_BITS, DELIVERY_ID_BYTES, RowKey, delivery_id_of
+from timerd.model.identity import ATTEMPT_BITS, RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
-from timerd.model.rows import PREFIX
+from timerd.model.rows import DIGEST
 from timerd.model.settle import Outcome
 
 # A slot is number * MAX_BATCH_ROWS + row.
@@ -37,11 +36,8 @@ ACKED = "acked"
 ANY_HOLDER = 1 << 64
 # An arena that holds no more than so much for nothing is left as it is.
 SLACK_BYTES = 65_536
-# Of more, arrays are cheaper than lists.
-SOME_ROWS = 256
 # What follows the digest in the id of a delivery of the first generation.
 _FIRST = delivery_id_of(b"", 0)
-_DELIVERY_ID = np.dtype([("prefix", PREFIX), ("item", ">u4"), ("generation", ">u4")])
 
 
 @dataclass(slots=True)
@@ -85,36 +81,20 @@ class Batch:
 
 def delivery_ids(taken: Taken) -> bytes:
     """20 bytes for each row, joined: digest and generation."""
-    rows = taken.rows
-    if len(rows) <= FEW_ROWS:
-        return b"".join(_few_delivery_ids(taken))
-    if _are_first(taken):
-        return _FIRST.join(taken.digests) + _FIRST
-    out = np.empty(len(rows), _DELIVERY_ID)
-    out["prefix"] = rows.prefixes[rows.columns["prefix"]]
-    out["item"] = rows.columns["index"]
-    out["generation"] = rows.columns["version"] >> ATTEMPT_BITS
-    return out.tobytes()
+    return b"".join(each_delivery_id(taken))
 
 
 def each_delivery_id(taken: Taken) -> list[bytes]:
-    if len(taken) <= FEW_ROWS:
-        return _few_delivery_ids(taken)
-    if len(taken) <= SOME_ROWS and _are_first(taken):
+    versions = taken.rows.columns["version"]
+    # None of them was moved when it was over, as almost none is. To ask that of few is what it saves.
+    if len(taken) > FEW_ROWS and versions.max() < 1 << ATTEMPT_BITS:
         return [digest + _FIRST for digest in taken.digests]
-    return pieces(delivery_ids(taken), DELIVERY_ID_BYTES)
+    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions.tolist(), strict=True)]
 
 
-def _are_first(taken: Taken) -> bool:
-    """None of them was moved when it was over, as almost none is."""
-    most: int = taken.rows.columns["version"].max()
-    return most < 1 << ATTEMPT_BITS
-
-
-def _few_delivery_ids(taken: Taken) -> list[bytes]:
-    """Numpy would take as long as for a hundred."""
-    versions = taken.rows.columns["version"].tolist()
-    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions, strict=True)]
+def digest_column(taken: Taken) -> npt.NDArray[np.void]:
+    """(n,) of rows.DIGEST."""
+    return np.frombuffer(b"".join(taken.digests), DIGEST)
 
 
 def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:

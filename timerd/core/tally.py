@@ -26,9 +26,8 @@ ATTEMPT_BOUNDS = (1.0, 2.0, 3.0, 5.0, 10.0)
 # Their names are labels of the metrics.
 MOST_QUEUES = 100
 OTHERS = QueueKey("", "(others)")
-_FEW = 4
 # Of more, arrays are cheaper.
-_SOME = 128
+_FEW = 128
 
 
 class Histogram:
@@ -46,11 +45,9 @@ class Histogram:
         self.total += value * times
 
     def add_all(self, values: npt.NDArray[Any]) -> None:
-        if len(values) <= _SOME:
-            listed = values.tolist()
+        if len(values) <= _FEW:
             # Most of what is sent together is late by one of a few milliseconds.
-            alike = Counter(listed).items() if len(listed) > _FEW else [(value, 1) for value in listed]
-            for value, times in alike:
+            for value, times in Counter(values.tolist()).items():
                 self.add(value, times)
             return
         places = np.bincount(np.searchsorted(self.bounds, values))

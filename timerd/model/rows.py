@@ -43,6 +43,8 @@ ROW = np.dtype(
 PREFIX = np.dtype(f"V{PREFIX_BYTES}")
 DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
 _HEAD = struct.Struct("<III")
+# Fewer are cheaper one by one.
+MANY_PIECES = 128
 _RECORD = struct.Struct("<qqIIIIIIIB")
 
 
@@ -203,9 +205,9 @@ def _in_order_of_use(indexes: Columns, table: int) -> tuple[Columns, Columns]:
 
 
 def gather(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> bytes:
-    """The named pieces of an arena, joined in order; one slice where they already lie so."""
-    if not len(lengths) or not len(arena):
-        return b""
+    """The named pieces of an arena, joined in order; of many one slice where they already lie so."""
+    if len(lengths) < MANY_PIECES or not len(arena):
+        return _joined(arena, offsets, lengths)
     begin = offsets.astype(np.int64)
     total = int(lengths.sum(dtype=np.int64))
     if np.array_equal(begin - begin[0], starts(lengths)):
@@ -214,8 +216,12 @@ def gather(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> byt
     if length and bool((lengths == length).all()):
         pieces = np.ndarray((len(arena) - length + 1,), f"V{length}", arena, strides=(1,))
         return pieces[begin].tobytes()
+    return _joined(arena, offsets, lengths)
+
+
+def _joined(arena: bytes | memoryview, offsets: Columns, lengths: Columns) -> bytes:
     view = memoryview(arena)
-    return b"".join([view[s : s + n] for s, n in zip(begin.tolist(), lengths.tolist(), strict=True)])
+    return b"".join([view[at : at + size] for at, size in zip(offsets.tolist(), lengths.tolist(), strict=True)])
 
 
 def keys_of(

@@ -12,17 +12,16 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.delivery_machine import Assignment
-from timerd.core.flights import delivery_ids, part_of
+from timerd.core.flights import delivery_ids, digest_column, part_of
 from timerd.core.taken import Taken
 from timerd.model.ack_token import TOKEN
 from timerd.model.columns import pieces
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
 from timerd.model.partition import BUCKET_MS
-from timerd.model.rows import FLAG_LATE, PREFIX, RowGroup, gather
+from timerd.model.rows import FLAG_LATE, RowGroup, gather
 from timerd.model.task import NO_EXTRA, Template
 from timerd.services.work.few_delivered import add_template, few_message, is_few
 from timerd.services.work.macs import HOME, cached_batch_mac, known_macs, mac_at
-from timerd.services.work.plain_delivered import is_plain, plain_message
 from timerd.v1 import work_service_pb2 as pb
 
 MESSAGE_BYTES = 1 << 20
@@ -30,7 +29,9 @@ MESSAGE_BYTES = 1 << 20
 TASK_OVERHEAD_BYTES = 160
 LABEL_OVERHEAD_BYTES = 12
 Columns = npt.NDArray[Any]
-# As identity.TaskId.to_bytes and ack_token.TOKEN, for many at once.
+# For fewer rows it costs more to tell which are alike than to look up each.
+MANY_ROWS = 128
+# As identity.TaskId.to_bytes, for many at once: prefix and item are the digest, which is at hand.
 TASK_ID = np.dtype(
     [
         ("format", "u1"),
@@ -38,12 +39,10 @@ TASK_ID = np.dtype(
         ("shard", ">u2"),
         ("scope", ">u8"),
         ("priority", "u1"),
-        ("prefix", PREFIX),
-        ("item", ">u4"),
+        ("digest", "V16"),
         ("mac", f"V{MAC_BYTES}"),
     ]
 )
-DIGEST = np.dtype([("prefix", PREFIX), ("item", ">u4")])
 
 
 def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iterator[tuple[pb.WorkResponse, int]]:
@@ -88,8 +87,6 @@ def _template_bytes(template: Template) -> int:
 def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
     if is_few(taken):
         return few_message(taken, attempt_timeout_ms, secret, now_ms)
-    if is_plain(taken):
-        return plain_message(taken, attempt_timeout_ms, secret, now_ms)
     response = pb.WorkResponse()
     out = response.deliver
     rows, columns = taken.rows, taken.rows.columns
@@ -100,9 +97,9 @@ def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) 
     out.delivery_ids = delivery_ids(taken)
     out.ack_tokens = ack_tokens(taken, secret)
     out.fire_at_ms.extend(columns["fire_at_ms"].tolist())
-    attempts = (columns["version"] & ATTEMPT_MASK) + 1
-    if (attempts != 1).any():
-        out.attempts.extend(attempts.tolist())
+    retries = columns["version"] & ATTEMPT_MASK
+    if retries.any():
+        out.attempts.extend((retries + 1).tolist())
     lengths = columns["length"]
     out.payload_lengths.extend(lengths[:1].tolist() if (lengths == lengths[0]).all() else lengths.tolist())
     out.payloads = gather(rows.payloads, columns["offset"], lengths)
@@ -141,9 +138,9 @@ def _task_ids(taken: Taken, secret: bytes) -> bytes:
         _put_homes(out, rows)
     out["scope"] = first.scope
     out["priority"] = _priorities(rows)
-    out["prefix"] = rows.prefixes[columns["prefix"]]
-    out["item"] = columns["index"]
-    _put_macs(out, columns["prefix"], first, secret)
+    digests = digest_column(taken)
+    out["digest"] = digests.view("V16")
+    _put_macs(out, digests["prefix"], first, secret)
     return out.tobytes()
 
 
@@ -164,37 +161,29 @@ def _priorities(rows: RowGroup) -> int | Columns:
     return np.array([rows.templates[k].priority for k in kinds.tolist()], dtype="u1")[which]
 
 
-def _put_macs(out: Columns, prefix_numbers: Columns, template: Template, secret: bytes) -> None:
-    """One MAC for each message, home and priority; rows of one kind lie together."""
-    buckets = out["position_ms"] // BUCKET_MS
-    same = np.zeros(len(out), bool)
-    same[1:] = (
-        (prefix_numbers[1:] == prefix_numbers[:-1])
-        & (buckets[1:] == buckets[:-1])
-        & (out["shard"][1:] == out["shard"][:-1])
-        & (out["priority"][1:] == out["priority"][:-1])
-    )
-    starts = np.flatnonzero(~same)
-    kinds = np.empty(len(starts), HOME)
-    kinds["bucket"] = buckets[starts]
-    for name in ("prefix", "shard", "priority"):
-        kinds[name] = out[name][starts]
+def _put_macs(out: Columns, prefixes: Columns, template: Template, secret: bytes) -> None:
+    """One MAC for each message, home and priority; of many rows those of one kind lie together."""
+    kinds = np.empty(len(out), HOME)
+    kinds["prefix"], kinds["bucket"] = prefixes, out["position_ms"] // BUCKET_MS
+    kinds["shard"], kinds["priority"] = out["shard"], out["priority"]
+    which: Columns | slice = slice(None)
+    if len(out) >= MANY_ROWS:
+        is_first = np.ones(len(out), bool)
+        is_first[1:] = kinds[1:] != kinds[:-1]
+        kinds, which = kinds[is_first], np.cumsum(is_first) - 1
     known = known_macs(secret, template.namespace, template.scope)
     macs = [mac_at(known, kind, secret, template) for kind in pieces(kinds.tobytes(), HOME.itemsize)]
-    out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[np.cumsum(~same) - 1]
+    out["mac"] = np.frombuffer(b"".join(macs), out.dtype["mac"])[which]
 
 
 def ack_tokens(taken: Taken, secret: bytes) -> bytes:
     """64 bytes for each row, joined."""
-    rows, columns = taken.rows, taken.rows.columns
-    out = np.empty(len(rows), TOKEN)
+    columns = taken.rows.columns
+    out = np.empty(len(columns), TOKEN)
     out["scope"], out["bucket_ms"], out["shard"] = taken.partition
     out["position_ms"] = columns["position_ms"]
     out["version"] = columns["version"]
-    digests = np.empty(len(rows), DIGEST)
-    digests["prefix"] = rows.prefixes[columns["prefix"]]
-    digests["item"] = columns["index"]
-    out["digest"] = digests.view("V16")
+    out["digest"] = digest_column(taken).view("V16")
     out["fencing_token"] = taken.token
     out["mac"] = np.void(cached_batch_mac(secret, taken.partition, taken.token))
     return out.tobytes()
