@@ -31,6 +31,7 @@ import redis
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import given as files
 from benchmarks.child import obey
 from benchmarks.figures import BenchmarkFailed
 from benchmarks.machine import facts
@@ -197,8 +198,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog=f"python -m {HERE}", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--seconds", type=float, default=4.0)
+    parser.add_argument("--repeat", type=files.positive(int), default=3)
+    parser.add_argument("--seconds", type=files.positive(float), default=4.0)
     parser.add_argument("--obey", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.obey:

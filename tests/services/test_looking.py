@@ -98,6 +98,20 @@ async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_onc
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked"]
 
 
+def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:
+    held_back, said = HeldBack(), list[int]()
+    looking = Looking(held_back)
+    looking.tell = lambda _, hold_ms: said.append(hold_ms)
+    first, second = (looking.for_row_of(ID, NOW_MS, is_elsewhere=False) for _ in range(2))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert held_back.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
+    looking.gave_away()
+    second.__exit__(None, None, None)
+    assert (held_back.lease_ms(SENT), said) == (0, [LOOKED_FOR_MS, 0])
+
+
 def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_it_is_over() -> None:
     held_back = HeldBack()
     looking, number = Looking(held_back), iter(range(9))

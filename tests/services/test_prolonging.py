@@ -106,19 +106,29 @@ async def test_nothing_is_given_away_before_what_waits_for_a_lease_waits_until_i
     assert (stop.store.asked[0], await stop.waiting_until()) == (len(SENT), {EXTENDED_MS})
 
 
-async def test_what_another_holder_has_carried_on_meanwhile_is_prolonged_where_it_waits_now(stop: Stop) -> None:
-    machine = stop.scheduler.machines[HERE]
+@pytest.mark.parametrize("seconds", [0, 5], ids=["still known here", "long ago"])
+async def test_what_another_holder_has_carried_on_meanwhile_is_prolonged_where_it_waits_now(
+    stop: Stop, seconds: int
+) -> None:
+    """Also when the mark has passed the place that it was carried from, of which nothing is in memory any more."""
+    machine, held = stop.scheduler.machines[HERE], stop.scheduler.held
     (queue,) = machine.rows.waiting.queues()
     assert machine.take(queue, len(SENT), LEASE_ENDS_MS) is not None
-    open_rows = dict.fromkeys(machine.rows.open_before(1 << 62), LEASE_ENDS_MS + 1_000)
+    then_ms = LEASE_ENDS_MS + 20_000
+    open_rows = dict.fromkeys(machine.rows.open_before(1 << 62), then_ms)
     machine.guard(open_rows, LEASE_ENDS_MS, CarryReason.GUARD, was_sent=False)
-    stop.scheduler.held.settle_soon(machine)
-    await asyncio.wait_for(stop.scheduler.held.durable(machine, machine.log.last_ticket), 5)
-    await stop.scheduler.step(START_MS)
-    assert await stop.waiting_until() == {LEASE_ENDS_MS + 1_000}
+    held.settle_soon(machine)
+    await asyncio.wait_for(held.durable(machine, machine.log.last_ticket), 5)
     stop.store.answers.set()
-    await asyncio.wait_for(stop.scheduler.leave(START_MS), 10)
-    assert await stop.waiting_until() == {EXTENDED_MS}
+    for second in range(seconds):
+        held.tick(LEASE_ENDS_MS + 1_000 * second)
+        await held.until_idle()
+    assert machine.control is not None
+    assert (machine.control.verified_ms > LEASE_ENDS_MS) == bool(seconds)
+    assert await stop.waiting_until() == {then_ms}
+    stop.firing.leased({delivery_id_of(row.digest, row.version): then_ms + 20_000 for row in SENT})
+    await asyncio.wait_for(stop.scheduler.leave(LEASE_ENDS_MS + 1_000 * seconds), 10)
+    assert await stop.waiting_until() == {then_ms + 20_000}
 
 
 async def test_a_store_that_does_not_tell_which_rows_wait_keeps_nothing_from_being_handed_over(

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from typing import Protocol, TypeVar
 
@@ -29,7 +28,7 @@ from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
 from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.looking import Looking
-from timerd.services.engine.prolonging import prolong_all
+from timerd.services.engine.prolonging import Prolonging
 from timerd.services.engine.sifting import sift
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 from timerd.services.engine.waits import wait_for_all
@@ -76,7 +75,8 @@ class Firing:
         scheduler.held.carried, scheduler.held.waits = self._held_back.carried, self._held_back.waits
         scheduler.held.any_waits = self._held_back.any_waits
         scheduler.held.held_until_ms = self._held_back.lease_ms
-        scheduler.held.prolong = partial(prolong_all, scheduler.held, self._held_back, store)
+        prolonging = Prolonging(scheduler.held, self._held_back, self._elsewhere.look, store)
+        scheduler.held.prolong = prolonging.prolong_all
 
     def firing_ms(self) -> int | None:
         return self._time.firing_ms()
