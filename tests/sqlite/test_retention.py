@@ -55,6 +55,16 @@ async def test_a_repeat_is_known_for_a_day_and_its_record_then_forgotten(bench: 
     assert bench.count("requests") == bench.count("replies") == 5
 
 
+async def test_a_repeat_beside_new_messages_leaves_one_record_of_each(bench: Bench) -> None:
+    store = bench.open()
+    await store.append([message("a", key("a"))])
+    again, *fresh = await store.append([message(name, key(name)) for name in "abcb"])
+    assert (again.repeated, [one.repeated for one in fresh]) == (b"stored", [None, None, b"stored"])
+    assert (bench.count("requests"), bench.count("replies"), bench.count("groups")) == (3, 2, 2)
+    assert [one.repeated for one in await store.append([message(name, key(name)) for name in "abc"])] == [b"stored"] * 3
+    assert (bench.count("requests"), bench.count("replies"), bench.count("groups")) == (3, 2, 2)
+
+
 async def test_as_many_old_requests_go_as_new_ones_come(bench: Bench) -> None:
     store = bench.open()
     for n in range(20):

@@ -139,7 +139,8 @@ class Commit:
 
     def _take_in(self) -> None:
         messages, self._messages = self._messages, []
-        self.requests.look_up({one.message.prefix for one in messages if one.message.prefix})
+        replies = {one.message.prefix: one.message.reply for one in reversed(messages) if one.message.prefix}
+        self.requests.look_up(replies, self.now_ms)
         for one in messages:
             prefix = one.message.prefix
             one.repeated = self.requests.reply_to(prefix) if prefix else None
