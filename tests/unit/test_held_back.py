@@ -40,3 +40,15 @@ def test_what_its_holder_could_not_write_down_is_looked_for_where_it_was_sent_fr
     assert held_back.place_of(ID, (HERE, SENT)) == (HERE, SENT)
     # All the same it does not fire from there as long as the worker has it.
     assert held_back.waits(SENT)
+
+
+def test_what_is_over_is_forgotten_though_others_come_all_the_time() -> None:
+    held_back = HeldBack()
+    for second in range(100):
+        now_ms = NOW_MS + 1_000 * second
+        held_back.hold({b"%d %d" % (second, n): now_ms + 5_000 for n in range(200)})
+        assert held_back.is_active(now_ms)
+        assert len(held_back._until_ms) <= 3 * 5 * 200
+    held_back.hold({ID: NOW_MS + 200_000})
+    assert held_back.is_active(NOW_MS + 150_000)
+    assert held_back.lease_ms(SENT) == NOW_MS + 200_000

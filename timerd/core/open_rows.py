@@ -4,9 +4,9 @@ what was sent together and has ended together leaves together.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, KeysView, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import NamedTuple
 
 from timerd.core.due_queue import before
@@ -124,9 +124,11 @@ class OpenRows:
         where = slice(row, row + count)
         if not batch.are_at(where, acked.positions, acked.versions):
             return None
-        if list(map(self._slots.get, acked.digests)) != list(range(first, first + count)):
+        slots = list(map(self._slots.pop, acked.digests, repeat(None)))
+        if slots != list(range(first, first + count)):
+            # As it was: they end one by one.
+            self._slots.update((d, slot) for d, slot in zip(acked.digests, slots, strict=True) if slot is not None)
             return None
-        deque(map(self._slots.pop, acked.digests), maxlen=0)
         self._less(batch, count)
         return batch.rows.select(where)
 

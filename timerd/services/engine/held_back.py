@@ -38,12 +38,17 @@ class _Carried(NamedTuple):
     leaving: Set[RowKey]
 
 
+# What is over is looked for among as many.
+_MANY = 1_024
+
+
 class HeldBack:
-    """By delivery id. What has ended is forgotten by whoever ended it; the rest when it fires."""
+    """By delivery id. What has ended is forgotten by whoever ended it; the rest when it fires, or its time is over."""
 
     def __init__(self) -> None:
         self._until_ms: dict[bytes, int] = {}
         self._last_ms = 0
+        self._many = _MANY
         self._carried: dict[bytes, _Carried] = {}
 
     def hold(self, until_ms: Mapping[bytes, int]) -> None:
@@ -54,6 +59,10 @@ class HeldBack:
         """Whether any row at all may be with a worker that came back."""
         if self._until_ms and now_ms >= self._last_ms:
             self._until_ms.clear()
+        if len(self._until_ms) > self._many:
+            # Others may come all the time, so that there is no last one.
+            self._until_ms = {each: until_ms for each, until_ms in self._until_ms.items() if until_ms > now_ms}
+            self._many = max(_MANY, 2 * len(self._until_ms))
         return bool(self._until_ms)
 
     def waits(self, key: RowKey) -> bool:
