@@ -139,6 +139,7 @@ class Commit:
 
     def _take_in(self) -> None:
         messages, self._messages = self._messages, []
+        # Of two equal messages the first one is stored, so both are answered what it says.
         replies = {one.message.prefix: one.message.reply for one in reversed(messages) if one.message.prefix}
         self.requests.look_up(replies, self.now_ms)
         for one in messages:

@@ -164,6 +164,8 @@ class RowsContract:
     async def test_of_two_equal_messages_at_once_one_is_stored(self, store: Store) -> None:
         both = await store.append([message("a", key("a"), reply=b"1"), message("a", key("a"), reply=b"2")])
         assert [appended.repeated for appended in both] == [None, b"1"]
+        (later,) = await store.append([message("a", key("a"), reply=b"3")])
+        assert later.repeated == b"1"
         rest = await asyncio.gather(*(store.append([message("b", key("b"))]) for _ in range(5)))
         assert sorted(appended.repeated is None for (appended,) in rest) == [False] * 4 + [True]
         assert (await scan(store)).keys == sorted([key("a"), key("b")])
