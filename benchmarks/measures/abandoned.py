@@ -2,10 +2,13 @@
 
 The abandoned queue must cost neither memory that grows with it nor the punctuality of the other one. So: lateness of
 the worked queue before, then the millions become due, in four steps with the memory after each, then lateness again.
-At last a worker comes, and is measured against 100,000 that were due at one instant, by a worker of the same kind.
+At last a worker comes, and is measured against 100,000 that were due at one instant, by a worker of the same kind. The
+millions are of the same kind too, each quarter of them due at one instant, for what comes in a message costs more where
+neighbours are of different calls.
 
-What is scheduled while a backlog is drained goes into the bucket that is read again for it. So at the end there is one
-more, of a million, and tasks of the worked queue are scheduled beside its drain, 200 a second, each due in 200 ms.
+How much more shows at the end: a million whose calls are mixed, for each has tasks all over a second. As a burst, and
+as a backlog. What is scheduled while a backlog is drained goes into the bucket that is read again for it, so tasks of
+the worked queue are scheduled beside that drain, 200 a second, each due in 200 ms.
 """
 
 from __future__ import annotations
@@ -22,9 +25,11 @@ TITLE = "Five million due tasks on a queue without a worker"
 TASKS = 5_000_000
 BURST = 100_000
 STEPS = 4
-SPAN_S = 1.0
-# Another backlog, and for how long there are tasks beside its drain.
-SMALLER = 1_000_000
+# The instant of what is due together.
+INSTANT_MS = 1
+# The mixed ones, the time over which each call's tasks lie, and for how long there are tasks beside their drain.
+MIXED = 1_000_000
+MIXED_S = 1.0
 BESIDE_S = 4.0
 # Until what became due has been looked at, and the writer has then rested until what is spare was given back. After
 # 3 s that had happened in some quarters and not in others, so the growth was the moment's.
@@ -43,17 +48,20 @@ async def run(bench: Bench) -> list[Figure]:
     sizes_bytes = await _abandon(bench, server, loader)
     after = await steady(bench, loader, receiver, "worked", SECONDS)
     drained = await _drain(bench, server, loader, burst_per_s)
-    beside = await _beside(bench, server, loader, receiver)
+    mixed_per_s = await _mixed_burst(bench, server, loader)
+    beside, mixed_drained_per_s = await _mixed_drain(bench, server, loader, receiver)
     await receiver.stop()
     await bench.stack.aclose()
     lateness = [*_lateness("before", before), *_lateness("after", after), *_lateness("beside a drain", beside)]
-    return [*_memory(sizes_bytes), *lateness, *drained]
+    mixed = _mixed(mixed_drained_per_s, mixed_per_s, burst_per_s)
+    return [*_memory(sizes_bytes), *lateness, *drained, *mixed]
 
 
 async def _burst(bench: Bench, server: Server, loader: Loader) -> float:
+    """How many a second come of what is due at one instant."""
     receiver = await bench.receiver(server, loader, "burst", batches=True, compact=True)
     count = bench.count(BURST)
-    await loader.schedule("burst", count, Span(now_ms() + bench.lead_ms(count), 1))
+    await loader.schedule("burst", count, Span(now_ms() + bench.lead_ms(count), INSTANT_MS))
     got = await receiver.collect(count, compact=True)
     await receiver.stop()
     rate: float = count / got["max_ms"] * 1e3
@@ -63,45 +71,71 @@ async def _burst(bench: Bench, server: Server, loader: Loader) -> float:
 async def _abandon(bench: Bench, server: Server, loader: Loader) -> list[int]:
     """The memory before, and after each step has become due."""
     count, sizes_bytes = bench.count(TASKS // STEPS), [server.pss_bytes()]
-    span_ms = round(bench.seconds(SPAN_S) * SECOND_MS)
     for step in range(STEPS):
-        span = Span(now_ms() + bench.lead_ms(count), span_ms)
+        span = Span(now_ms() + bench.lead_ms(count), INSTANT_MS)
         await loader.schedule("abandoned", count, span, first=step * count)
         await loader.verify_stored("abandoned", count, span)
-        await asyncio.sleep(max(0, span.from_ms + span_ms - now_ms()) / 1e3 + bench.seconds(REST_S))
+        await asyncio.sleep(max(0, span.from_ms - now_ms()) / 1e3 + bench.seconds(REST_S))
         sizes_bytes.append(server.pss_bytes())
     return sizes_bytes
 
 
 async def _drain(bench: Bench, server: Server, loader: Loader, burst_per_s: float) -> list[Figure]:
-    """From the moment when the worker is known until the last one has come; what the worker sums up then is no part of
-    it."""
     receiver = await bench.receiver(server, loader, "abandoned", batches=True, compact=True)
-    begun_ms, count = now_ms(), STEPS * bench.count(TASKS // STEPS)
-    got = await receiver.collect(count, compact=True)
-    seconds = max(got["span_s"], (got["last_ms"] - begun_ms) / 1e3)
+    count = STEPS * bench.count(TASKS // STEPS)
+    drained_per_s, received = await _drained(receiver, count)
     size_bytes = server.pss_bytes()
     await receiver.stop()
     await asyncio.sleep(bench.seconds(REST_S))
     return [
-        Figure("drained at", count / seconds, "tasks/s", headline=True),
-        Figure("times the rate of a burst", count / seconds / burst_per_s, "", at_least(0.8), headline=True),
-        Figure("twice", got["received"] - count, "tasks", at_most(0)),
+        Figure("drained at", drained_per_s, "tasks/s", headline=True),
+        Figure("times the rate of a burst", drained_per_s / burst_per_s, "", at_least(0.8), headline=True),
+        Figure("twice", received - count, "tasks", at_most(0)),
         Figure("memory when drained", size_bytes / MIB, "MiB"),
         Figure("memory after a rest", server.pss_bytes() / MIB, "MiB"),
     ]
 
 
-async def _beside(bench: Bench, server: Server, loader: Loader, worked: Receiver) -> dict[str, Any]:
-    other, count = await bench.loader(server), bench.count(SMALLER)
-    span = Span(now_ms() + bench.lead_ms(count), round(bench.seconds(SPAN_S) * SECOND_MS))
+async def _drained(receiver: Receiver, count: int) -> tuple[float, int]:
+    """How many a second, from the moment when the worker is known until the last one has come (what the worker sums up
+    then is no part of it), and how many came."""
+    begun_ms = now_ms()
+    got = await receiver.collect(count, compact=True)
+    return count / max(got["span_s"], (got["last_ms"] - begun_ms) / 1e3), got["received"]
+
+
+async def _mixed_burst(bench: Bench, server: Server, loader: Loader) -> float:
+    """More than can be sent while they become due."""
+    receiver = await bench.receiver(server, loader, "mixed", batches=True, compact=True)
+    count, span_ms = bench.count(MIXED), round(bench.seconds(MIXED_S) * SECOND_MS)
+    span = Span(now_ms() + bench.lead_ms(count), span_ms)
+    await loader.schedule("mixed", count, span)
+    got = await receiver.collect(count, compact=True)
+    await receiver.stop()
+    rate: float = count / (got["last_ms"] - span.from_ms) * 1e3
+    return rate
+
+
+async def _mixed_drain(bench: Bench, server: Server, loader: Loader, worked: Receiver) -> tuple[dict[str, Any], float]:
+    """What came of the worked queue meanwhile, and the rate."""
+    other, count = await bench.loader(server), bench.count(MIXED)
+    span = Span(now_ms() + bench.lead_ms(count), round(bench.seconds(MIXED_S) * SECOND_MS))
     await loader.schedule("left", count, span)
     await asyncio.sleep((span.from_ms + span.span_ms - now_ms()) / 1e3 + bench.seconds(REST_S))
     soon = asyncio.create_task(other.soon("worked", bench.seconds(BESIDE_S)))
     drain = await bench.receiver(server, loader, "left", batches=True, compact=True)
-    await drain.collect(count, compact=True)
+    drained_per_s, _ = await _drained(drain, count)
     await drain.stop()
-    return await worked.collect(await soon)
+    return await worked.collect(await soon), drained_per_s
+
+
+def _mixed(drained_per_s: float, mixed_per_s: float, burst_per_s: float) -> list[Figure]:
+    return [
+        Figure("a mixed burst", mixed_per_s, "tasks/s"),
+        Figure("a mixed backlog, drained at", drained_per_s, "tasks/s", headline=True),
+        Figure("a mixed backlog, times the rate of a mixed burst", drained_per_s / mixed_per_s, ""),
+        Figure("a mixed backlog, times the rate of a burst", drained_per_s / burst_per_s, ""),
+    ]
 
 
 def _memory(sizes_bytes: list[int]) -> list[Figure]:
