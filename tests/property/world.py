@@ -611,7 +611,7 @@ class World:
             if self.machines.get(machine.partition) is machine:
                 machine.carried_written(effect.sequence)
 
-        self.drive(insert_carried(message, self.now_ms), written, lambda _: self._carry(machine, effect))
+        self.drive(insert_carried(message, self.now_ms, effect.given), written, lambda _: self._carry(machine, effect))
 
 
 def _shards(entry: BucketEntry) -> list[Partition]:

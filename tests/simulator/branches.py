@@ -113,7 +113,7 @@ def _parked(_: Any, keys: Any, __: Any) -> None:
     hit("carry: parked", len(keys))
 
 
-def _recarried(log: SettleLog) -> None:
+def _recarried(log: SettleLog, *_: Any) -> None:
     hit("carry: completed by a later holder", sum(n < 0 for n in log._carrying))
 
 

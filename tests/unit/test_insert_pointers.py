@@ -6,9 +6,19 @@ from typing import TypeGuard
 
 import pytest
 
-from timerd.core.holding import Offered
+from timerd.core.holding import Asked, Offered
 from timerd.core.insert import MAX_ROUNDS, ClosedForGood, Inserted, insert, insert_carried
-from timerd.core.procedures import AppendRows, AskToEnd, Ending, Find, FindSettledMany, HintRows, OfferRows, SetMarks
+from timerd.core.procedures import (
+    AppendRows,
+    AskToEnd,
+    Ending,
+    Find,
+    FindSettledMany,
+    HintRows,
+    HolderAnswer,
+    OfferRows,
+    SetMarks,
+)
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Control
@@ -215,3 +225,48 @@ def test_what_verified_has_passed_is_not_offered_with_what_its_holder_may_have_t
     again = procedure.send(Offered.ADOPTED)
     assert isinstance(again, Find)
     assert [position_ms for position_ms, _ in again.keys] == [10]
+
+
+def ended_before(answer: Asked | None) -> tuple[list[object], bool]:
+    """Rows to two places, of which the first has a mark that goes along: what is asked for, and whether it was done."""
+    there = Partition(TIME_SCOPE, 0, 1)
+    given = Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.ACKED, b"r")
+    procedure = insert_carried(Append(((HERE, row(10)), (there, row(10)))), 500, [given])
+    asked: list[object] = []
+    said: object = None
+    try:
+        while True:
+            request = procedure.send(said)
+            asked.append(request)
+            match request:
+                case AppendRows(messages):
+                    said = [Appended({}, {}, frozenset(), None) for _ in messages]
+                case AskToEnd():
+                    said = HolderAnswer(answer)
+                case _:
+                    said = None
+    except StopIteration:
+        return asked, True
+    except ClosedForGood:
+        return asked, False
+
+
+@pytest.mark.parametrize("answer", [None, Asked.UNKNOWN])
+def test_what_was_ended_where_it_was_is_marked_and_told_where_it_goes_before_its_row_is_there(
+    answer: Asked | None,
+) -> None:
+    """By a key that is below every floor: the holder ends no row by it that is not there yet."""
+    asked, is_done = ended_before(answer)
+    assert is_done
+    marked, told, written, _ = asked
+    assert marked == SetMarks([Mark(HERE, RowKey(10, DIGEST, 1), MarkKind.ACKED, b"r")])
+    assert told == AskToEnd(HERE, RowKey(-1, DIGEST, 1), Outcome.ACKED, b"r")
+    assert is_append(written)
+    assert [partition.shard for partition, _ in written.messages[0].groups] == [0, 1]
+
+
+def test_its_row_waits_for_a_holder_who_does_not_answer_and_the_others_do_not() -> None:
+    asked, is_done = ended_before(Asked.SILENT)
+    assert not is_done
+    written = [each for each in asked if is_append(each)]
+    assert [partition.shard for each in written for partition, _ in each.messages[0].groups] == [1]

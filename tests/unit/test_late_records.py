@@ -311,3 +311,33 @@ def test_a_key_is_not_passed_on_before_the_row_in_the_old_place_is_over(carried:
     assert carried.claimed(Conflict.KEEP).taken_by == carried.old.id
     assert carried.is_replaced(carried.claimed())
     assert carried.deliveries() == 1
+
+
+@pytest.mark.parametrize("outcome", KINDS)
+def test_what_was_ended_before_a_late_record_carries_it_on_has_ended_where_that_leads(
+    carried: Story, outcome: Outcome
+) -> None:
+    """Its mark is where the row was, which is read by the next holder and not by the holder of the other bucket."""
+    assert carried.run(end_task(carried.old.id, outcome, b"r")) is Cancelled.CANCELLED
+    carried.lands()
+    carried.succeeded()
+    carried.world.advance(BUCKET_MS + 1_000)
+    assert carried.deliveries() == 1
+
+
+def test_what_was_moved_before_a_late_record_carries_it_on_lives_where_it_was_moved_to(carried: Story) -> None:
+    now_ms = carried.world.now_ms
+    carried.old.fire_at_ms = {carried.run(move_task(carried.old.id, Wish("later", now_ms + 1_000, now_ms, 86_400_000)))}
+    carried.lands()
+    carried.succeeded()
+    carried.world.advance(2_000)
+    assert carried.deliveries() == 2
+    carried.world.advance(BUCKET_MS + 1_000)
+    assert carried.deliveries() == 2
+
+
+def test_what_was_neither_comes_once_more_by_a_late_record(carried: Story) -> None:
+    carried.lands()
+    carried.succeeded()
+    carried.world.advance(BUCKET_MS + 1_000)
+    assert carried.deliveries() == 2

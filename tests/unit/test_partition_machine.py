@@ -165,6 +165,24 @@ def test_what_an_earlier_holder_settled_does_not_fire_and_its_carries_are_writte
     assert not machine.log.recovers
 
 
+def test_what_is_said_of_a_row_goes_along_when_it_is_written_again_by_a_record_of_an_earlier_holder() -> None:
+    """It may have come after him: who ended or moved the task meanwhile has been answered, for nobody had the row."""
+    ended, moved, other = key(0), key(1), key(2)
+    carries = tuple(Carry(k, CarryReason.GUARD, HERE, START_MS + 9_000, 0) for k in (ended, moved, other))
+    record = SettleRecord(HERE, 5, 0, settle_entries([(c.source, Outcome.CARRIED) for c in carries]), carries)
+    machine, _ = acquired(control(), [record])
+    marks = [Mark(HERE, ended, MarkKind.ACKED, b"r"), Mark(HERE, moved, MarkKind.MOVED, b"1")]
+    [write] = only(machine.page_read(page(rows(ended, moved, other), marks=marks), NOW_MS), WriteCarried)
+    assert isinstance(write, WriteCarried)
+    assert write.given == [Mark(HERE, key(0, 9_000), MarkKind.ACKED, b"r")]
+    flags = {k: int(g.columns["flags"][0]) for _, g in write.groups for k in g.keys()}
+    assert flags == {
+        key(0, 9_000): FLAG_CARRIED,
+        key(1, 9_000): FLAG_CARRIED | FLAG_MOVED_IN,
+        key(2, 9_000): FLAG_CARRIED,
+    }
+
+
 def test_what_a_later_holder_has_ended_is_not_written_again_because_an_earlier_one_had_carried_it() -> None:
     """The record of a holder that had been taken over may come late: of several of one row the latest counts (K4)."""
     carry = Carry(key(1), CarryReason.RETRY, HERE, START_MS + 9_000, 1)

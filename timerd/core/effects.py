@@ -13,7 +13,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Control, Move
 from timerd.model.rows import RowGroup
 from timerd.model.settle import SettleRecord
-from timerd.model.storage import DeadLetter
+from timerd.model.storage import DeadLetter, Mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +60,13 @@ class WriteSettled:
 
 @dataclass(frozen=True, slots=True)
 class WriteCarried:
-    """Insert these rows in full (core/insert.py); -> PartitionMachine.carried_written"""
+    """Insert these rows in full (core/insert.py); -> PartitionMachine.carried_written. `given`: marks that are repeated
+    on them before they are there."""
 
     partition: Partition
     sequence: int
     groups: Sequence[tuple[Partition, RowGroup]]
+    given: Sequence[Mark] = ()
 
 
 @dataclass(frozen=True, slots=True)

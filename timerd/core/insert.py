@@ -9,7 +9,7 @@ only those are looked at one by one whose partition turned out to have a control
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
@@ -17,7 +17,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.holding import Offered
+from timerd.core.holding import Asked, Offered
 from timerd.core.procedures import (
     AppendRows,
     AskToEnd,
@@ -25,15 +25,16 @@ from timerd.core.procedures import (
     Find,
     FindSettledMany,
     HintRows,
+    HolderAnswer,
     OfferRows,
     Procedure,
     SetMarks,
 )
 from timerd.core.rows_in_hand import VERDICTS
-from timerd.core.ties import tie
+from timerd.core.ties import tie, unwritten
 from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.model.registers import Control
+from timerd.model.registers import Control, Place
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
@@ -102,13 +103,28 @@ def insert(
     raise ClosedForGood
 
 
-def insert_carried(message: Append, now_ms: int) -> Procedure[None]:
+def insert_carried(message: Append, now_ms: int, given: Sequence[Mark] = ()) -> Procedure[None]:
     """Rows that were carried here have their record, so nothing presses (rule K1): they are not written beside a holder
     who may have taken them in, and fire them, while he does not answer. Raises ClosedForGood, and is to be repeated,
-    until he does or has a successor; what goes to others does not wait for that."""
-    done = yield from insert(message, now_ms, is_carry=True)
-    if done.is_open:
+    until he does or has a successor; what goes to others does not wait for that. `given`: marks on these rows, durable
+    and known to whoever holds the place before he can meet a row."""
+    silent = (yield from _tell_before(given)) if given else frozenset()
+    groups = tuple(group for group in message.groups if group[0] not in silent)
+    done = (yield from insert(Append(groups), now_ms, is_carry=True)) if groups else Inserted()
+    if silent or done.is_open:
         raise ClosedForGood("who holds the place does not say whether he has the rows")
+
+
+def _tell_before(given: Sequence[Mark]) -> Procedure[Set[Partition]]:
+    """The places whose holders did not hear of it."""
+    yield SetMarks(given)
+    silent: set[Partition] = set()
+    for mark in given:
+        key = unwritten(Place(mark.partition, mark.key))
+        answer: HolderAnswer = yield AskToEnd(mark.partition, key, VERDICTS[mark.kind], mark.value)
+        if answer.asked is Asked.SILENT:
+            silent.add(mark.partition)
+    return silent
 
 
 def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:

@@ -121,7 +121,7 @@ class PartitionMachine:
         is_over = not effects
         if self.phase is Phase.LOAD and (is_over or (not self.log.unfinished and self.sweep.is_ahead(now_ms))):
             self.phase = Phase.HOT
-            effects += self.log.recarry()
+            effects += self.log.recarry(self.rows.verdicts, self.rows.suspended)
         if known != (self.phase, self.sweep.loaded_ms):
             self._memory.touched.update(self.rows.waiting.queues())
         return [*effects, *self._swept(now_ms)] if is_over else effects

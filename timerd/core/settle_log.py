@@ -8,18 +8,20 @@ silent, hold up no ticket: they have their record, and what ended since would wa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from timerd.core.cancel import KINDS
 from timerd.core.carry import backlog_of, carried_row
 from timerd.core.effects import Effects, WriteCarried, WriteSettled
 from timerd.core.ended_lately import EndedLately
 from timerd.core.settled_index import Entries, SettledIndex, keys_of
+from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.rows import RowGroup
+from timerd.model.rows import FLAG_MOVED_IN, RowGroup
 from timerd.model.settle import Carry, Outcome, SettleRecord, join_entries, settle_entries
-from timerd.model.storage import DeadLetter
+from timerd.model.storage import DeadLetter, Mark
 
 Group = tuple[Partition, RowGroup]
 
@@ -197,11 +199,12 @@ class SettleLog:
         self._sequence += 1
         return [WriteSettled(self._writing, tuple(batch.letters))]
 
-    def recarry(self) -> Effects:
-        """What earlier holders carried, once all of it is known."""
+    def recarry(self, verdicts: Verdicts, suspended: Collection[bytes]) -> Effects:
+        """What earlier holders carried, once all of it is known; with what is said of it where it was."""
         self.unfinished.clear()
         self._recarried.clear()
-        return [WriteCarried(self.partition, n, b.groups) for n, b in self._carrying.items() if n < 0]
+        left = [(n, batch.groups) for n, batch in self._carrying.items() if n < 0]
+        return [WriteCarried(self.partition, n, g, _taken_along(g, verdicts, suspended)) for n, g in left]
 
     def settled_written(self, sequence: int) -> Effects:
         """The record is durable: now its carried rows, and the next record."""
@@ -274,3 +277,17 @@ class SettleLog:
         open_records = [n for n in self._carrying if n >= 0 and n not in self._delayed]
         last = self._sequence - 1 if self._writing is None else self._writing.sequence - 1
         self.done_through = min(open_records) - 1 if open_records else last
+
+
+def _taken_along(groups: Sequence[Group], verdicts: Verdicts, suspended: Collection[bytes]) -> list[Mark]:
+    """The record may have come after its holder was gone: whoever ended or moved the task in between found the row with
+    nobody and no record of it, and was answered. His mark is read where the row was, and not where it goes."""
+    given: list[Mark] = []
+    for partition, row in groups if verdicts or suspended else ():
+        key = row.keys()[0]
+        outcome, request = verdicts.of(key) or (None, b"")
+        if outcome in KINDS:
+            given.append(Mark(partition, key, KINDS[outcome], request))
+        if key.digest in suspended:
+            row.columns["flags"] |= FLAG_MOVED_IN
+    return given

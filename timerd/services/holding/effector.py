@@ -172,7 +172,7 @@ class Effector:
             if partition not in self._held.machines and _is_leased(rows):
                 self.gone(partition)
         try:
-            await drive(insert_carried(Append(groups), now_ms), self._procedures)
+            await drive(insert_carried(Append(groups), now_ms, effect.given), self._procedures)
         except ClosedForGood:
             machine.log.carried_waits(effect.sequence)
             self._held.written(machine)
