@@ -322,6 +322,19 @@ async def test_who_is_about_to_hold_it_remembers_what_is_written_elsewhere(story
     assert await story.offer() is None
 
 
+async def test_who_hears_that_it_holds_it_while_it_looks_is_asked(story: Story) -> None:
+    """It is about to read its rows, this one among them, and would send it beside what is written elsewhere."""
+    control = await story.held_by("a", 5)
+
+    async def read(keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
+        story.own.held = 5
+        return [control for _ in keys]
+
+    story.store.read = read  # type: ignore[method-assign]
+    assert await story.offer(control) is Offered.BELOW_FLOOR
+    assert len(story.own.offered) == 1
+
+
 # -- hints ----------------------------------------------------------------------------------------------------------
 
 

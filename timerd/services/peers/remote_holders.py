@@ -159,13 +159,15 @@ class RemoteHolders:
             # A look may tell another address.
             is_over = control is not None and await self._is_over(control)
             holder = self._holder(partition, control)
-            if holder is None or holder == refused or is_over:
+            is_own = holder is not None and holder.name == self._members.name
+            if holder is None or is_over or (holder == refused and not is_own):
                 return None
-            if holder.name != self._members.name:
+            if not is_own:
                 said = await there(holder)
             else:
+                # Once more as well: the answer to the change by which it holds the partition may have come since.
                 said = await here() if self._own.token(partition) == holder.token else None
-            if said is not None:
+            if said is not None or holder == refused:
                 return said
             refused = holder
         raise Silent(f"{partition} goes from hand to hand.")
