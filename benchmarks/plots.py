@@ -118,16 +118,24 @@ def _growth(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's
     labels = list(dict.fromkeys(one["label"] for one in records if one.get("pending") == 0))
     for label in labels:
         same = [one for one in records if one.get("label") == label]
-        sizes = sorted({one["pending"] for one in same})
-        middle = [statistics.median(one["value"] for one in same if one["pending"] == size) for size in sizes]
-        if middle[0]:
-            axes.plot([max(1e4, size) for size in sizes], [one / middle[0] for one in middle], marker="o", label=label)
+        by_size = {
+            size: [one["value"] for one in same if one["pending"] == size] for size in {o["pending"] for o in same}
+        }
+        if all(by_size[0]):
+            sizes = sorted(by_size)
+            ratios = [_middle_ratio(by_size[size], by_size[0]) for size in sizes]
+            axes.plot([max(1e4, size) for size in sizes], ratios, marker="o", label=label)
     axes.axhline(1.1, color="grey", linestyle=":")
     axes.set(xscale="log", xlabel="pending tasks (10,000 stands for none)", ylabel="times the figure of an empty store")
     axes.grid(alpha=0.3)
     if labels:
         axes.legend(fontsize=7)
     return bool(labels)
+
+
+def _middle_ratio(values: Sequence[float], empty: Sequence[float]) -> float:
+    """As the table tells it: each turn is held against its own empty store."""
+    return statistics.median(value / was for value, was in zip(values, empty, strict=True))
 
 
 def _recovery(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes
