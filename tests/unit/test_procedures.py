@@ -8,7 +8,7 @@ import pytest
 
 from tests.property.world import QUEUES, START_MS, Task, World, done
 from timerd.core import keys
-from timerd.core.cancel import Cancelled, end_task
+from timerd.core.cancel import KINDS, Cancelled, end_task
 from timerd.core.cancel_many import end_many
 from timerd.core.holding import Asked
 from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
@@ -28,6 +28,7 @@ from timerd.core.procedures import (
     LookAt,
     MarkAndLook,
     Procedure,
+    ReadRegister,
     Request,
     SetMarks,
     Together,
@@ -226,6 +227,33 @@ def test_a_carry_that_verified_has_passed_is_found_in_the_records(world: World) 
         world.settle_down()
         world.advance(1_000)
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
+
+
+@pytest.mark.parametrize("outcome", KINDS)
+def test_an_end_that_its_holder_alone_knew_of_is_written_down_where_the_task_lives_when_he_is_gone(
+    world: World, outcome: Outcome
+) -> None:
+    """By a mark on the place that it was carried from, which the next holder does not read; no record says so yet."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    ending = end_task(task.id, outcome, b"r")
+    mark = up_to(world, ending, SetMarks)
+    done(world.performer.perform(mark))
+    world.nack(task, 40_000)
+    for _ in range(5):
+        world.settle_down()
+        world.advance(1_000)
+    assert run(world, locate(task.id)).ending.outcome is outcome
+    rest = going_on(ending, mark)
+    looks_again = up_to(world, rest, ReadRegister, 2)
+    world.crash()
+    assert run(world, going_on(rest, looks_again)) is Cancelled.CANCELLED
+    world.reconcile()
+    world.settle_down()
+    world.advance(60_000)
+    world.settle_down()
+    world.take(QUEUES[0], 10)
+    assert task.deliveries == 1
 
 
 def test_many_are_cancelled_with_few_requests(world: World) -> None:

@@ -76,9 +76,12 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
             return Cancelled.ALREADY_FIRED, None, None
         if here.rows is None:
             return Cancelled.NOT_FOUND, None, None
-        if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
+        if _is_over(here):
             # Once more, because the marks were read before it was known to have ended.
             here = yield from locate(task)
+            if not _is_over(here):
+                # Its holder knew of a mark on a place that it has left, or had yet to write the record, and is gone.
+                continue
             yield from _mark_here(here)
             if outcome is Outcome.ACKED:
                 said = yield from _known_to_holder(here, request, mine)
@@ -104,6 +107,10 @@ def _end(task: TaskId, outcome: Outcome, request: bytes, generation: int | None)
         if isinstance(said, Cancelled):
             return said, again if again.move is None else None, fresh
         here = yield from locate(task)
+
+
+def _is_over(here: Located) -> bool:
+    return here.ending.outcome is not None and here.ending.outcome not in ONWARD
 
 
 def _ask(
@@ -191,7 +198,7 @@ def _end_copy(
         here = yield from follow(task, first)
         if here.rows is None:
             here = replace(here, place=first)
-        if here.ending.outcome is not None and here.ending.outcome not in ONWARD:
+        if _is_over(here):
             return _ended(here, here.ending.outcome, request, True), here.marks
         if here.places != places:
             places = here.places
