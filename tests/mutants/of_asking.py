@@ -50,8 +50,8 @@ MUTANTS = (
         name="old-place-not-asked",
         guarantee="G7",
         file="timerd/core/cancel.py",
-        old="    if here.source is None or not isinstance(said, Cancelled):\n",
-        new="    if here.source is None or isinstance(said, Cancelled):\n",
+        old="    if here.source is not None and isinstance(said, Cancelled):\n",
+        new="    if here.source is not None and not isinstance(said, Cancelled):\n",
         breaks="a cancel goes by a record that came late, and who has the old row sends it after CANCELLED",
         tests=(
             "tests/unit/test_late_records.py::test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on",

@@ -116,12 +116,23 @@ def _is_over(here: Located) -> bool:
 def _ask(
     here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | Outcome]:
-    """There, and where it was carried from as long as no row is there."""
+    """There, where it was carried from as long as no row is there, and where it may live as well."""
     said = yield from _ask_at(here, verdict, value, outcome, request, mine)
-    if here.source is None or not isinstance(said, Cancelled):
-        return said
-    there = yield from _ask_at(replace(here, place=here.source), verdict, value, outcome, request, mine)
-    return max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
+    if here.source is not None and isinstance(said, Cancelled):
+        there = yield from _ask_at(replace(here, place=here.source), verdict, value, outcome, request, mine)
+        said = max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
+    for other in here.others:
+        if isinstance(said, Cancelled) or said is Outcome.FORWARDED:
+            there = yield from _ask(other, verdict, value, outcome, request, mine)
+            said = _graver(said, there)
+    return said
+
+
+def _graver(said: Cancelled | Outcome, there: Cancelled | Outcome) -> Cancelled | Outcome:
+    """Where it was carried on meanwhile, it is looked for again; nothing is sent from a place that it left for good."""
+    if isinstance(said, Cancelled) and isinstance(there, Cancelled):
+        return max(said, there, key=GRAVITY.index)
+    return said if there in LEFT_FOR_GOOD else there
 
 
 def _ask_at(

@@ -14,13 +14,15 @@ from timerd.core.carry import carried_row
 from timerd.core.procedures import Ending, Find, FindSettled, Procedure, ReadRegister, TryCas
 from timerd.model.identity import RowKey, TaskId, generation_of
 from timerd.model.partition import Partition, bucket_of
-from timerd.model.registers import Move, MoveState, Place, move_key
+from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, DeadLetter, Found, Mark, MarkKind
 from timerd.model.task import Extra
 
 MAX_HOPS = 10_000
+# What a record says of a row that no holder has taken in; where the task was moved to, `moves` says.
+NOT_TAKEN_IN = (None, Outcome.FORWARDED, Outcome.MOVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Located:
     stored_move: bytes | None
     # Where it was carried from, while the row is still being written in its place.
     source: Place | None = None
+    # Where it may live as well: a holder took in a row that its writer wrote again.
+    others: tuple[Located, ...] = ()
 
     @property
     def written(self) -> bool:
@@ -45,7 +49,8 @@ class Located:
     def places(self) -> list[Place]:
         """Where it may be sent from. What says that it was carried may be the record of a holder which had a successor
         by then, who has not read it: the row that was to follow is not there, and the old one waits with him."""
-        return [self.place] if self.source is None else [self.place, self.source]
+        own = [self.place] if self.source is None else [self.place, self.source]
+        return [*own, *(place for other in self.others for place in other.places)]
 
     def first(self, kind: MarkKind) -> bytes | None:
         """Value of the earliest mark on the way: a task that was ended stays so wherever it was carried meanwhile."""
@@ -67,10 +72,15 @@ def locate(task: TaskId, *, durable: bool = False) -> Procedure[Located]:
 def follow(
     task: TaskId, place: Place, move: Move | None = None, stored: bytes | None = None, *, durable: bool = False
 ) -> Procedure[Located]:
-    """From that place on, as far as FORWARD and carries lead."""
+    """From that place on, as far as FORWARD and carries lead.
+
+    Whoever is not answered writes his row again and points there, and the holder may have read the first one by
+    himself. So where no record says how the task ended, what he made of that one is followed as well."""
     carried: RowGroup | None = None
     source: Place | None = None
     marks: list[Mark] = []
+    taken_in: Located | None = None
+    others: list[Located] = []
     for _ in range(MAX_HOPS):
         found: Found = (yield Find(place.partition, [(place.key.position_ms, task.digest)]))[0]
         rows = _version(found.rows, place.key.version)
@@ -78,22 +88,49 @@ def follow(
         here = Located(place, rows, marks, Ending(None), move, stored)
         if rows is None:
             parked = place.partition._replace(scope=task.scope)
-            if place.partition == parked or carried is not None:
-                return replace(here, rows=carried, source=source)
-            # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
-            place = Place(parked, place.key)
-            continue
-        forward = here.mark(MarkKind.FORWARD)
-        if forward is not None:
-            source, place, carried = place, _forwarded(place, int(forward)), rows
-            continue
-        ending: Ending = yield FindSettled(place.partition, place.key, durable)
-        onward = _onward(place, task, ending)
-        if onward is None:
-            return replace(here, ending=ending)
-        carried = carried_row(rows, 0, place.partition, ending.carry) if ending.carry is not None else rows
-        source, place = place, onward
+            if place.partition != parked and carried is None:
+                # Its home may have been dropped while it waits for a worker: the parked place is a function of the id.
+                place = Place(parked, place.key)
+                continue
+            here = replace(here, rows=carried, source=source)
+        else:
+            here = replace(here, ending=(yield FindSettled(place.partition, place.key, durable)))
+            forward = here.mark(MarkKind.FORWARD)
+            if forward is not None:
+                taken_in = here if here.ending.outcome not in NOT_TAKEN_IN else taken_in
+                source, place, carried = place, _forwarded(place, int(forward)), rows
+                continue
+        if taken_in is not None and here.ending.outcome is None:
+            others.append(here)
+            here, taken_in = taken_in, None
+        onward = _onward(here.place, task, here.ending)
+        if onward is None or here.rows is None:
+            return (yield from _of_all_ways([here, *others]))
+        carry = here.ending.carry
+        carried = carried_row(here.rows, 0, here.place.partition, carry) if carry is not None else here.rows
+        source, place = here.place, onward
     raise RuntimeError(f"task {task} is carried in a circle")
+
+
+def _of_all_ways(found: list[Located]) -> Procedure[Located]:
+    """The first is of the row that was taken in. If the task has ended there, it lives where another row may be read
+    yet: that one would come again."""
+    chosen = found[0]
+    for other in found[1:] if chosen.ending.outcome is not None else ():
+        if not (yield from _is_passed(other.place)):
+            chosen = other
+            break
+    return replace(chosen, others=tuple(each for each in found if each is not chosen))
+
+
+def _is_passed(place: Place) -> Procedure[bool]:
+    """Whether `verified` has passed a row that has no record: nobody has read it, and nobody will. Who wrote it may
+    point on from there."""
+    stored: bytes | None = yield ReadRegister(control_key(place.partition))
+    if stored is None or Control.from_bytes(stored).verified_ms <= place.key.position_ms:
+        return False
+    ending: Ending = yield FindSettled(place.partition, place.key)
+    return ending.outcome is None
 
 
 def from_letter(here: Located, letter: DeadLetter) -> Located:

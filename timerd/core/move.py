@@ -74,9 +74,10 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
     taken = yield from _write_target(move, row)
     fresh: int | None = yield SetMarks([_moved_away(move, move.source)])
     free, why, marks = yield from _source_is_free(move, wish)
-    # A store that counts marks knows a repeated call, so its tasks have no copies; those of an earlier move are over.
-    if free and fresh is None and not generation_of(move.source.key.version):
-        free, why = yield from _copies_are_free(task, move, wish, int(rows.columns["fire_at_ms"][0]), marks)
+    # A store that counts marks knows a repeated call, so its tasks have no copies.
+    if free and fresh is None:
+        left = [*here.places[1:], *_of_first_life(task, move, int(rows.columns["fire_at_ms"][0]), marks)]
+        free, why = yield from _copies_are_free(task, move, wish, left)
     state = MoveState.MOVED if free and taken else MoveState.FAILED
     decided = yield from _decide(task, move, stored, state)
     if not taken:
@@ -100,7 +101,7 @@ def _movable(here: Located, wish: Wish) -> RowGroup:
         raise NotFound("There is no such task (it may have ended longer ago than outcomes are kept).", "NOT_FOUND")
     if not here.written:
         raise Aborted("The task is on its way to another attempt: try again.", "MOVE_LOST")
-    ended = here.ending.outcome
+    ended = next((each.ending.outcome for each in (here, *here.others) if each.ending.outcome is not None), None)
     if ended is not None and not (wish.revive is not None and ended is Outcome.DEAD):
         raise Precondition(f"The task has ended ({ended.name.lower()}): it cannot be moved.", "HAS_ENDED")
     if here.first(MarkKind.CANCELLED) is not None or here.first(MarkKind.PURGED) is not None:
@@ -240,42 +241,48 @@ def _ask(place: Place) -> Procedure[tuple[Outcome | None, str, Sequence[Mark]]]:
     return outcome, why, found.marks
 
 
-def _copies_are_free(
-    task: TaskId, move: Move, wish: Wish, fire_at_ms: int, marks: Sequence[Mark]
-) -> Procedure[tuple[bool, str]]:
-    """Rows of the same task in other buckets (core/ties.py) would fire at the instant that it leaves: who holds them
-    waits for the decision too. Whoever writes one later finds the mark on its anchor (tests/models/tied_moves.pml)."""
+def _of_first_life(task: TaskId, move: Move, fire_at_ms: int, marks: Sequence[Mark]) -> list[Place]:
+    """Those of an earlier life are over."""
+    if generation_of(move.source.key.version):
+        return []
     home = home_of(task)
     anchor = anchor_of(home, fire_at_ms)
+    return [*tied_to(marks), home, *([anchor] if anchor is not None else [])]
+
+
+def _copies_are_free(task: TaskId, move: Move, wish: Wish, left: list[Place]) -> Procedure[tuple[bool, str]]:
+    """Rows of the same task in other buckets (core/ties.py) would fire at the instant that it leaves: who holds them
+    waits for the decision too. Whoever writes one later finds the mark on its anchor (tests/models/tied_moves.pml)."""
     met = {move.source}
-    left = [*tied_to(marks), home, *([anchor] if anchor is not None else [])]
     while left:
         place = left.pop()
         if place not in met:
             met.add(place)
-            free, why, marks = yield from _copy_is_free(task, move, wish, place)
+            free, why, further = yield from _copy_is_free(task, move, wish, place)
             if not free:
                 return False, why
-            left += tied_to(marks)
+            left += further
     return True, ""
 
 
-def _copy_is_free(task: TaskId, move: Move, wish: Wish, first: Place) -> Procedure[Free]:
-    """The last instant of its partition is read by every holder, wherever the row stands there."""
+def _copy_is_free(task: TaskId, move: Move, wish: Wish, first: Place) -> Procedure[tuple[bool, str, Sequence[Place]]]:
+    """And what else is to be met. The last instant of its partition is read by every holder, wherever the row stands
+    there."""
     last = Place(first.partition, first.key._replace(position_ms=first.partition.end_ms - 1))
     yield SetMarks([_moved_away(move, first), _moved_away(move, last)])
     here = yield from follow(task, first)
     place = here.place if here.rows is not None else first
+    further = [*tied_to(here.marks), *(each for other in here.others for each in other.places)]
     if place == move.source:
-        return True, "", here.marks
+        return True, "", further
     if place != first:
         yield SetMarks([_moved_away(move, place)])
     outcome, why, _ = yield from _ask(place)
     if why or outcome in (Outcome.CARRIED, Outcome.PARKED):
-        return False, why, here.marks
+        return False, why, ()
     if outcome is None or outcome in LEFT_FOR_GOOD or wish.revive is not None:
-        return True, "", here.marks
-    return False, _has_ended(outcome), here.marks
+        return True, "", further
+    return False, _has_ended(outcome), ()
 
 
 def _decide(task: TaskId, move: Move, stored: bytes, state: MoveState) -> Procedure[bool]:
