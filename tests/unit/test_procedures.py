@@ -194,6 +194,18 @@ def test_cancel_of_what_is_with_a_worker_or_over(world: World) -> None:
     assert run(world, end_task(acked.id, Outcome.CANCELLED, b"r")) is Cancelled.ALREADY_FIRED
 
 
+def test_a_cancel_that_only_the_memory_of_a_dead_holder_had_carried_out_is_not_taken_for_an_end_by_delivery(
+    world: World,
+) -> None:
+    """He dies between the two looks of another cancel; whoever comes after him reads the mark."""
+    [task] = scheduled(world, 1_000)
+    assert run(world, end_task(task.id, Outcome.CANCELLED, b"first")) is Cancelled.CANCELLED
+    other = end_task(task.id, Outcome.CANCELLED, b"other")
+    request = up_to(world, other, ReadRegister, times=2)
+    world.crash()
+    assert run(world, going_on(other, request)) is Cancelled.ALREADY_CANCELLED
+
+
 def test_a_task_on_its_way_to_the_next_attempt_can_be_cancelled(world: World) -> None:
     """Until the record is durable it is where it was; then the record says where it goes, and the row is not there
     yet."""
