@@ -304,7 +304,8 @@ class Stream:
     # -- the service ----------------------------------------------------------------------------------------------
 
     def arrived(self) -> None:
-        if self._is_cut() or self._is_down:
+        # Where it was under way before a cut was over, it is sent for once more then.
+        if self._is_cut() or self._is_down or self._task is not None:
             return
         host = self._net.hosts.get(self.address)
         if host is None or not host.listens:
