@@ -105,7 +105,7 @@ def follow(
             here, taken_in = taken_in, None
         onward = _onward(here.place, task, here.ending)
         if onward is None or here.rows is None:
-            return (yield from _of_all_ways([here, *others]))
+            return (yield from _of_all_ways([here, *others])) if others else here
         carry = here.ending.carry
         carried = carried_row(here.rows, 0, here.place.partition, carry) if carry is not None else here.rows
         source, place = here.place, onward
