@@ -204,6 +204,19 @@ class Receiver:
         none_lost("delivered", count, answer["distinct"])
         return answer
 
+    async def due_between(self, from_ms: float, until_ms: float) -> dict[str, Any]:
+        """Of what it collected last, `compact`: what was due from then until then. Of nothing there is no percentile,
+        and it must not look like a good one."""
+        answer = await self.child.ask("due_between", from_ms=from_ms, until_ms=until_ms)
+        if not answer["received"]:
+            raise BenchmarkFailed(f"No task was due in the {until_ms - from_ms:,.0f} ms that are asked about.")
+        return answer
+
+    async def unexplained_ms(self, rate_per_s: float) -> float:
+        """Of what it collected last, `compact`: by how much a task came later than at that rate, at most."""
+        answer: float = (await self.child.ask("unexplained", rate_per_s=rate_per_s))["most_ms"]
+        return answer
+
     async def stop(self) -> None:
         await self.child.ask("stop")
         await self.child.stop()

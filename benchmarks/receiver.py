@@ -13,6 +13,7 @@ from array import array
 from collections.abc import Iterator
 
 from benchmarks.child import Answer, obey
+from benchmarks.received import Received
 from benchmarks.stats import summary
 from timerd.worker import Delivery, Worker
 
@@ -33,6 +34,8 @@ class Receiver:
         self._received = 0
         self._late_ms = array("d")
         self._numbers = array("Q")
+        self._dues_ms = array("q")
+        self._collected = Received()
         self._first_ms = self._last_ms = 0.0
         self._gate = asyncio.Event()
 
@@ -86,7 +89,9 @@ class Receiver:
 
     async def _note(self, deliveries: list[Delivery]) -> None:
         at_ms = time.time_ns() / 1e6
-        self._late_ms.extend([at_ms - delivery.fire_at_ms for delivery in deliveries])
+        dues_ms = [delivery.fire_at_ms for delivery in deliveries]
+        self._dues_ms.extend(dues_ms)
+        self._late_ms.extend([at_ms - due_ms for due_ms in dues_ms])
         self._numbers.extend([int.from_bytes(delivery.payload[:8]) for delivery in deliveries])
         self._received += len(deliveries)
         self._first_ms, self._last_ms = self._first_ms or at_ms, at_ms
@@ -99,8 +104,18 @@ class Receiver:
     def _noted(self) -> Answer:
         span_s = (self._last_ms - self._first_ms) / 1e3
         answer = summary(self._late_ms, self._numbers) | {"span_s": span_s, "last_ms": self._last_ms}
-        self._late_ms, self._numbers, self._received, self._first_ms = array("d"), array("Q"), 0, 0.0
+        self._collected = Received(self._dues_ms, self._late_ms, self._numbers)
+        self._dues_ms, self._late_ms, self._numbers = array("q"), array("d"), array("Q")
+        self._received, self._first_ms = 0, 0.0
         return answer
+
+    async def due_between(self, from_ms: float, until_ms: float) -> Answer:
+        """Of what was collected last, by a worker that keeps numbers only."""
+        return self._collected.due_between(from_ms, until_ms)
+
+    async def unexplained(self, rate_per_s: float) -> Answer:
+        """Of what was collected last, by a worker that keeps numbers only."""
+        return {"most_ms": self._collected.unexplained_ms(rate_per_s)}
 
     async def collect(self, count: int, patience_s: float, since_ms: float = 0, quiet_s: float = 0) -> Answer:
         """Waits for so many deliveries, or until nothing has come for a while, and forgets them.
@@ -144,7 +159,7 @@ def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
 
 async def main() -> None:
     receiver = Receiver()
-    verbs = ("ready", "start", "start_many", "stop", "collect", "collect_compact")
+    verbs = ("ready", "start", "start_many", "stop", "collect", "collect_compact", "due_between", "unexplained")
     await obey({verb: getattr(receiver, verb) for verb in verbs})
 
 

@@ -1,6 +1,7 @@
-"""A popular minute: 700,000 tasks within it, 11,600 a second, beside a queue with 500 a second.
+"""A popular minute: 700,000 tasks within it, 11,600 a second, beside a queue with 2,000 a second.
 
-What a popular second asks for a moment is asked here for as long as a settle, a seal and a mark take.
+What a popular second asks for a moment is asked here for as long as many settle records and marks take; and judged as
+it is there. How a bucket of such minutes ends is asked by the full bucket.
 """
 
 from __future__ import annotations
