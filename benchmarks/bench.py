@@ -179,6 +179,10 @@ class Loader:
     async def info(self) -> Mapping[str, int]:
         return await self.child.ask("info")
 
+    async def bucket(self, at_ms: int) -> Mapping[str, Any]:
+        """The five minutes that have that instant: `held`, `waiting`, `finished_ms`."""
+        return await self.child.ask("bucket", at_ms=at_ms)
+
     async def verify_stored(self, queue: str, count: int, span: Span) -> None:
         found = (await self.child.ask("count", queue=queue, from_ms=span.from_ms, span_ms=span.span_ms))["count"]
         none_lost("stored", count, found)

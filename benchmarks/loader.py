@@ -164,6 +164,17 @@ class Loader:
         start, end = instant(from_ms), instant(from_ms + span_ms)
         return {"count": int(await self._client.count(start=start, end=end, queue=queue))}
 
+    async def bucket(self, at_ms: int) -> Answer:
+        """Whether it is held, how many of its tasks wait in memory, and when it was finished (0: it is not)."""
+        infos = (await self._client.partition(instant(at_ms))).partitions
+        held = [info.held for info in infos if info.HasField("held")]
+        ends_ms = [info.control.finish_time.ToMilliseconds() for info in infos]
+        return {
+            "held": bool(held),
+            "waiting": sum(one.waiting for one in held),
+            "finished_ms": max(ends_ms) if ends_ms and all(ends_ms) else 0,
+        }
+
     async def info(self) -> Answer:
         info = await self._client.server_info()
         return {"loaded": info.loaded, "workers": info.workers, "in_flight": info.in_flight}
@@ -172,7 +183,7 @@ class Loader:
 async def main() -> None:
     loader = Loader()
     singles, many = ("single", "cancel_singles", "soon", "trickle"), ("schedule", "spread", "cancel")
-    verbs = ("start", "stop", *singles, *many, "count", "info")
+    verbs = ("start", "stop", *singles, *many, "count", "bucket", "info")
     await obey({verb: getattr(loader, verb) for verb in verbs})
 
 
