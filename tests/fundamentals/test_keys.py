@@ -100,11 +100,14 @@ async def test_a_batch_that_loses_the_race_for_a_key_says_so_of_that_task_only(s
             reply: pb.ScheduleBatchResponse = await stub.ScheduleBatch(request)
             return reply
 
-        replies = await asyncio.gather(*map(ask, range(20)))
+        replies: list[pb.ScheduleBatchResponse] = []
+        # Calls that came one after the other on a busy machine do not race.
+        while len(replies) < 400 and not any(reply.stored == 1 for reply in replies):
+            replies += await asyncio.gather(*map(ask, range(len(replies), len(replies) + 20)))
         alive = (await stub.Get(pb.GetRequest(key="k"))).task.task_id
         repeats = [await ask(n) for n, reply in enumerate(replies) if reply.stored == 1]
         assert (await stub.Get(pb.GetRequest(key="k"))).task.task_id == alive
-    assert [reply.results[1].outcome for reply in replies] == [ITEM_OUTCOME_STORED] * 20
+    assert [reply.results[1].outcome for reply in replies] == [ITEM_OUTCOME_STORED] * len(replies)
     lost = [reply for reply in replies if reply.stored == 1]
     assert lost, "somebody lost"
     for reply in lost + repeats:
