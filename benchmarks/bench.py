@@ -201,6 +201,10 @@ class Receiver:
 
     child: Child
 
+    async def came(self, count: int) -> None:
+        """Before what is read at that moment: `collect` listens a while longer for what comes twice."""
+        await self.child.ask("came", count=count, patience_s=PATIENCE_S)
+
     async def collect(self, count: int, *, compact: bool = False, **given: float) -> dict[str, Any]:
         """So many deliveries, each of another task."""
         verb = "collect_compact" if compact else "collect"

@@ -156,7 +156,8 @@ class Loader:
         each, begun_s, stored = max(1, rate_per_s // TRICKLES_PER_S), time.monotonic(), 0
         while (passed_s := time.monotonic() - begun_s) < seconds:
             dues = [from_ms + self._random.randrange(span_ms) for _ in range(each)]
-            stored += len(await self._client.schedule_many(queue, [(self._payload(0, 200), instant(d)) for d in dues]))
+            tasks = [(self._payload(stored + at, 200), instant(due)) for at, due in enumerate(dues)]
+            stored += len(await self._client.schedule_many(queue, tasks))
             await asyncio.sleep(max(0.0, stored / rate_per_s - (time.monotonic() - begun_s)))
         return {"stored": stored, "seconds": passed_s}
 

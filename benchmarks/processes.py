@@ -74,7 +74,8 @@ class Child:
 
     async def kill(self) -> None:
         """As if the power of one process were cut: nothing of it runs any more."""
-        self._process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.kill()
         await self._process.wait()
 
     async def stop(self) -> int:

@@ -22,6 +22,8 @@ CALLS_A_QUEUE = 10
 QUEUES_A_WORKER = 500
 # Handlers only append; how often is looked whether all are there costs them nothing.
 LOOK_EVERY_S = 0.02
+# What came twice is not always there when the last one is.
+LISTEN_S = 0.3
 TIMELINE_POINTS = 300
 
 
@@ -117,25 +119,40 @@ class Receiver:
         """Of what was collected last, by a worker that keeps numbers only."""
         return {"most_ms": self._collected.unexplained_ms(rate_per_s)}
 
-    async def collect(self, count: int, patience_s: float, since_ms: float = 0, quiet_s: float = 0) -> Answer:
-        """Waits for so many deliveries, or until nothing has come for a while, and forgets them.
+    async def collect(self, count: int, patience_s: float, since_ms: float = 0, quiet_s: float = LISTEN_S) -> Answer:
+        """Waits for so many different tasks, or until nothing has come for a while, and forgets them.
 
         `since_ms`: tell how many different tasks had come, by the time from then on. `quiet_s`: what comes after the
         last one is waited for so long, to count what comes twice."""
-        await self._wait(count, patience_s)
-        if quiet_s:
-            await self._wait(1 << 60, quiet_s)
+        await self._wait(count, patience_s, quiet_s)
         if self._numbers:
             return self._noted()
         entered, self._entered, self._received = self._entered, [], 0
         return _summary(entered) | ({"timeline": _timeline(entered, since_ms)} if since_ms else {})
 
-    async def _wait(self, count: int, patience_s: float) -> None:
+    async def came(self, count: int, patience_s: float) -> Answer:
+        """When so many different tasks have come, or nothing for a while."""
+        wanted = count
+        while await self._reach(wanted, patience_s) and (missing := count - self._distinct()) > 0:
+            wanted = self._received + missing
+        return {}
+
+    async def _wait(self, count: int, patience_s: float, quiet_s: float = LISTEN_S) -> None:
+        await self.came(count, patience_s)
+        await self._reach(1 << 60, quiet_s)
+
+    async def _reach(self, received: int, patience_s: float) -> bool:
         seen, heard_s = -1, time.monotonic()
-        while self._received < count and time.monotonic() < heard_s + patience_s:
+        while self._received < received and time.monotonic() < heard_s + patience_s:
             if self._received != seen:
                 seen, heard_s = self._received, time.monotonic()
             await asyncio.sleep(LOOK_EVERY_S)
+        return self._received >= received
+
+    def _distinct(self) -> int:
+        """A task that comes twice makes up for no other. Not looked at before as many have come as are wanted: in a
+        burst that would hold the handlers up."""
+        return len(set(self._numbers or _numbers(self._entered)))
 
 
 def _numbers(entered: list[tuple[int, list[Delivery]]]) -> Iterator[int]:
@@ -143,12 +160,13 @@ def _numbers(entered: list[tuple[int, list[Delivery]]]) -> Iterator[int]:
 
 
 def _timeline(entered: list[tuple[int, list[Delivery]]], since_ms: float) -> list[tuple[float, int]]:
-    """At most a few hundred points."""
+    """At most a few hundred points, the last of them where the last of all tasks came for the first time."""
     seen: set[int] = set()
-    points = []
+    points: list[tuple[float, int]] = []
     for at_ns, batch in entered:
         seen.update(int.from_bytes(delivery.payload[:8]) for delivery in batch)
-        points.append((at_ns / 1e6 - since_ms, len(seen)))
+        if not points or len(seen) > points[-1][1]:
+            points.append((at_ns / 1e6 - since_ms, len(seen)))
     return points[:: len(points) // TIMELINE_POINTS + 1] + points[-1:]
 
 
@@ -159,7 +177,8 @@ def _summary(entered: list[tuple[int, list[Delivery]]]) -> Answer:
 
 async def main() -> None:
     receiver = Receiver()
-    verbs = ("ready", "start", "start_many", "stop", "collect", "collect_compact", "due_between", "unexplained")
+    asked = ("came", "due_between", "unexplained")
+    verbs = ("ready", "start", "start_many", "stop", "collect", "collect_compact", *asked)
     await obey({verb: getattr(receiver, verb) for verb in verbs})
 
 

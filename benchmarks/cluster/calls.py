@@ -136,7 +136,7 @@ async def _asked(bench: Bench, instances: Sequence[Counted], rate: int) -> Asked
     if calling is not None:
         stored = (await calling)["stored"]
         got = await receiver.child.ask("collect", count=stored, patience_s=PATIENCE_S)
-        none_lost("delivered", stored, got["received"])
+        none_lost("delivered", stored, got["distinct"])
     await receiver.stop()
     await bench.stack.aclose()
     return asked

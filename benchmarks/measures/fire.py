@@ -44,8 +44,9 @@ async def burst(
     receiver = await bench.receiver(server, loader, "fire", batches=batches)
     await loader.schedule("fire", count, Span(now_ms() + lead_ms, 1))
     before_s = server.cpu_s()
-    got = await receiver.collect(count)
+    await receiver.came(count)
     cpu_s = server.cpu_s() - before_s
+    got = await receiver.collect(count)
     await receiver.stop()
     await bench.stack.aclose()
     return got, cpu_s

@@ -170,8 +170,9 @@ async def _fire(bench: Bench, server: Server, loader: Loader) -> list[Told]:
     await loader.schedule("fire", count, span)
     await asyncio.sleep(max(0, span.from_ms - now_ms() - 50) / 1e3)
     cpu_s = server.cpu_s()
-    got = await receiver.collect(count)
+    await receiver.came(count)
     cpu_s = server.cpu_s() - cpu_s
+    got = await receiver.collect(count)
     await receiver.stop()
     return [
         Told("fire", count / got["max_ms"] * 1e3, "tasks/s", more_is_better=True),

@@ -73,5 +73,6 @@ async def _steady(
     await loader.spread(queues, count, span)
     await asyncio.sleep(max(0, span.from_ms - now_ms() - 50) / 1e3)
     cpu_s = server.cpu_s()
-    got = await receiver.collect(count)
-    return got, server.cpu_s() - cpu_s
+    await receiver.came(count)
+    cpu_s = server.cpu_s() - cpu_s
+    return await receiver.collect(count), cpu_s

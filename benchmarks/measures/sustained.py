@@ -25,8 +25,9 @@ async def run(bench: Bench) -> list[Figure]:
     await loader.schedule("steady", count, span)
     await asyncio.sleep((span.from_ms - now_ms()) / 1e3)
     cpu_s = server.cpu_s()
-    got = await receiver.collect(count, compact=True)
+    await receiver.came(count)
     cpu_s = server.cpu_s() - cpu_s
+    got = await receiver.collect(count, compact=True)
     await receiver.stop()
     await bench.stack.aclose()
     return [
