@@ -116,7 +116,8 @@ def _all_have_come(name: str, got: dict[str, Any]) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class InHand:
-    """A worker that has `count` of them and ends none. Those of the first numbers are `done`: their acks are confirmed."""
+    """A worker that has `count` of them and ends none. So many others, with the first numbers, are `done` and their
+    acks confirmed."""
 
     server: Server
     loader: Loader
