@@ -24,13 +24,14 @@ from timerd.sdk.settling import Settler
 from timerd.sdk.verdicts import ACK
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
-from timerd.worker import Delivery, Worker
+from timerd.worker import Worker
 
 
 class Book:
     """Deliveries and confirmed acks in the order in which this process was told of them; reckoning comes afterwards."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_confirmed: Callable[[], None] = lambda: None) -> None:
+        self._on_confirmed = on_confirmed
         self._events: list[pb.Deliver | list[bytes]] = []
         # Of each stream that was opened: how many tasks it began with that had no confirmed ack.
         self.resumed: list[int] = []
@@ -45,6 +46,7 @@ class Book:
         self._events.append(tokens)
         self.confirmed += len(tokens)
         self.confirmed_at_ms = time.time_ns() / 1e6
+        self._on_confirmed()
 
     def after_confirmed(self, confirmed_below: int = 0) -> set[int]:
         """The tasks that came although their ack was confirmed before. `confirmed_below`: those with a smaller number
@@ -114,13 +116,13 @@ class Witness(Receiver):
 
     def __init__(self) -> None:
         super().__init__()
-        self._book = Book()
+        self._book = Book(self._strike)
         self._victim = self._after = 0
         self._struck: Answer = {}
 
     async def in_batches(self, target: str, queue: str, size: int) -> Answer:
         """Its handler takes batches of at most that size."""
-        return await self._start(target, lambda worker: worker.on_batch(queue, max_size=size)(self._strike_on_batch))
+        return await self._start(target, lambda worker: worker.on_batch(queue, max_size=size)(self._on_batch))
 
     async def one_by_one(self, target: str, queue: str, at_once: int) -> Answer:
         """So many in hand, until `let_go`."""
@@ -135,13 +137,13 @@ class Witness(Receiver):
         return {}
 
     async def arm(self, pid: int, after: int) -> Answer:
-        """To kill that process when so many have been received and some acks were confirmed."""
+        """To kill that process when so many have been received, at the moment when acks are confirmed: if their commit
+        were not durable yet, they would come again."""
         self._victim, self._after = pid, after
         return {}
 
-    async def _strike_on_batch(self, deliveries: list[Delivery]) -> None:
-        await self._on_batch(deliveries)
-        if self._victim and self._received >= self._after and self._book.confirmed:
+    def _strike(self) -> None:
+        if self._victim and self._received >= self._after:
             os.kill(self._victim, signal.SIGKILL)
             self._victim = 0
             self._struck = {"at_ms": time.time_ns() / 1e6, "received": self._received, **self._counted()}
