@@ -24,7 +24,7 @@ from timerd.sdk.settling import Settler
 from timerd.sdk.verdicts import ACK
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
-from timerd.worker import Worker
+from timerd.worker import Delivery, Worker
 
 
 class Book:
@@ -117,12 +117,12 @@ class Witness(Receiver):
     def __init__(self) -> None:
         super().__init__()
         self._book = Book(self._strike)
-        self._victim = self._after = 0
+        self._victim = self._after = self._latest = 0
         self._struck: Answer = {}
 
     async def in_batches(self, target: str, queue: str, size: int) -> Answer:
         """Its handler takes batches of at most that size."""
-        return await self._start(target, lambda worker: worker.on_batch(queue, max_size=size)(self._on_batch))
+        return await self._start(target, lambda worker: worker.on_batch(queue, max_size=size)(self._strike_or_note))
 
     async def one_by_one(self, target: str, queue: str, at_once: int) -> Answer:
         """So many in hand, until `let_go`."""
@@ -136,11 +136,16 @@ class Witness(Receiver):
         self._run(worker)
         return {}
 
-    async def arm(self, pid: int, after: int) -> Answer:
+    async def arm(self, pid: int, after: int, latest: int) -> Answer:
         """To kill that process when so many have been received, at the moment when acks are confirmed: if their commit
-        were not durable yet, they would come again."""
-        self._victim, self._after = pid, after
+        were not durable yet, they would come again. When `latest` have been received it does not wait for that."""
+        self._victim, self._after, self._latest = pid, after, latest
         return {}
+
+    async def _strike_or_note(self, deliveries: list[Delivery]) -> None:
+        await self._on_batch(deliveries)
+        if self._received >= self._latest:
+            self._strike()
 
     def _strike(self) -> None:
         if self._victim and self._received >= self._after:
