@@ -131,6 +131,10 @@ class FakeFiring:
         self.ended += ended
         return self._durable()
 
+    async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
+        """All of them wait elsewhere."""
+        return list(late)
+
     async def end_late(self, token: AckToken) -> bool:
         self.late.append(token)
         await self._durable()

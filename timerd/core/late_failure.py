@@ -4,6 +4,8 @@ for the lease to end goes on as the next attempt or ends, as the row that was se
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from timerd.core.carry import carried_row, retry_carry
 from timerd.core.holding import Asked
 from timerd.core.lookup import Located
@@ -58,6 +60,18 @@ def again_waiting(machine: PartitionMachine, key: RowKey, rows: RowGroup, again:
     machine.rows.leave(key, Outcome.CARRIED)
     machine.log.carry([carry], (carry.target, carried_row(rows, 0, machine.partition, carry)))
     return machine.log.ticket
+
+
+def end_all_waiting(machine: PartitionMachine, keys: Sequence[RowKey]) -> set[RowKey]:
+    """Of these, those that wait here end as acked, by one record: the machine's log has its ticket."""
+    ended: set[RowKey] = set()
+    for key in keys:
+        if key not in ended and may_leave(machine, key):
+            machine.rows.leave(key, Outcome.ACKED)
+            ended.add(key)
+    if ended:
+        machine.log.end([(key, Outcome.ACKED) for key in ended])
+    return ended
 
 
 def end_waiting(machine: PartitionMachine, key: RowKey, outcome: Outcome) -> int:

@@ -33,6 +33,9 @@ _ACKS_EVERY_S = 0.02
 # Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
 _WORTH_CREDIT = 1 / 4
 _CONFIRM_S = 10.0
+# How much longer each wait for the next try is. A server that was killed is back within a second, and then keeps for
+# another one what its workers had: twice as long each time, a worker may come when that is over.
+_TRIES_FACTOR = 1.5
 
 
 class WorkStream:
@@ -57,7 +60,7 @@ class WorkStream:
         self._settler = Settler()
         self._credits: Counter[str] = Counter()
         self._stream: Stream | None = None
-        self._backoff = Backoff()
+        self._backoff = Backoff(factor=_TRIES_FACTOR)
         self._flush_timer: asyncio.TimerHandle | None = None
         # When it is due, and when it was last done.
         self._flush_at_s = self._flushed_s = 0.0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from itertools import count
 
 from timerd.core.holding import Asked, Phase
 from timerd.core.late_failure import (
     again_waiting,
+    end_all_waiting,
     end_waiting,
     free_position,
     has_ended_as_another,
@@ -34,6 +35,8 @@ LOOK_S = 0.025
 # After a holder did not answer, or has changed.
 SAY_AGAIN_MS = 500
 Waiting = tuple[PartitionMachine, RowKey, RowGroup]
+# None: there is nothing to wait for.
+Durable = asyncio.Future[None] | None
 
 
 class Elsewhere:
@@ -84,6 +87,13 @@ class Elsewhere:
                 return None
             partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
         return None
+
+    def end_all_in_memory(self, partition: Partition, keys: Sequence[RowKey]) -> tuple[set[RowKey], Durable]:
+        """As `end_in_memory`, of those that wait in that very place; and when that is durable."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is None or machine.phase is not Phase.HOT or not (ended := end_all_waiting(machine, keys)):
+            return set(), None
+        return ended, self._durable(machine, machine.log.ticket)
 
     async def again(self, item: Again) -> bool:
         """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway. A

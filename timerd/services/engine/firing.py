@@ -26,6 +26,7 @@ from timerd.ports import Store
 from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.joining import InHand, Together, apart
+from timerd.services.engine.late_acks import LateAcks
 from timerd.services.engine.loaded import Loaded
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.prolonging import Prolonging
@@ -43,6 +44,8 @@ log = logging.getLogger(__name__)
 # own: of two partitions the order holds to a second.
 STRETCH = 256
 SLACK_MS = 1_000
+# After a restart a worker may have all that is due. Each row that is not sent takes 20 us, and the loop serves others.
+MOST_KEPT_BACK = 256
 Item = TypeVar("Item", Ended, Again, AckedRows)
 
 
@@ -68,6 +71,7 @@ class Firing:
         self._loaded = Loaded(scheduler)
         self._held_back = HeldBack()
         self.looking = Looking(self._held_back)
+        self._late_acks = LateAcks(self._elsewhere, self._held_back, self.looking, self.clock_ms)
         self._grace_ms = resume_grace_ms
         # Where there are other instances.
         self.forward: Forwards | None = None
@@ -87,13 +91,17 @@ class Firing:
     def take(self, queue: QueueKey, limit: int, now_ms: int) -> Sequence[Taken]:
         taken: list[Taken] = []
         together: Together = {}
-        while limit > 0 and (heads := self._loaded.heads(queue, now_ms)):
+        kept_back = 0
+        while limit > 0 and kept_back < MOST_KEPT_BACK and (heads := self._loaded.heads(queue, now_ms)):
             machine, most, upto = heads[0][1], limit, LAST
             if len(heads) > 1:
                 most, upto = min(limit, STRETCH), heads[1][0] + SLACK_MS
             expires = not self._held_back.is_active(now_ms)
             batch = machine.take(queue, most, now_ms, expires=expires, upto=upto)
-            batch = self._sift(machine, batch, now_ms) if batch is not None else None
+            if batch is not None:
+                kept_back += len(batch)
+                batch = self._sift(machine, batch, now_ms)
+                kept_back -= len(batch) if batch is not None else 0
             if batch is not None and self.in_hand is not None:
                 batch = self._apart(machine, batch, self.in_hand, together)
             if batch is not None:
@@ -199,6 +207,9 @@ class Firing:
             if missing:
                 waits.append(self._bury_elsewhere([letter_of[item] for item in missing], missing))
         return wait_for_all(waits)
+
+    async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
+        return await self._late_acks.end_here(late)
 
     async def end_late(self, token: AckToken) -> bool:
         """Of a task that lives elsewhere, or nowhere any more. Its row does not fire while it is looked for, and what

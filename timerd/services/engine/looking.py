@@ -4,7 +4,7 @@ the store may be slow: where it waits with another instance, that one is told.""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from timerd.services.engine.held_back import HeldBack
@@ -33,6 +33,19 @@ class Looking:
             is_found = True
         finally:
             self._leave(delivery_id, is_found=is_found)
+
+    @contextmanager
+    def for_rows_here(self, delivery_ids: Sequence[bytes], now_ms: int) -> Iterator[None]:
+        """As `for_row_of`, of many that wait with this instance."""
+        self._held_back.hold(dict.fromkeys(delivery_ids, now_ms + LOOKED_FOR_MS))
+        self._looks.update(delivery_ids)
+        are_found = False
+        try:
+            yield
+            are_found = True
+        finally:
+            for delivery_id in delivery_ids:
+                self._leave(delivery_id, is_found=are_found)
 
     def _leave(self, delivery_id: bytes, *, is_found: bool) -> None:
         """An ack may be said again by another stream while it is looked for: the last one ends it."""

@@ -259,6 +259,10 @@ class Firing(Protocol):
         now. False: it had ended, or was never known."""
         ...
 
+    async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
+        """As `end_late`, of those of many that wait where they were sent from; the others are returned."""
+        ...
+
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
         """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
         end. False: it had ended, or another attempt took over."""
