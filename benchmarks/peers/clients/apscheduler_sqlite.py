@@ -10,7 +10,7 @@ from typing import Any
 from apscheduler.executors.pool import ThreadPoolExecutor
 from apscheduler.jobstores.sqlalchemy import SQLAlchemyJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
-from sqlalchemy import create_engine, event
+from sqlalchemy import create_engine, event, text
 
 from benchmarks.peers.clients import handled
 from benchmarks.peers.clients.talk import Client, Enter, Task, obey
@@ -23,10 +23,10 @@ class ApScheduler(Client):
 
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
-        engine = create_engine(f"sqlite:///{target}", connect_args={"timeout": WAIT_FOR_LOCK_S})
-        event.listen(engine, "connect", _durable)
+        self._engine = create_engine(f"sqlite:///{target}", connect_args={"timeout": WAIT_FOR_LOCK_S})
+        event.listen(self._engine, "connect", _durable)
         self._scheduler = BackgroundScheduler(
-            jobstores={"default": SQLAlchemyJobStore(engine=engine)},
+            jobstores={"default": SQLAlchemyJobStore(engine=self._engine)},
             executors={"default": ThreadPoolExecutor(8)},
             job_defaults={"misfire_grace_time": None},
             timezone=UTC,
@@ -44,6 +44,10 @@ class ApScheduler(Client):
         for one in ids:
             self._scheduler.remove_job(one)
         return len(ids)
+
+    def count(self) -> int:
+        with self._engine.connect() as connection:
+            return int(connection.execute(text("select count(*) from apscheduler_jobs")).scalar_one())
 
     def consume(self, enter: Enter) -> None:
         handled.ENTER.append(enter)

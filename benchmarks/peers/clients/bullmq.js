@@ -79,6 +79,11 @@ const verbs = {
     });
     return { ...ended, stored: ended.waits_ms.length };
   },
+  // What is due counts as well: here all of it is kept until a worker takes it.
+  async count() {
+    const counts = await queue.getJobCounts('delayed', 'waiting', 'active', 'prioritized', 'paused');
+    return { count: Object.values(counts).reduce((sum, one) => sum + one, 0) };
+  },
   async cancel_singles({ start_ms, seconds }) {
     let cancelled = 0, asked = 0;
     const ended = await oneByOne(start_ms, seconds, stored, async (id) => {
@@ -97,9 +102,11 @@ const verbs = {
     return { cancelled, asked: stored.length, seconds: (performance.now() - begun) / 1e3 };
   },
   async receive() {
-    const worker = new Worker('timers', async (one) => { entered.push([nowMs(), one.data]); },
-      { connection, concurrency: CONCURRENCY });
-    await worker.waitUntilReady();
+    for (let worker = 0; worker < (options.consumers ?? 1); worker += 1) {
+      const one = new Worker('timers', async (task) => { entered.push([nowMs(), task.data]); },
+        { connection, concurrency: CONCURRENCY });
+      await one.waitUntilReady();
+    }
     return {};
   },
   async collect({ count, patience_s }) {

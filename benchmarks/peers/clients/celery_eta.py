@@ -39,6 +39,14 @@ class CeleryEta(Client):
         send = self._handler.apply_async
         return [send((task.payload,), eta=datetime.fromtimestamp(task.due_ms / 1e3, UTC)).id for task in tasks]
 
+    def count(self) -> int:
+        """In the list that workers fetch from, and what they have fetched and not acknowledged."""
+        with self._app.connection_for_read() as connection:
+            redis = connection.default_channel.client
+            both = redis.pipeline(transaction=True)
+            waiting, fetched = both.llen("celery").hlen("unacked").execute()
+        return int(waiting) + int(fetched)
+
     def consume(self, enter: Enter) -> None:
         self._enter = enter
         self._app.WorkController(

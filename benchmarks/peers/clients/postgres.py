@@ -44,6 +44,9 @@ class Postgres(Client):
     def cancel(self, ids: Sequence[Any]) -> int:
         return int(self._db.execute("delete from tasks where id = any (%s)", (list(ids),)).rowcount)
 
+    def count(self) -> int:
+        return int(self._db.execute("select count(*) from tasks").fetchone()[0])
+
     def ready(self) -> None:
         self._db.execute("analyze tasks")
 

@@ -21,14 +21,19 @@ for i = 1, #ARGV, 3 do
   redis.call('ZADD', KEYS[1], ARGV[i + 1], ARGV[i])
 end
 """
+# Lua hands on at most some 8,000 values at once, and with a lease each task is two.
 TAKE = """
 local ids = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', ARGV[1], 'LIMIT', 0, ARGV[3])
-if #ids == 0 then return {ids, ids} end
-redis.call('ZREM', KEYS[1], unpack(ids))
-local leases = {}
-for i, id in ipairs(ids) do leases[2 * i - 1] = ARGV[2]; leases[2 * i] = id end
-redis.call('ZADD', KEYS[3], unpack(leases))
-return {ids, redis.call('HMGET', KEYS[2], unpack(ids))}
+local bodies = {}
+for first = 1, #ids, 3000 do
+  local last = math.min(first + 2999, #ids)
+  redis.call('ZREM', KEYS[1], unpack(ids, first, last))
+  local leases = {}
+  for i = first, last do leases[#leases + 1] = ARGV[2]; leases[#leases + 1] = ids[i] end
+  redis.call('ZADD', KEYS[3], unpack(leases))
+  bodies[#bodies + 1] = redis.call('HMGET', KEYS[2], unpack(ids, first, last))
+end
+return {ids, bodies}
 """
 REAP = """
 local ids = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', ARGV[1], 'LIMIT', 0, 1000)
@@ -63,6 +68,9 @@ class RedisZset(Client):
         both.hdel("body", *ids)
         return int(both.execute()[0])
 
+    def count(self) -> int:
+        return int(self._redis.zcard("due"))
+
     def consume(self, enter: Enter) -> None:
         fetch, poll_s = int(self.options.get("fetch", 500)), float(self.options.get("poll_ms", 1)) / 1e3
         reap_s = time.monotonic() + REAP_EVERY_S
@@ -74,7 +82,8 @@ class RedisZset(Client):
             if not ids:
                 time.sleep(poll_s)
             else:
-                enter(bodies)
+                for some in bodies:
+                    enter(some)
                 # Sent together with the next take.
                 done.zrem("lease", *ids)
                 done.hdel("body", *ids)

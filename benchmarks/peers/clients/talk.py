@@ -54,6 +54,13 @@ class Client(ABC):
     def consume(self, enter: Enter) -> None:
         """Until the process ends. `enter` is the user's handler."""
 
+    @abstractmethod
+    def count(self) -> int:
+        """How many tasks the peer itself says that it keeps."""
+
+    def one_instant(self, due_ms: int) -> None:  # noqa: B027 - most have nothing to do
+        """Before loading: all tasks to come are due then."""
+
     def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """After loading: what an operator would do now."""
 
@@ -77,6 +84,8 @@ class Talk:
         self._stored: list[Any] = []
         self._entered: list[tuple[int, Sequence[str | bytes]]] = []
         self._received = 0
+        # Of several threads that count, one would overwrite another.
+        self._counting = threading.Lock()
 
     def start(self, target: str, seed: int, options: Mapping[str, Any]) -> Answer:
         self._clients = [self._open(target, options) for _ in range(int(options.get("writers", 1)))]
@@ -88,6 +97,9 @@ class Talk:
     ) -> Answer:
         """In messages, until all are stored or the time is over."""
         tasks = made(self._seed, 0, count, from_ms, span_ms, payload_bytes)
+        if span_ms == 1:
+            for each in self._clients:
+                each.one_instant(from_ms)
         self._stored, begun = [], time.perf_counter()
         self._in_messages(tasks, lambda client, some: self._stored.extend(client.store(some)), begun + limit_s)
         seconds, ended_ms = time.perf_counter() - begun, time.time() * 1e3
@@ -101,6 +113,10 @@ class Talk:
         tasks = made(self._seed, 0, round(seconds * 30_000) + 100, from_ms, span_ms, payload_bytes)
         ended = _one_by_one(start_ms, seconds, tasks, lambda task: self._client.store([task]))
         return ended | {"stored": len(ended["waits_ms"])}
+
+    def count(self, queue: str, from_ms: int, span_ms: int) -> Answer:
+        """There is nothing else in the peer than what was stored."""
+        return {"count": self._client.count()}
 
     def cancel_singles(self, start_ms: float, seconds: float) -> Answer:
         """What `schedule` has stored, one call after the other."""
@@ -133,12 +149,16 @@ class Talk:
                 each.result()
 
     def receive(self) -> Answer:
-        threading.Thread(target=self._client.consume, args=(self._enter,), daemon=True).start()
+        """By as many connections as there are `consumers`."""
+        more = int(self._client.options.get("consumers", 1)) - 1
+        for client in [self._client, *(self._open(self._client.target, self._client.options) for _ in range(more))]:
+            threading.Thread(target=client.consume, args=(self._enter,), daemon=True).start()
         return {}
 
     def _enter(self, payloads: Sequence[str | bytes]) -> None:
         self._entered.append((time.time_ns(), payloads))
-        self._received += len(payloads)
+        with self._counting:
+            self._received += len(payloads)
 
     def collect(self, count: int, patience_s: float) -> Answer:
         seen, heard_s = -1, time.monotonic()
