@@ -59,7 +59,8 @@ def _throughput(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotl
     from benchmarks.peers.contenders import CONTENDERS, TIMERD
     from benchmarks.peers.table import values
 
-    rows = [row for row in ("single", "bulk-1h", "fire", "cancel") if any(one["row"] == row for one in records)]
+    told = ("single", "bulk-5m", "bulk-1h", "bulk-30d", "fire", "cancel", "cancel-many")
+    rows = [row for row in told if any(one["row"] == row for one in records)]
     names = [name for name in CONTENDERS if any(one["contender"] == name and "value" in one for one in records)]
     width = 0.85 / max(1, len(names))
     for place, name in enumerate(names):

@@ -11,14 +11,11 @@ timerd failed.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import sys
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
+import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import Progress
@@ -27,21 +24,16 @@ from rich.table import Table
 from benchmarks import given as files
 from benchmarks import plots, stopping
 from benchmarks.document import put
-from benchmarks.figures import BenchmarkFailed, TooBusy, shown
+from benchmarks.figures import BenchmarkFailed, shown
 from benchmarks.machine import facts, load_average
-from benchmarks.peers import table
+from benchmarks.peers import page, table
+from benchmarks.peers.comparison import Comparison, Record
 from benchmarks.peers.contenders import CONTENDERS, TIMERD, Contender
 from benchmarks.peers.installed import ROOT, Installed, default_cache
-from benchmarks.peers.rows import ROWS, Row, Trial
+from benchmarks.peers.rows import ROWS
 
 DOCUMENT = ROOT / "docs" / "benchmarks.md"
-# Of a row: enough to tell a good setting from a bad one.
-SWEEP_SCALE = 0.3
-SWEEP_ROWS = {"batch": "bulk-1h", "writers": "bulk-1h", "fetch": "fire"}
-# A peer that hangs must not hang the others.
-TRIAL_S = 120.0
-SLACKS = (1, 4, 16)
-Record = dict[str, Any]
+WITHIN_S = 20 * 60
 
 
 def _folder(text: str) -> Path:
@@ -54,6 +46,7 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
         prog="python -m benchmarks.peers", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--fetch", action="store_true", help="get what is missing into the cache")
+    parser.add_argument("--fetch-only", action="store_true", help="the same, and measure nothing")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="where libraries and servers are kept")
     parser.add_argument("--only", action="append", choices=tuple(CONTENDERS), help="this contender; may be repeated")
     parser.add_argument("--row", action="append", choices=tuple(ROWS), help="this row; may be repeated")
@@ -68,73 +61,21 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-class Comparison:
-    """All repetitions of all rows of all contenders that are there."""
-
-    def __init__(self, given: argparse.Namespace, tools: Installed, present: Sequence[Contender]) -> None:
-        self._given = given
-        self._tools = tools
-        self._present = present
-        self._rows = [ROWS[name] for name in given.row or ROWS]
-        self.options: dict[str, dict[str, int]] = {
-            one.name: {name: tried[0] for name, tried in one.sweep.items()} for one in present
-        }
-
-    def trials(self) -> Iterator[tuple[int, Row, Contender]]:
-        for run in range(self._given.repeat):
-            for row in self._rows:
-                yield from ((run, row, one) for one in self._present if row.takes(one))
-
-    async def sweep(self, progress: Progress) -> None:
-        planned = [(one, name) for one in self._present for name, tried in one.sweep.items() if len(tried) > 1]
-        chosen = {row.name for row in self._rows}
-        planned = [(one, name) for one, name in planned if SWEEP_ROWS[name] in chosen]
-        for one, name in progress.track(planned, description="sweep"):
-            found = {}
-            for value in one.sweep[name]:
-                options = {**self.options[one.name], name: value}
-                got = await self._trial(ROWS[SWEEP_ROWS[name]], one, 0, SWEEP_SCALE * self._given.scale, options)
-                found[value] = got.get("value", 0.0)
-            self.options[one.name][name] = max(found, key=lambda value: found[value])
-
-    async def one(self, run: int, row: Row, contender: Contender) -> Record:
-        got = await self._trial(row, contender, run, self._given.scale, self.options[contender.name])
-        return {"row": row.name, "contender": contender.name, "run": run, "load": round(load_average(), 1), **got}
-
-    async def _trial(self, row: Row, contender: Contender, run: int, scale: float, options: dict[str, int]) -> Record:
-        """A machine that is too busy gets more time twice."""
-        seed, found = self._given.seed + run, Record()
-        for slack in SLACKS:
-            with tempfile.TemporaryDirectory(prefix="peer-", dir=self._given.directory) as folder:
-                try:
-                    async with AsyncExitStack() as stack, asyncio.timeout(TRIAL_S):
-                        trial = Trial(contender, self._tools, Path(folder), scale, seed, options, stack, slack)
-                        return {**await row.run(trial), "seed": seed, "options": options}
-                except (BenchmarkFailed, OSError) as failed:
-                    found = {"failed": f"{failed or 'It took longer than anybody waits.'}{_log(Path(folder))}"}
-                    if not isinstance(failed, TooBusy):
-                        break
-        return found
-
-
-def _log(folder: Path) -> str:
-    path = folder / "client.log"
-    said = path.read_text(errors="replace").strip() if path.exists() else ""
-    return f" Its client said last: {said[-400:]}" if said else ""
-
-
 async def measured(given: argparse.Namespace, console: Console, comparison: Comparison, about: Record) -> list[Record]:
     records: list[Record] = []
+    begun_s = time.monotonic() - about["fetch_s"]
     given.json.parent.mkdir(parents=True, exist_ok=True)
     with Progress(console=console) as progress, given.json.open("w", encoding="utf-8") as file:
         if not given.no_sweep:
             await comparison.sweep(progress)
-        about["options"] = comparison.options
+        about |= {"options": comparison.options, "steady": comparison.steady, "edges": comparison.edges()}
+        about |= {"tried": comparison.tried, "sweep_s": round(time.monotonic() - begun_s - about["fetch_s"], 1)}
         print(json.dumps({"facts": about}), file=file, flush=True)
         for run, row, contender in progress.track(list(comparison.trials()), description="compare"):
             record = await comparison.one(run, row, contender)
+            record |= {"elapsed_s": round(time.monotonic() - begun_s, 1), **_where(about, contender)}
             records.append(record)
-            print(json.dumps({**record, **_where(about)}), file=file, flush=True)
+            print(json.dumps(record), file=file, flush=True)
             said = f"{shown(record['value'])} {row.unit}" if "value" in record else f"[red]{record['failed']}[/]"
             progress.console.print(
                 f"[dim]run {run + 1}[/] {row.name:<12} {contender.title:<34} {said}", highlight=False
@@ -142,8 +83,9 @@ async def measured(given: argparse.Namespace, console: Console, comparison: Comp
     return records
 
 
-def _where(about: Record) -> Record:
-    return {name: about[name] for name in ("machine", "versions", "commit")}
+def _where(about: Record, contender: Contender) -> Record:
+    shared = {name: about[name] for name in ("machine", "versions", "commit")}
+    return {**shared, "peer_versions": about["peer_versions"].get(contender.name, {})}
 
 
 def chosen(given: argparse.Namespace, tools: Installed) -> tuple[list[Contender], dict[str, str]]:
@@ -154,18 +96,24 @@ def chosen(given: argparse.Namespace, tools: Installed) -> tuple[list[Contender]
 
 
 def _measure(given: argparse.Namespace, console: Console) -> tuple[Record, list[Record]]:
-    tools = Installed(given.cache.resolve())
-    if given.fetch:
+    tools, begun_s = Installed(given.cache.resolve()), time.monotonic()
+    if given.fetch or given.fetch_only:
         with console.status("fetching what is missing"):
             tools.fetch()
+    fetched_s = time.monotonic() - begun_s
     present, lacking = chosen(given, tools)
     for name, why in {**lacking, **tools.missing}.items():
         console.print(f"[yellow]missing:[/] {name}: {why}", highlight=False)
+    versions = {one.name: found for one in present if (found := one.versions(tools))}
+    if given.fetch_only:
+        for name, found in versions.items():
+            console.print(f"{CONTENDERS[name].title}: {page.listed(found)}", highlight=False)
+        return {}, []
     given.directory.mkdir(parents=True, exist_ok=True)
-    servers = {one.program: one.version(tools) for one in present if one.program}
     about: Record = {
         **facts(given.directory),
-        "servers": ", ".join(filter(None, servers.values())),
+        "peer_versions": versions,
+        "fetch_s": round(fetched_s, 1),
         "runs": given.repeat,
         "scale": given.scale,
         "seed": given.seed,
@@ -180,13 +128,15 @@ def show(console: Console, records: Sequence[Record]) -> None:
         found = list(table.lines(records, row))
         if found:
             shape = Table(title=row.title, title_justify="left", title_style="bold")
-            for column in ("", "durable", "median", "range", ""):
-                shape.add_column(column, justify="right" if column in ("median", "range") else "left")
+            for column in ("", "durable", *table.HEAD[2:]):
+                shape.add_column(column, justify="right" if column in table.NUMBERS else "left")
             for line in found:
                 shape.add_row(*line)
             console.print(shape)
             said = table.verdict(records, row)
             console.print(f"timerd: {said.text}\n" if said else "", style="green" if said and said.holds else "red")
+    if records and "elapsed_s" in records[-1]:
+        console.print(f"It took {page.span(records[-1]['elapsed_s'])}; at scale 1 it is to take {page.span(WITHIN_S)}.")
 
 
 def read(source: Path) -> tuple[Record, list[Record]]:
@@ -204,6 +154,8 @@ def main(arguments: list[str] | None = None) -> int:
     except stopping.Interrupted:
         print(f"Interrupted. What was measured is in {given.json}.", file=sys.stderr)
         return stopping.INTERRUPTED
+    if not about:
+        return 0
     show(console, records)
     failed = [one for one in records if "failed" in one]
     for one in failed:
@@ -214,7 +166,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     if given.write_docs:
         pictures = plots.peers(records, DOCUMENT.parent / "plots")
-        put(DOCUMENT, "peers", "\n\n".join([table.markdown(about, records), *pictures]))
+        put(DOCUMENT, "peers", "\n\n".join([page.markdown(about, records), *pictures]))
     return 1 if ours_failed else 0
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import servers
-from benchmarks.peers.installed import HERE, ROOT, Installed, version_of
+from benchmarks.peers.installed import BULLMQ, HERE, LIBRARIES, ROOT, Installed
 from benchmarks.peers.servers import Running
+from benchmarks.peers.sweep import Ladder
+from benchmarks.peers.versions import node_versions, python_versions, version_of
 from benchmarks.processes import Server
 
 Open = Callable[[Installed, Path], AbstractAsyncContextManager[Running]]
@@ -32,7 +34,7 @@ class Sizes:
 @dataclass(frozen=True, slots=True)
 class Contender:
     """`sweep` names what is tried in a small run before: for storing `batch` and how many `writers` send such at once,
-    for receiving `fetch`."""
+    for receiving `fetch`, and how many `consumers` or `threads` the one worker process has."""
 
     name: str
     title: str
@@ -44,20 +46,22 @@ class Contender:
     modules: tuple[str, ...] = ()
     client: str = ""
     sizes: Sizes = Sizes()
-    sweep: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    sweep: Mapping[str, Ladder] = field(default_factory=dict)
     cancels: bool = True
     # A library: what another process stores is not noticed, so one process schedules and receives.
     in_one_process: bool = False
     # The memory of whoever receives belongs to the peer: tasks wait in it.
     waits_in_worker: bool = False
+    # It knows delays of whole seconds only, and is given tasks so many whole seconds before they are due.
+    whole_seconds: bool = False
 
     def lacks(self, tools: Installed) -> str | None:
         """What is missing, for people."""
         if self.client.endswith(".js"):
             if tools.modules() is None:
-                return "node with BullMQ"
+                return BULLMQ
         elif self.modules and tools.python(*self.modules) is None:
-            return f"Python with {', '.join(self.modules)}"
+            return f"{LIBRARIES}: {', '.join(self.modules)}"
         return self.program if self.program and tools.program(self.program) is None else None
 
     def command(self, tools: Installed) -> tuple[str, tuple[str, ...], dict[str, str]]:
@@ -67,9 +71,13 @@ class Contender:
         python = tools.python(*self.modules) or sys.executable
         return python, ("-m", f"benchmarks.peers.clients.{self.client}"), {"PYTHONPATH": str(ROOT)}
 
-    def version(self, tools: Installed) -> str:
+    def versions(self, tools: Installed) -> dict[str, str]:
+        """Of its server, and of the libraries that its client uses."""
         program = tools.program(self.program) if self.program else None
-        return version_of(program) if program else ""
+        server = {str(self.program): version_of(program)} if program else {}
+        if self.client.endswith(".js"):
+            return {**server, **node_versions(tools)}
+        return {**server, **python_versions(tools, self.modules)} if self.modules else server
 
 
 @asynccontextmanager
@@ -85,7 +93,14 @@ def _redis(fsync: str) -> Open:
     return partial(servers.redis, fsync=fsync)
 
 
-BATCHES: dict[str, tuple[int, ...]] = {"batch": (1_000, 4_000), "writers": (1, 2, 4), "fetch": (500, 1_500)}
+BATCH = Ladder(1_000, most=16_000, least=62, factor=4)
+AT_ONCE = Ladder(1, most=16)
+BATCHES = {
+    "batch": BATCH,
+    "writers": AT_ONCE,
+    "fetch": Ladder(500, most=8_000, least=31, factor=4),
+    "consumers": AT_ONCE,
+}
 REDIS: dict[str, Any] = {
     "program": "redis-server",
     "modules": ("redis", "hiredis"),
@@ -95,7 +110,8 @@ REDIS: dict[str, Any] = {
 BEANSTALK: dict[str, Any] = {
     "program": "beanstalkd",
     "client": "beanstalk",
-    "sweep": {"batch": (1_000,), "writers": (1, 4), "fetch": (50, 200)},
+    "sweep": {**BATCHES, "fetch": Ladder(50, most=3_200, least=3, factor=4)},
+    "whole_seconds": True,
 }
 TIMERD = Contender("timerd", "timerd", "yes: fsync", True, _timerd)
 PEERS = (
@@ -107,7 +123,7 @@ PEERS = (
         "yes: fsync",
         True,
         partial(servers.beanstalkd, sync_ms=0),
-        sizes=Sizes(stores_per_s=3_000, fire=20_000),
+        sizes=Sizes(stores_per_s=3_000, fire=10_000),
         **BEANSTALK,
     ),
     Contender(
@@ -136,9 +152,15 @@ PEERS = (
         True,
         _redis("always"),
         program="redis-server",
-        modules=("celery", "redis"),
+        modules=("celery", "kombu", "redis", "hiredis"),
         client="celery_eta",
         sizes=Sizes(fire=4_000, rate_per_s=500, stores_per_s=800),
+        # Batches there are none; fetched are so many for each thread of the worker.
+        sweep={
+            "writers": AT_ONCE,
+            "fetch": Ladder(100, most=1_600, least=6, factor=4),
+            "threads": Ladder(8, most=64),
+        },
         cancels=False,
         waits_in_worker=True,
     ),
@@ -151,7 +173,13 @@ PEERS = (
         program="redis-server",
         client="bullmq.js",
         sizes=Sizes(fire=50_000, stores_per_s=6_000),
-        sweep={"batch": (250, 1_000)},
+        # `fetch`: how many jobs a worker has in hand at once.
+        sweep={
+            "batch": Ladder(250, most=4_000, least=15, factor=4),
+            "writers": AT_ONCE,
+            "fetch": Ladder(100, most=1_600, least=6, factor=4),
+            "consumers": AT_ONCE,
+        },
     ),
     Contender(
         "apscheduler",
@@ -162,6 +190,8 @@ PEERS = (
         modules=("apscheduler", "sqlalchemy"),
         client="apscheduler_sqlite",
         sizes=Sizes(fire=1_000, rate_per_s=100, stores_per_s=200),
+        # There is one writer: jobs that another scheduler stores are not noticed by this one.
+        sweep={"threads": Ladder(8, most=64)},
         in_one_process=True,
         waits_in_worker=True,
     ),

@@ -6,10 +6,12 @@ starts, no rights are needed. What cannot be had is named, and its peers are lef
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,7 +26,10 @@ DEBS = {
     "beanstalkd": ("beanstalkd",),
     "postgres": ("postgresql-15", "postgresql-client-15", "libpq5", "libxml2", "libicu72"),
 }
+# What is lacking, as people are told.
+LIBRARIES, BULLMQ = "libraries for Python", "node with BullMQ"
 FETCH_S = 600
+NOT_TO_BE_HAD = "missing.json"
 
 
 def default_cache() -> Path:
@@ -55,6 +60,13 @@ class Installed:
         for program in DEBS:
             if not self.program(program):
                 self._unpacked(program)
+        (self.cache / NOT_TO_BE_HAD).write_text(json.dumps(self.missing), encoding="utf-8")
+
+    def not_to_be_had(self) -> Mapping[str, str]:
+        """What the last fetch did not get, and why; empty if none was tried."""
+        path = self.cache / NOT_TO_BE_HAD
+        found: dict[str, str] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return found
 
     def python(self, *modules: str) -> str | None:
         """An interpreter that has them."""
@@ -84,19 +96,19 @@ class Installed:
 
     def _environment(self) -> None:
         venv = self.cache / "venv"
-        self._run("libraries for Python", [sys.executable, "-m", "venv", str(venv)])
+        self._run(LIBRARIES, [sys.executable, "-m", "venv", str(venv)])
         pip = [str(venv / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        self._run("libraries for Python", [*pip, "-r", str(REQUIREMENTS)])
+        self._run(LIBRARIES, [*pip, "-r", str(REQUIREMENTS)])
         _python_with.cache_clear()
 
     def _modules(self) -> None:
         if not shutil.which("npm"):
-            self.missing["BullMQ"] = "node and npm are not installed"
+            self.missing[BULLMQ] = "node and npm are not installed"
             return
         place = self.cache / "node"
         place.mkdir(exist_ok=True)
         shutil.copy(PACKAGES, place)
-        self._run("BullMQ", ["npm", "install", "--silent", "--no-fund", "--no-audit"], place)
+        self._run(BULLMQ, ["npm", "install", "--silent", "--no-fund", "--no-audit"], place)
 
     def _unpacked(self, program: str) -> None:
         place = self.cache / program
@@ -123,11 +135,3 @@ def _python_with(pythons: tuple[str, ...], modules: tuple[str, ...]) -> str | No
         if Path(python).exists() and subprocess.run(command, capture_output=True, check=False).returncode == 0:
             return python
     return None
-
-
-def version_of(program: str) -> str:
-    """As it tells it."""
-    flag = "-v" if program.endswith("beanstalkd") else "--version"
-    said = subprocess.run([program, flag], capture_output=True, text=True, check=False)
-    lines = (said.stdout or said.stderr).splitlines()
-    return lines[0].strip() if lines else "unknown"

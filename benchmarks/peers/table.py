@@ -9,9 +9,11 @@ from typing import Any
 
 from benchmarks.figures import shown
 from benchmarks.peers.contenders import CONTENDERS, PEERS, TIMERD
-from benchmarks.peers.rows import ROWS, Row
+from benchmarks.peers.rows import Row
 
 Records = Sequence[Mapping[str, Any]]
+HEAD = ("", "durable when confirmed", "median", "range", "tasks", "")
+NUMBERS = ("median", "range", "tasks")
 # Beside the value of a row, where a row has more to tell.
 EXTRAS = {
     "fire": (("first delivery", "first_ms", "ms"), ("early", "early", "tasks")),
@@ -23,7 +25,8 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How timerd stands in a row. `values` are ratios, or figures where the target is a figure."""
+    """How timerd stands in a row. `values` are ratios, or figures where the target is a figure; none where it cannot
+    be told."""
 
     values: tuple[float, ...]
     against: str
@@ -41,7 +44,7 @@ def by_run(records: Records, row: str, contender: str) -> dict[int, float]:
 
 
 def verdict(records: Records, row: Row) -> Verdict | None:
-    """None without timerd, or without a peer to compare it with."""
+    """None without timerd."""
     ours = by_run(records, row.name, TIMERD.name)
     if not ours:
         return None
@@ -54,19 +57,35 @@ def verdict(records: Records, row: Row) -> Verdict | None:
     return _ratio(records, row, ours)
 
 
-def _ratio(records: Records, row: Row, ours: Mapping[int, float]) -> Verdict | None:
+def _ratio(records: Records, row: Row, ours: Mapping[int, float]) -> Verdict:
+    """Without a peer that it needs the best of the others would be beaten too easily."""
+    if gaps := [gap for name in row.target.needs if (gap := _gap(records, row, name, ours))]:
+        return Verdict((), "", False, f"not comparable: {', '.join(gaps)}; {_target(row)}")
     names = [row.target.against] if row.target.against else [peer.name for peer in PEERS if peer.durable]
     theirs = {name: got for name in names if (got := by_run(records, row.name, name))}
-    if not theirs:
-        return None
     best = max(theirs, key=lambda name: statistics.median(theirs[name].values()))
     ratios = tuple(ours[run] / theirs[best][run] for run in sorted(ours.keys() & theirs[best].keys()))
-    if not ratios:
-        return None
     holds = statistics.median(ratios) >= row.target.limit
     around = f"range {shown(min(ratios))} - {shown(max(ratios))}"
     text = f"{shown(statistics.median(ratios))}x ({around}) {CONTENDERS[best].title}"
-    return Verdict(ratios, best, holds, f"{text}; target >= {row.target.limit}x: {'met' if holds else 'MISSED'}")
+    return Verdict(ratios, best, holds, f"{text}; {_target(row)}: {'met' if holds else 'MISSED'}")
+
+
+def _gap(records: Records, row: Row, name: str, ours: Mapping[int, float]) -> str:
+    """Empty if this peer has a figure in each repetition in which timerd has one."""
+    lacking = sorted(ours.keys() - by_run(records, row.name, name).keys())
+    if not lacking:
+        return ""
+    tried = any((one["row"], one["contender"]) == (row.name, name) for one in records)
+    runs = ", ".join(str(run + 1) for run in lacking)
+    return f"{CONTENDERS[name].title} {f'has no figure in run {runs}' if tried else 'is missing'}"
+
+
+def _target(row: Row) -> str:
+    limit, needed = f"target >= {row.target.limit}x", [CONTENDERS[name].title for name in row.target.needs]
+    if row.target.against:
+        return f"{limit} {needed[0]}"
+    return f"{limit} the best durable peer, and those must be there: {'; '.join(needed)}"
 
 
 def lines(records: Records, row: Row) -> Iterable[tuple[str, ...]]:
@@ -75,9 +94,12 @@ def lines(records: Records, row: Row) -> Iterable[tuple[str, ...]]:
         failed = values(records, row.name, name, "failed")
         if found:
             middle = f"{shown(statistics.median(found))} {row.unit}"
-            yield contender.title, contender.confirmed, middle, _range(found), _extras(records, row, name)
+            told = [_extras(records, row, name), *([f"failed in {len(failed)} of the runs"] if failed else [])]
+            tasks = values(records, row.name, name, "tasks")
+            asked = shown(statistics.median(tasks)) if tasks else ""
+            yield contender.title, contender.confirmed, middle, _range(found), asked, "; ".join(filter(None, told))
         elif failed:
-            yield contender.title, contender.confirmed, "failed", "", str(failed[0]).splitlines()[0][:120]
+            yield contender.title, contender.confirmed, "failed", "", "", str(failed[0]).splitlines()[0][:120]
 
 
 def _extras(records: Records, row: Row, name: str) -> str:
@@ -91,35 +113,3 @@ def _middle(records: Records, row: Row, name: str, field: str) -> str:
 
 def _range(found: Sequence[float]) -> str:
     return f"{shown(min(found))} - {shown(max(found))}" if len(found) > 1 else ""
-
-
-HEAD = ("", "durable when confirmed", "median", "range", "")
-
-
-def markdown(about: Mapping[str, Any], records: Records) -> str:
-    """What stands between the markers of docs/benchmarks.md."""
-    parts = ["## Beside what people would use instead", _intro(about)]
-    for row in ROWS.values():
-        rows = list(lines(records, row))
-        if rows:
-            table = [HEAD, ("---", "---", "---:", "---:", "---"), *rows]
-            said = verdict(records, row)
-            parts += [f"### {row.title}", "\n".join(f"| {' | '.join(line)} |" for line in table)]
-            parts += [f"timerd: {said.text}." if said else "No ratio: one of the two has no figure."]
-    return "\n\n".join(parts)
-
-
-def _intro(about: Mapping[str, Any]) -> str:
-    facts = "; ".join(f"{name}: {value}" for name, value in about.items() if name not in ("missing", "options"))
-    missing = "".join(f" {name} is missing: {why}." for name, why in about.get("missing", {}).items())
-    best = "; ".join(f"{name}: {_options(tried)}" for name, tried in about.get("options", {}).items() if tried)
-    return (
-        "Measured by `make bench-peers`: every contender with a fresh server for each line, one repetition of all "
-        "before the next, tasks of 200 bytes, clients in processes of their own on the same machine. Received is when "
-        "the user's handler is entered; no task leaves its server early. Ratios are formed within a repetition, to the "
-        f"best durable peer.{missing} Best of a sweep before: {best or 'none'}.\n\n{facts}."
-    )
-
-
-def _options(tried: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {value:,}" for name, value in tried.items())

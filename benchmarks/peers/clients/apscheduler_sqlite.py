@@ -19,7 +19,7 @@ WAIT_FOR_LOCK_S = 60
 
 
 class ApScheduler(Client):
-    """There is no bulk path: a batch is a loop, and each job is a commit."""
+    """There is no bulk path: a batch is a loop, and each job is a commit. Handlers run in `threads`."""
 
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
@@ -27,7 +27,7 @@ class ApScheduler(Client):
         event.listen(self._engine, "connect", _durable)
         self._scheduler = BackgroundScheduler(
             jobstores={"default": SQLAlchemyJobStore(engine=self._engine)},
-            executors={"default": ThreadPoolExecutor(8)},
+            executors={"default": ThreadPoolExecutor(int(options.get("threads", 8)))},
             job_defaults={"misfire_grace_time": None},
             timezone=UTC,
         )

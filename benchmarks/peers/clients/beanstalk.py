@@ -1,8 +1,11 @@
 """beanstalkd through a bare socket: puts and reserves are pipelined, since one at a time would measure the wire.
 
-Delays are whole seconds from the put; they are rounded up, for no task may come early. Where all tasks are due at one
-instant, a whole second, rounding would spread them over the second after it. There they are rounded down, and the tube
-is paused until that instant: a pause counts whole seconds as well, but it is one command, which can be sent on a second.
+Delays are whole seconds from the put. In general they are rounded up, for no task may come early. Where that would be
+measured as lateness, the tasks are put so that rounding costs nothing:
+
+- due over some seconds, each is put a whole number of seconds before its instant;
+- due at one instant, a whole second, they are rounded down and the tube is paused until then. A pause counts whole
+  seconds as well, but it is one command, which can be sent on a second.
 """
 
 from __future__ import annotations
@@ -10,12 +13,15 @@ from __future__ import annotations
 import math
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from benchmarks.peers.clients.talk import Client, Enter, Task, obey
 
 TTR_S = 120
+# Longer than this nobody waits to put each task at its time.
+SOME_SECONDS_MS = 10_000
 
 
 class Beanstalk(Client):
@@ -27,13 +33,31 @@ class Beanstalk(Client):
         self._socket = socket.create_connection((host, int(port)))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._answers = self._socket.makefile("rb", buffering=1 << 18)
-        self._instant_s = 0
+        self._instant_s = self._ahead_s = 0
 
     def store(self, tasks: Sequence[Task]) -> list[Any]:
+        if self._ahead_s:
+            return self._store_on_time(tasks)
         now_s = time.time()
         rounded = math.floor if self._instant_s else math.ceil
-        self._socket.sendall(b"".join(_put(task, max(0, rounded(task.due_ms / 1e3 - now_s))) for task in tasks))
-        return [self._word(b"INSERTED") for _ in tasks]
+        return self._put((task, max(0, rounded(task.due_ms / 1e3 - now_s))) for task in tasks)
+
+    def _store_on_time(self, tasks: Sequence[Task]) -> list[Any]:
+        """Ordered by their instants; each as soon as it is due in so many seconds."""
+        ids: list[Any] = []
+        while len(ids) < len(tasks):
+            time.sleep(max(0.0, tasks[len(ids)].due_ms / 1e3 - self._ahead_s - time.time()))
+            end = bisect_right(tasks, time.time_ns() // 1_000_000 + self._ahead_s * 1_000, key=lambda one: one.due_ms)
+            ids += self._put((task, self._ahead_s) for task in tasks[len(ids) : end])
+        return ids
+
+    def _put(self, tasks: Iterable[tuple[Task, int]]) -> list[Any]:
+        puts = [
+            b"put 0 %d %d %d\r\n%s\r\n" % (delay_s, TTR_S, len(task.payload), task.payload.encode())
+            for task, delay_s in tasks
+        ]
+        self._socket.sendall(b"".join(puts))
+        return [self._word(b"INSERTED") for _ in puts]
 
     def cancel(self, ids: Sequence[Any]) -> int:
         self._socket.sendall(b"".join(b"delete %d\r\n" % one for one in ids))
@@ -46,11 +70,16 @@ class Beanstalk(Client):
         states = ("current-jobs-ready", "current-jobs-delayed", "current-jobs-reserved", "current-jobs-buried")
         return sum(int(value) for name, _, value in (line.partition(": ") for line in lines) if name in states)
 
-    def one_instant(self, due_ms: int) -> None:
-        if due_ms % 1_000 == 0:
-            self._instant_s = due_ms // 1_000
+    def arranged(self, tasks: Sequence[Task], from_ms: int, span_ms: int) -> Sequence[Task]:
+        left_s = from_ms / 1e3 - time.time()
+        if span_ms == 1 and from_ms % 1_000 == 0:
+            self._instant_s = from_ms // 1_000
             # Longer than needed, until all is stored.
-            self._pause(math.ceil(self._instant_s - time.time()) + 1)
+            self._pause(math.ceil(left_s) + 1)
+        elif span_ms < SOME_SECONDS_MS and math.floor(left_s) * 1_000 > span_ms:
+            self._ahead_s = math.floor(left_s)
+            return sorted(tasks, key=lambda task: task.due_ms)
+        return tasks
 
     def ready(self) -> None:
         if self._instant_s:
@@ -82,10 +111,6 @@ class Beanstalk(Client):
         if word != expected:
             raise RuntimeError(f"beanstalkd answered {line!r}.")
         return int(number)
-
-
-def _put(task: Task, delay_s: int) -> bytes:
-    return b"put 0 %d %d %d\r\n%s\r\n" % (delay_s, TTR_S, len(task.payload), task.payload.encode())
 
 
 if __name__ == "__main__":

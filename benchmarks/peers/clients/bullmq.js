@@ -4,7 +4,6 @@ const readline = require('node:readline');
 const { performance } = require('node:perf_hooks');
 const { Queue, Worker } = require('bullmq');
 
-const CONCURRENCY = 100;
 const LOOK_EVERY_MS = 20;
 const sleep = (ms) => new Promise((resolve) => setTimeout(resolve, Math.max(0, ms)));
 const hex = (number) => number.toString(16).padStart(16, '0');
@@ -63,12 +62,15 @@ const verbs = {
     const size = options.batch ?? 1000;
     stored = [];
     const begun = performance.now();
-    for (let first = 0; first < count; first += size) {
-      const part = tasks.slice(first, first + size);
-      await queue.addBulk(part.map(job));
-      for (const task of part) stored.push(task.id);
-      if (performance.now() - begun > limit_s * 1e3) break;
-    }
+    let next = 0;
+    const writer = async () => {
+      while (next < count && performance.now() - begun <= limit_s * 1e3) {
+        const part = tasks.slice(next, next += size);
+        await queue.addBulk(part.map(job));
+        for (const task of part) stored.push(task.id);
+      }
+    };
+    await Promise.all(Array.from({ length: options.writers ?? 1 }, writer));
     return { stored: stored.length, seconds: (performance.now() - begun) / 1e3, ended_ms: Date.now() };
   },
   async single({ start_ms, seconds, from_ms, span_ms, payload_bytes }) {
@@ -104,7 +106,7 @@ const verbs = {
   async receive() {
     for (let worker = 0; worker < (options.consumers ?? 1); worker += 1) {
       const one = new Worker('timers', async (task) => { entered.push([nowMs(), task.data]); },
-        { connection, concurrency: CONCURRENCY });
+        { connection, concurrency: options.fetch ?? 100 });
       await one.waitUntilReady();
     }
     return {};

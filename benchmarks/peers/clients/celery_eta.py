@@ -10,12 +10,12 @@ import celery
 
 from benchmarks.peers.clients.talk import Client, Enter, Task, obey
 
-# Threads take what the handler only notes down at less cost than processes.
-THREADS = 8
-
 
 class CeleryEta(Client):
-    """There is no bulk path: a batch is a loop. What is revoked is known to workers' memory only: no cancel."""
+    """There is no bulk path: a batch is a loop. What is revoked is known to workers' memory only: no cancel.
+
+    The worker's `threads` take what the handler only notes down at less cost than processes; for each of them
+    `fetch` tasks are fetched ahead."""
 
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
@@ -23,7 +23,7 @@ class CeleryEta(Client):
         self._app.conf.update(
             task_ignore_result=True,
             task_acks_late=True,
-            worker_prefetch_multiplier=100,
+            worker_prefetch_multiplier=int(options.get("fetch", 100)),
             broker_connection_retry_on_startup=True,
             broker_transport_options={"visibility_timeout": 3600},
             worker_hijack_root_logger=False,
@@ -50,7 +50,11 @@ class CeleryEta(Client):
     def consume(self, enter: Enter) -> None:
         self._enter = enter
         self._app.WorkController(
-            pool="threads", concurrency=THREADS, without_gossip=True, without_mingle=True, without_heartbeat=True
+            pool="threads",
+            concurrency=int(self.options.get("threads", 8)),
+            without_gossip=True,
+            without_mingle=True,
+            without_heartbeat=True,
         ).start()
 
 

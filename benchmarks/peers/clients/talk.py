@@ -58,8 +58,9 @@ class Client(ABC):
     def count(self) -> int:
         """How many tasks the peer itself says that it keeps."""
 
-    def one_instant(self, due_ms: int) -> None:  # noqa: B027 - most have nothing to do
-        """Before loading: all tasks to come are due then."""
+    def arranged(self, tasks: Sequence[Task], from_ms: int, span_ms: int) -> Sequence[Task]:
+        """Before loading: the tasks in the order in which they are to be stored."""
+        return tasks
 
     def ready(self) -> None:  # noqa: B027 - most have nothing to do
         """After loading: what an operator would do now."""
@@ -96,10 +97,9 @@ class Talk:
         self, queue: str, count: int, from_ms: int, span_ms: int, payload_bytes: int, limit_s: float = 1e9
     ) -> Answer:
         """In messages, until all are stored or the time is over."""
-        tasks = made(self._seed, 0, count, from_ms, span_ms, payload_bytes)
-        if span_ms == 1:
-            for each in self._clients:
-                each.one_instant(from_ms)
+        tasks: Sequence[Task] = made(self._seed, 0, count, from_ms, span_ms, payload_bytes)
+        for each in self._clients:
+            tasks = each.arranged(tasks, from_ms, span_ms)
         self._stored, begun = [], time.perf_counter()
         self._in_messages(tasks, lambda client, some: self._stored.extend(client.store(some)), begun + limit_s)
         seconds, ended_ms = time.perf_counter() - begun, time.time() * 1e3
