@@ -24,6 +24,8 @@ from benchmarks.peers.sweep import best_of, climb
 # Of a row: enough to tell a good setting from a bad one.
 SWEEP_SCALES = {"bulk-1h": 0.5, "fire": 0.3, "lateness": 0.2}
 SWEEP_ROWS = {"batch": "bulk-1h", "writers": "bulk-1h", "fetch": "fire", "consumers": "fire", "threads": "fire"}
+# Of the tasks of a burst, by a worker that fetches ahead.
+MOST_IN_HAND = 0.1
 STEADY, OF_WORKERS = "lateness", ("fetch", "consumers", "threads")
 # A peer that hangs must not hang the others.
 TRIAL_S, SWEEP_TRIAL_S = 120.0, 30.0
@@ -57,7 +59,7 @@ class Comparison:
         """Settings whose best is the last that was tried."""
         ladders = {one.name: one.sweep for one in self._present}
         found = {
-            name: [setting for setting, rates in tried.items() if ladders[name][setting].is_edge(best_of(rates))]
+            name: [setting for setting, rates in tried.items() if ladders[name][setting].ends_at(rates)]
             for name, tried in self.tried.items()
         }
         return {name: settings for name, settings in found.items() if settings}
@@ -73,8 +75,13 @@ class Comparison:
             for one in progress.track(self._present, description="steady"):
                 await self._sweep_steady(one)
 
-    async def _rate(self, one: Contender, name: str, value: int) -> float:
-        got = await self._small(SWEEP_ROWS[name], one, {**self.options[one.name], name: value})
+    async def _rate(self, one: Contender, name: str, value: int) -> float | None:
+        """Where the whole burst would be in hand at once, its rate says nothing of how it goes on."""
+        options = {**self.options[one.name], name: value}
+        in_hand = options.get("fetch", 1) * options.get("consumers", 1) * options.get("threads", 1)
+        if name in OF_WORKERS and not one.waits_in_worker and in_hand > one.sizes.fire * MOST_IN_HAND:
+            return None
+        got = await self._small(SWEEP_ROWS[name], one, options)
         return float(got.get("value", 0.0))
 
     async def _sweep_steady(self, one: Contender) -> None:

@@ -123,7 +123,7 @@ PEERS = (
         "yes: fsync",
         True,
         partial(servers.beanstalkd, sync_ms=0),
-        sizes=Sizes(stores_per_s=3_000, fire=10_000),
+        sizes=Sizes(stores_per_s=4_000, fire=15_000),
         **BEANSTALK,
     ),
     Contender(
@@ -172,7 +172,7 @@ PEERS = (
         _redis("always"),
         program="redis-server",
         client="bullmq.js",
-        sizes=Sizes(fire=50_000, stores_per_s=6_000),
+        sizes=Sizes(fire=30_000, stores_per_s=8_000),
         # `fetch`: how many jobs a worker has in hand at once.
         sweep={
             "batch": Ladder(250, most=4_000, least=15, factor=4),
