@@ -2,10 +2,10 @@
 
     python -m benchmarks.peers [--fetch] [--only redis-always] [--row fire] [--repeat 3] [--scale 1] [--write-docs]
 
-One repetition of each contender, row by row, then the next, so that a slow minute of the machine touches all a
-little. A peer that is not installed is named and left out; `--fetch` gets libraries and servers into a cache outside of
-the tree and installs nothing into the system. Each figure is written as a JSON line at once. The exit code is 1 if
-timerd failed.
+One repetition of each contender, row by row, then the next, so that a slow minute of the machine touches all a little.
+Before, a sweep looks for the best settings of each. A peer that is not installed is named and left out; `--fetch` gets
+libraries and servers into a cache outside of the tree and installs nothing into the system. Each figure is written as a
+JSON line at once. The exit code is 1 if timerd failed.
 """
 
 from __future__ import annotations

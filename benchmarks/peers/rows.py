@@ -75,11 +75,18 @@ class Trial:
         self.stack.push_async_callback(child.stop)
         return child
 
-    async def loader(self, server: Running) -> Child:
+    async def loader(self, server: Running, *, is_one_of_many: bool = False) -> Child:
+        """One of many has one call in flight: more connections than one would only be there."""
         child = await self._child("load generator", "benchmarks.loader")
-        seed = self.seed * 1_000 + self._numbers()
-        await child.ask("start", target=server.target, seed=seed, options=dict(self.options))
+        seed, options = self.seed * 1_000 + self._numbers(), self._for_one() if is_one_of_many else dict(self.options)
+        await child.ask("start", target=server.target, seed=seed, options=options)
         return child
+
+    async def loaders(self, server: Running) -> list[Child]:
+        return [await self.loader(server, is_one_of_many=True) for _ in range(self.callers)]
+
+    def _for_one(self) -> dict[str, int]:
+        return {**self.options, "writers": 1}
 
     async def receiver(self, server: Running, loader: Child, *, batches: bool) -> Child:
         """Returns when it receives."""
@@ -91,7 +98,7 @@ class Trial:
             await child.ask("start", target=server.target, queue=QUEUE, batches=batches, compact=not batches)
             await Loader(loader).wait_for("the worker to connect", lambda info: info["workers"] > 0)
         else:
-            await child.ask("start", target=server.target, seed=0, options=dict(self.options))
+            await child.ask("start", target=server.target, seed=0, options=self._for_one())
             await child.ask("receive")
         return child
 
@@ -133,7 +140,7 @@ async def _schedule(loader: Child, count: int, from_ms: int, span_ms: int, **lim
 async def single(trial: Trial) -> Found:
     """Callers that wait for each OK, in processes of their own."""
     server = await trial.server()
-    loaders = [await trial.loader(server) for _ in range(trial.callers)]
+    loaders = await trial.loaders(server)
     start_ms = now_ms() + START_IN_MS
     from_ms = start_ms + HOUR_MS
     where = {"queue": QUEUE, "from_ms": from_ms, "span_ms": HOUR_MS, "payload_bytes": PAYLOAD_BYTES}
@@ -191,7 +198,7 @@ async def _received(receiver: Child, count: int) -> Found:
 
 async def cancel_singles(trial: Trial) -> Found:
     server = await trial.server()
-    loaders = [await trial.loader(server) for _ in range(trial.callers)]
+    loaders = await trial.loaders(server)
     # What a slow one has not stored in time it has not to cancel either.
     limit_s, count, from_ms = trial.seconds(BULK_LIMIT_S), trial.count(CANCEL_EACH), now_ms() + HOUR_MS
     stored = await asyncio.gather(*(_schedule(one, count, from_ms, HOUR_MS, limit_s=limit_s) for one in loaders))
