@@ -22,7 +22,7 @@ from benchmarks.peers.rows import ROWS, Row, Trial
 from benchmarks.peers.sweep import best_of, climb
 
 # Of a row: enough to tell a good setting from a bad one.
-SWEEP_SCALES = {"bulk-1h": 0.5, "fire": 0.3, "lateness": 0.2}
+SWEEP_SCALES = {"bulk-1h": 0.5, "fire": 0.25, "lateness": 0.2}
 SWEEP_ROWS = {"batch": "bulk-1h", "writers": "bulk-1h", "fetch": "fire", "consumers": "fire", "threads": "fire"}
 # Of the tasks of a burst, by a worker that fetches ahead.
 MOST_IN_HAND = 0.1
@@ -71,6 +71,8 @@ class Comparison:
             tried = await climb(one.sweep[name], partial(self._rate, one, name))
             self.tried.setdefault(one.name, {})[name] = tried
             self.options[one.name][name] = best_of(tried)
+            rates = ", ".join(f"{value:,}: {rate:,.0f}/s" for value, rate in tried.items())
+            progress.console.print(f"[dim]sweep[/] {one.title}, {name}: {rates}", highlight=False)
         if STEADY in chosen:
             for one in progress.track(self._present, description="steady"):
                 await self._sweep_steady(one)

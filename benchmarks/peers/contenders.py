@@ -154,13 +154,9 @@ PEERS = (
         program="redis-server",
         modules=("celery", "kombu", "redis", "hiredis"),
         client="celery_eta",
-        sizes=Sizes(fire=4_000, rate_per_s=500, stores_per_s=800),
-        # Batches there are none; fetched are so many for each thread of the worker.
-        sweep={
-            "writers": AT_ONCE,
-            "fetch": Ladder(100, most=1_600, least=6, factor=4),
-            "threads": Ladder(8, most=64),
-        },
+        sizes=Sizes(fire=3_000, rate_per_s=500, stores_per_s=800),
+        # Batches there are none, and its worker fetches all that is for later, however few it is to fetch ahead.
+        sweep={"writers": AT_ONCE, "threads": Ladder(8, most=64)},
         cancels=False,
         waits_in_worker=True,
     ),
@@ -172,7 +168,7 @@ PEERS = (
         _redis("always"),
         program="redis-server",
         client="bullmq.js",
-        sizes=Sizes(fire=30_000, stores_per_s=8_000),
+        sizes=Sizes(fire=20_000, stores_per_s=8_000),
         # `fetch`: how many jobs a worker has in hand at once.
         sweep={
             "batch": Ladder(250, most=4_000, least=15, factor=4),
@@ -189,7 +185,7 @@ PEERS = (
         servers.library,
         modules=("apscheduler", "sqlalchemy"),
         client="apscheduler_sqlite",
-        sizes=Sizes(fire=1_000, rate_per_s=100, stores_per_s=200),
+        sizes=Sizes(fire=1_000, rate_per_s=100, stores_per_s=600),
         # There is one writer: jobs that another scheduler stores are not noticed by this one.
         sweep={"threads": Ladder(8, most=64)},
         in_one_process=True,

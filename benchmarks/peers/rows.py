@@ -22,7 +22,7 @@ SINGLE_S = 2.0
 STEADY_S = 3
 BULK = 200_000
 # Who stores more slowly is cut off then; the rate is of what was stored.
-BULK_LIMIT_S = 2.0
+BULK_LIMIT_S = 1.5
 CANCEL_EACH = 4_000
 CANCEL_MANY = 50_000
 SIZE = 200_000

@@ -14,8 +14,7 @@ from benchmarks.peers.clients.talk import Client, Enter, Task, obey
 class CeleryEta(Client):
     """There is no bulk path: a batch is a loop. What is revoked is known to workers' memory only: no cancel.
 
-    The worker's `threads` take what the handler only notes down at less cost than processes; for each of them
-    `fetch` tasks are fetched ahead."""
+    The worker's `threads` take what the handler only notes down at less cost than processes."""
 
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
@@ -23,7 +22,7 @@ class CeleryEta(Client):
         self._app.conf.update(
             task_ignore_result=True,
             task_acks_late=True,
-            worker_prefetch_multiplier=int(options.get("fetch", 100)),
+            worker_prefetch_multiplier=100,
             broker_connection_retry_on_startup=True,
             broker_transport_options={"visibility_timeout": 3600},
             worker_hijack_root_logger=False,
