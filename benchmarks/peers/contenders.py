@@ -98,8 +98,9 @@ AT_ONCE = Ladder(1, most=16)
 BATCHES = {
     "batch": BATCH,
     "writers": AT_ONCE,
-    "fetch": Ladder(500, most=8_000, least=31, factor=4),
+    # First, since so much more fetched at once leaves no room for others who fetch.
     "consumers": AT_ONCE,
+    "fetch": Ladder(500, most=8_000, least=31, factor=4),
 }
 REDIS: dict[str, Any] = {
     "program": "redis-server",
@@ -171,10 +172,10 @@ PEERS = (
         sizes=Sizes(fire=20_000, stores_per_s=8_000),
         # `fetch`: how many jobs a worker has in hand at once.
         sweep={
-            "batch": Ladder(250, most=4_000, least=15, factor=4),
+            "batch": Ladder(250, most=16_000, least=15, factor=4),
             "writers": AT_ONCE,
-            "fetch": Ladder(100, most=1_600, least=6, factor=4),
             "consumers": AT_ONCE,
+            "fetch": Ladder(100, most=1_600, least=6, factor=4),
         },
     ),
     Contender(
