@@ -31,6 +31,7 @@ class FakeFiring:
         self.back: list[Again] = []
         self.letters: list[DeadLetter] = []
         self.late: list[AckToken] = []
+        self.late_here: list[AckToken] = []
         self.failed_late: list[tuple[AckToken, Failure]] = []
         self.waits_elsewhere = True
         self.leases: dict[bytes, int] = {}
@@ -132,8 +133,10 @@ class FakeFiring:
         return self._durable()
 
     async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
-        """All of them wait elsewhere."""
-        return list(late)
+        """Every second one waits elsewhere."""
+        self.late_here += late[::2]
+        await self._durable()
+        return list(late[1::2])
 
     async def end_late(self, token: AckToken) -> bool:
         self.late.append(token)

@@ -18,6 +18,7 @@ from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
 from timerd.services.work.delivery import STREAM_BYTES, Delivery
 from timerd.services.work.round_sizes import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
+from timerd.services.work.settling import FEW_LATE, LATE_TOGETHER
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
@@ -284,6 +285,18 @@ async def test_a_wrong_settle_is_answered_and_the_stream_lives(rig: Rig) -> None
     await worker.settle(ACK, tokens_of(taken_of([1])))
     assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
     assert [t.key.position_ms for t in rig.firing.late] == [NOW_MS]
+
+
+@pytest.mark.parametrize("count", [FEW_LATE, FEW_LATE + 1, 2 * LATE_TOGETHER + 2])
+async def test_acks_of_what_is_not_open_here_are_confirmed_when_all_have_ended(rig: Rig, count: int) -> None:
+    """Few one by one, many together where they wait."""
+    worker = await rig.worker(("mail", 2))
+    taken = taken_of(range(count))
+    await worker.settle(ACK, tokens_of(taken))
+    assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
+    ended = [token.key.digest for token in rig.firing.late_here + rig.firing.late]
+    assert sorted(ended) == sorted(taken.digests)
+    assert len(rig.firing.late_here) == (0 if count == FEW_LATE else -(-count // 2))
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ before it has been found, however slow the store is."""
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -20,6 +21,7 @@ from timerd.services.engine.firing import Firing
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.verbs import LOOKED_FOR_MS
+from timerd.services.holding.tickets import NoLongerHeld
 from timerd.services.work.relay_service import HomeStream
 
 ACKED = AckToken(HERE, SENT, 0)
@@ -125,3 +127,27 @@ def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_i
     assert held_back.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
     home.take(pb.RelayRequest(looked_for=pb.AckLookedFor(delivery_id=ID)))
     assert (held_back.lease_ms(SENT), held_back.is_active(NOW_MS)) == (0, False)
+
+
+@pytest.mark.parametrize("error", [None, NoLongerHeld("given away")])
+async def test_many_that_wait_here_are_held_back_until_their_end_is_durable(
+    monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """And longer, where another instance has them by then: the worker says it once more."""
+    rig = Rig({})
+    durable = asyncio.get_running_loop().create_future()
+    monkeypatch.setattr(rig.firing._elsewhere, "end_all_in_memory", lambda *_: ({SENT}, durable))
+    ending = asyncio.create_task(rig.firing.end_late_here([ACKED]))
+    await asyncio.sleep(0)
+    rig.firing.looking.gave_away()
+    assert rig.said == [(ID, LOOKED_FOR_MS)]
+    if error is None:
+        durable.set_result(None)
+        assert await ending == []
+        assert rig.said == [(ID, LOOKED_FOR_MS), (ID, 0)]
+        return
+    durable.set_exception(error)
+    with pytest.raises(NoLongerHeld):
+        await ending
+    assert rig.said == [(ID, LOOKED_FOR_MS)]
+    assert rig.firing._held_back.lease_ms(SENT)

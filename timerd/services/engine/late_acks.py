@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, delivery_id_of
@@ -15,7 +16,6 @@ from timerd.model.partition import Partition
 from timerd.services.engine.elsewhere import Elsewhere
 from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.looking import Looking
-from timerd.services.engine.waits import wait_for_all
 
 
 class LateAcks:
@@ -37,16 +37,14 @@ class LateAcks:
             if not self._held_back.waits(token.key):
                 parts[token.partition].append(token.key)
         ended: dict[Partition, set[RowKey]] = {}
-        waits = []
-        for partition, keys in parts.items():
-            ended[partition], durable = self._elsewhere.end_all_in_memory(partition, keys)
-            if durable is not None:
-                waits.append(self._until(durable, ended[partition]))
-        if waits:
-            await wait_for_all(waits)
+        waits: list[asyncio.Future[None]] = []
+        with ExitStack() as looking:
+            for partition, keys in parts.items():
+                ended[partition], durable = self._elsewhere.end_all_in_memory(partition, keys)
+                if durable is not None:
+                    delivery_ids = [delivery_id_of(key.digest, key.version) for key in ended[partition]]
+                    looking.enter_context(self._looking.for_rows_here(delivery_ids, self._clock_ms()))
+                    waits.append(durable)
+            for durable in waits:
+                await durable
         return [token for token in late if token.key not in ended.get(token.partition, ())]
-
-    async def _until(self, durable: asyncio.Future[None], ended: set[RowKey]) -> None:
-        delivery_ids = [delivery_id_of(key.digest, key.version) for key in ended]
-        with self._looking.for_rows_here(delivery_ids, self._clock_ms()):
-            await durable
