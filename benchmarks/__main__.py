@@ -16,6 +16,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from benchmarks import given as files
 from benchmarks import plots, report, stopping
 from benchmarks.bench import Bench
 from benchmarks.document import put
-from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, record_of, rows_of, shown
+from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, lasted, record_of, rows_of, shown
 from benchmarks.given import Records
 from benchmarks.machine import facts, load_average
 from benchmarks.measures import MEASURES, Measure
@@ -67,6 +68,7 @@ def chosen(given: argparse.Namespace) -> list[Measure]:
 
 async def run_all(arguments: argparse.Namespace, console: Console, about: dict[str, Any]) -> Records:
     records: Records = []
+    begun_s = time.monotonic()
     arguments.json.parent.mkdir(parents=True, exist_ok=True)
     planned = [(run, measure) for run in range(arguments.repeat) for measure in chosen(arguments)]
     with arguments.json.open("w", encoding="utf-8") as file, Progress(console=console) as progress:
@@ -76,6 +78,7 @@ async def run_all(arguments: argparse.Namespace, console: Console, about: dict[s
             console.print(load, measure.title, highlight=False)
             new = await _records(measure, arguments, run, console)
             known = {"seed": arguments.seed + run, "load": round(load_average(), 1), **_where(about)}
+            known["elapsed_s"] = round(time.monotonic() - begun_s, 1)
             file.writelines(json.dumps({**record, **known}) + "\n" for record in new)
             file.flush()
             records += new
@@ -112,6 +115,12 @@ async def run_one(measure: Measure, arguments: argparse.Namespace, run: int) -> 
     raise AssertionError("the last try returns or raises")
 
 
+def _took(records: Records) -> dict[str, str]:
+    """Of all that was measured together; earlier files do not say it."""
+    ends_s = [record["elapsed_s"] for record in records if "elapsed_s" in record]
+    return {"the whole run took": lasted(max(ends_s))} if ends_s else {}
+
+
 def read(source: Path) -> tuple[dict[str, Any], Records]:
     """What an earlier run wrote."""
     return files.read(source, "python -m benchmarks", "measure")
@@ -141,6 +150,7 @@ def main(given: list[str] | None = None) -> int:
     except stopping.Interrupted:
         print(f"Interrupted. What was measured is in {arguments.json}.", file=sys.stderr)
         return stopping.INTERRUPTED
+    about |= _took(records)
     failures = [record for record in records if "failed" in record]
     rows = rows_of(record for record in records if "failed" not in record)
     report.print_rows(console, rows, judged=about["scale"] == 1)

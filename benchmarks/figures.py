@@ -109,6 +109,11 @@ def _row(measure: str, name: str, same: list[dict[str, Any]]) -> Row:
     return Row(measure, name, first["unit"], values, floor, first["headline"])
 
 
+def lasted(seconds: float) -> str:
+    minutes, rest_s = divmod(round(seconds), 60)
+    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+
+
 def shown(value: float) -> str:
     """Three digits that matter; no more are there."""
     if abs(value) >= 100 or value == int(value):

@@ -24,7 +24,7 @@ from rich.table import Table
 from benchmarks import given as files
 from benchmarks import plots, stopping
 from benchmarks.document import put
-from benchmarks.figures import BenchmarkFailed, shown
+from benchmarks.figures import BenchmarkFailed, lasted, shown
 from benchmarks.machine import facts, load_average
 from benchmarks.peers import page, table
 from benchmarks.peers.comparison import Comparison, Record
@@ -136,7 +136,7 @@ def show(console: Console, records: Sequence[Record]) -> None:
             said = table.verdict(records, row)
             console.print(f"timerd: {said.text}\n" if said else "", style="green" if said and said.holds else "red")
     if records and "elapsed_s" in records[-1]:
-        console.print(f"It took {page.span(records[-1]['elapsed_s'])}; at scale 1 it is to take {page.span(WITHIN_S)}.")
+        console.print(f"It took {lasted(records[-1]['elapsed_s'])}; at scale 1 it is to take {lasted(WITHIN_S)}.")
 
 
 def read(source: Path) -> tuple[Record, list[Record]]:

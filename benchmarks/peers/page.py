@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from benchmarks.figures import lasted
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.rows import ROWS, Row
 from benchmarks.peers.table import HEAD, NUMBERS, Records, lines, values, verdict
@@ -96,13 +97,8 @@ def _took(about: Mapping[str, Any], records: Records) -> str:
     ends = [one["elapsed_s"] for one in records if "elapsed_s" in one]
     if not ends:
         return ""
-    before = f"{span(about['fetch_s'])} fetching what was missing, {span(about['sweep_s'])} the sweep"
-    return f"The whole run took {span(max(ends))}: {before}."
-
-
-def span(seconds: float) -> str:
-    minutes, rest_s = divmod(round(seconds), 60)
-    return f"{minutes} min {rest_s} s" if minutes else f"{rest_s} s"
+    before = f"{lasted(about['fetch_s'])} fetching what was missing, {lasted(about['sweep_s'])} the sweep"
+    return f"The whole run took {lasted(max(ends))}: {before}."
 
 
 def listed(versions: Mapping[str, str]) -> str:

@@ -109,6 +109,16 @@ def test_a_lost_task_fails_the_measure() -> None:
         none_lost("stored", 3, 2)
 
 
+def test_how_long_the_whole_run_took_stands_with_its_figures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.jsonl"
+    lines = [{"facts": FACTS}, *({**record, "elapsed_s": 71.4} for record in records(120))]
+    path.write_text("\n".join(map(json.dumps, lines)))
+    assert command.main(["--from", str(path), "--readme"]) == 0
+    assert "the whole run took: 1 min 11 s" in capsys.readouterr().out
+
+
 def test_failures_of_a_file_decide_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "figures.jsonl"
     lines = [{"facts": FACTS}, *records(120), {"measure": "fire", "run": 0, "failed": "3 tasks were lost."}]
