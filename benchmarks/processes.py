@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping
@@ -73,9 +74,11 @@ class Child:
         return await self.line(ANSWER_S)
 
     async def kill(self) -> None:
-        """As if the power of one process were cut: nothing of it runs any more."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
+        """As if the power of one process were cut: nothing of it runs any more. It may be dead already: asyncio's own
+        `kill` would take its exit code away from whoever waits for it."""
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
         await self._process.wait()
 
     async def stop(self) -> int:

@@ -33,9 +33,16 @@ class Rig:
 
     def __init__(self, held: dict[Partition, PartitionMachine]) -> None:
         self.said: list[object] = []
-        scheduler = SimpleNamespace(machines=held, held=SimpleNamespace())
+        self.is_taken_over = False
+        records = SimpleNamespace(durable=self._durable, settle_soon=lambda _: None)
+        scheduler = SimpleNamespace(machines=held, held=records)
         self.firing = Firing(cast(Any, scheduler), trusted_time(), cast(Any, None), b"secret")
         self.firing.looking.tell = lambda delivery_id, hold_ms: self.said.append((delivery_id, hold_ms))
+
+    async def _durable(self, _: PartitionMachine, ticket: int) -> None:
+        self.said.append(("durable", ticket))
+        if self.is_taken_over:
+            raise NoLongerHeld("by another instance")
 
     def looks(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
         async def look(_: AckToken) -> bool:
@@ -57,14 +64,19 @@ async def test_whoever_has_the_row_holds_it_back_until_it_was_found(monkeypatch:
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked", (ID, 0)]
 
 
-async def test_what_waits_with_this_instance_is_no_matter_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_taken_over", [False, True])
+async def test_what_waits_with_this_instance_is_no_matter_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, is_taken_over: bool
+) -> None:
+    """The record that says where it went is not durable yet: it is looked for after that, in the store if need be."""
     rig = Rig({})
+    rig.is_taken_over = is_taken_over
     machine = carried(rig.firing._held_back)
     machines = cast(Any, rig.firing)._scheduler.machines
     machines[HERE] = machines[rig.firing._held_back.waits_in(ID, HERE)] = machine
     rig.looks(monkeypatch)
     assert await rig.firing.end_late(ACKED)
-    assert rig.said == ["looked"]
+    assert rig.said == [("durable", machine.log.last_ticket), "looked"]
 
 
 async def test_where_the_row_is_given_away_while_it_is_looked_for_the_others_hear_of_it_then(

@@ -28,9 +28,11 @@ def test_an_ack_goes_where_the_row_was_carried_when_that_is_durable() -> None:
     held_back = HeldBack()
     machine = carried(held_back)
     assert held_back.place_of(ID, (HERE, SENT)) == (HERE, SENT)
+    assert held_back.leaves(ID) == (HERE, SENT)
     [carry] = record_of(machine).carries
     partition, place = held_back.place_of(ID, (HERE, SENT))
     assert (partition, place.position_ms) == (carry.target, LEASE_ENDS_MS)
+    assert held_back.leaves(ID) is None
 
 
 def test_what_its_holder_could_not_write_down_is_looked_for_where_it_was_sent_from() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from itertools import count
 
 from timerd.core.holding import Asked, Phase
@@ -28,6 +29,7 @@ from timerd.model.settle import Outcome
 from timerd.ports import Store
 from timerd.services.holding.driving import drive
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.tickets import NoLongerHeld
 
 # A row that is being written, loaded or moved is looked for so often: about a second.
 LOOKS = 40
@@ -87,6 +89,13 @@ class Elsewhere:
                 return None
             partition, key = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
         return None
+
+    async def until_left(self, partition: Partition, key: RowKey) -> None:
+        """Of a row that goes on elsewhere: until that is durable, not all of its way is known."""
+        machine = self._scheduler.machines.get(partition)
+        if machine is not None and not machine.log.has_left(key):
+            with suppress(NoLongerHeld):
+                await self._durable(machine, machine.log.last_ticket)
 
     def end_all_in_memory(self, partition: Partition, keys: Sequence[RowKey]) -> tuple[set[RowKey], Durable]:
         """As `end_in_memory`, of those that wait in that very place; and when that is durable."""

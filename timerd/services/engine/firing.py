@@ -217,6 +217,8 @@ class Firing:
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
         is_elsewhere = self._held_back.waits_in(delivery_id, token.partition) not in self._scheduler.machines
         with self.looking.for_row_of(delivery_id, self.clock_ms(), is_elsewhere=is_elsewhere):
+            if not is_elsewhere and (leaves := self._held_back.leaves(delivery_id)) is not None:
+                await self._elsewhere.until_left(*leaves)
             place = self._held_back.place_of(delivery_id, (token.partition, token.key))
             known = self._elsewhere.end_in_memory(*place)
             return await (self._end_where_it_lives(token) if known is None else known)

@@ -30,12 +30,16 @@ class HasKey(Protocol):
 
 
 class _Carried(NamedTuple):
-    """Where it waits; the row that it was carried from, and which of these the holder has not written down yet: not its
+    """Where it waits; where it was carried from, and which rows of there the holder has not written down yet: not its
     whole log, which would stay here after it was replaced."""
 
     place: Place
-    source: RowKey
+    source: Place
     leaving: Set[RowKey]
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.source[1] in self.leaving
 
 
 # What is over is looked for among as many.
@@ -117,7 +121,7 @@ class HeldBack:
             if carry is not None:
                 place = carry.target, RowKey(carry.position_ms, key.digest, carry.version)
                 delivery_id = delivery_id_of(key.digest, key.version)
-                self._carried[delivery_id] = _Carried(place, key, machine.log.leaving)
+                self._carried[delivery_id] = _Carried(place, (machine.partition, key), machine.log.leaving)
 
     def waits_in(self, delivery_id: bytes, sent: Partition) -> Partition:
         """As far as it is known, durable or not."""
@@ -127,4 +131,9 @@ class HeldBack:
     def place_of(self, delivery_id: bytes, sent: Place) -> Place:
         """As far as it is known, and durable; else where it was sent from."""
         carried = self._carried.get(delivery_id)
-        return sent if carried is None or carried.source in carried.leaving else carried.place
+        return sent if carried is None or carried.is_leaving else carried.place
+
+    def leaves(self, delivery_id: bytes) -> Place | None:
+        """The row of it that is carried on, as long as that is not durable."""
+        carried = self._carried.get(delivery_id)
+        return carried.source if carried is not None and carried.is_leaving else None
