@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from typing import cast
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
 from unittest.mock import AsyncMock
 
 import pytest
 from cassandra import InvalidRequest, OperationTimedOut, Unavailable, WriteTimeout, WriteType
 from cassandra.cluster import NoHostAvailable
-from cassandra.connection import ConnectionShutdown
+from cassandra.connection import ConnectionBusy, ConnectionShutdown
 from cassandra.policies import RetryPolicy
 from cassandra.protocol import ErrorMessage
 
-from timerd.adapters.cassandra.driver import SERIAL, Driver, Part, Statement
-from timerd.adapters.cassandra.failures import joined, read_failure, write_failure
+from timerd.adapters.cassandra.driver import ROWS, SERIAL, Driver, Part, Statement
+from timerd.adapters.cassandra.failures import is_crowded, joined, read_failure, write_failure
 from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
+from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 
 NOTHING = StoreUnavailable("down", "STORE_UNAVAILABLE")
@@ -92,3 +95,53 @@ async def test_no_other_failure_is_asked_again_beside_the_driver() -> None:
     with pytest.raises(StoreUnavailable):
         await Driver.part(cast(Driver, driver), Statement(Prepared(), SERIAL), ())
     assert driver._send.await_count == 1
+
+
+FULL = NoHostAvailable("none", {"one": ConnectionBusy("overloaded"), "another": ConnectionBusy("overloaded")})
+
+
+class Sockets:
+    """A session that says of the first requests that its sockets are full."""
+
+    def __init__(self, times: int) -> None:
+        self.sent = 0
+        self._times = times
+
+    def execute_async(self, *_: object, **__: object) -> Sockets:
+        self.sent += 1
+        return self
+
+    def add_callbacks(self, answered: Any, failed: Any, given: Any, _: object, __: object) -> None:  # noqa: ANN401 - the driver's
+        self._paging_state = None
+        if self.sent <= self._times:
+            failed(FULL, *given)
+        else:
+            answered([(b"value",)], *given)
+
+    def clear_callbacks(self) -> None:
+        """Nothing leads back here."""
+
+
+def driver_of(sockets: Sockets, request_timeout_s: float) -> Driver:
+    driver = Driver(SimpleNamespace(is_shutdown=False), sockets, CassandraSettings(request_timeout_s=request_timeout_s))
+    driver.attach(asyncio.get_running_loop())
+    return driver
+
+
+async def test_where_all_sockets_are_full_for_the_moment_it_is_sent_a_moment_later() -> None:
+    """Large rows are on their way; nothing of this one was sent."""
+    sockets = Sockets(times=3)
+    assert await driver_of(sockets, 60).write(Statement(Prepared(), ROWS), ()) == [(b"value",)]
+    assert sockets.sent == 4
+
+
+async def test_where_they_stay_full_nothing_was_stored() -> None:
+    with pytest.raises(StoreUnavailable, match="nothing was stored"):
+        await driver_of(Sockets(times=1_000), 0.02).write(Statement(Prepared(), ROWS), ())
+
+
+@pytest.mark.parametrize("errors", [{}, {"one": ConnectionBusy("overloaded"), "another": ConnectionShutdown("gone")}])
+def test_a_node_that_is_gone_is_no_full_socket(errors: dict[str, Exception]) -> None:
+    assert not is_crowded(NoHostAvailable("none", errors))
+    assert not is_crowded(OperationTimedOut())
+    assert is_crowded(FULL)

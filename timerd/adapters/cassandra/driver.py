@@ -20,7 +20,7 @@ from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionP
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, BoundStatement, ConsistencyLevel, tuple_factory
 
-from timerd.adapters.cassandra.failures import is_undecided, read_failure, write_failure
+from timerd.adapters.cassandra.failures import is_crowded, is_undecided, read_failure, write_failure
 from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError, StoreUnavailable
@@ -35,6 +35,8 @@ _TABLE = re.compile(r'\b(FROM|INTO|UPDATE|ALTER TABLE|TABLE IF NOT EXISTS) ("\w+
 # A batch of one partition is one mutation: nodes take half a commit log segment, 16 MiB by default.
 BATCH_BYTES = 256 << 10
 BATCH_ROWS = 100
+# A socket that is full empties in a moment, and the driver says so at once instead of waiting.
+CROWDED_S = 0.01
 ROWS, READS, REGISTERS, SERIAL = "rows", "reads", "registers", "serial"
 
 
@@ -195,10 +197,20 @@ class Driver:
         if self._loop is None or self._cluster.is_shutdown:
             raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
         async with self._slots:
-            future: asyncio.Future[Part] = self._loop.create_future()
-            sent = self._session.execute_async(bound, execution_profile=profile, paging_state=state)
-            sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future, sent))
-            return await future
+            until_s = self._loop.time() + self.settings.request_timeout_s
+            while True:
+                try:
+                    return await self._sent(self._loop, bound, profile, state)
+                except NoHostAvailable as error:
+                    if not is_crowded(error) or self._loop.time() >= until_s:
+                        raise
+                await asyncio.sleep(CROWDED_S)
+
+    async def _sent(self, loop: asyncio.AbstractEventLoop, bound: Untyped, profile: str, state: bytes | None) -> Part:
+        future: asyncio.Future[Part] = loop.create_future()
+        sent = self._session.execute_async(bound, execution_profile=profile, paging_state=state)
+        sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future, sent))
+        return await future
 
     # -- on the driver's thread -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from cassandra import RequestValidationException, Unavailable
 from cassandra.cluster import NoHostAvailable
+from cassandra.connection import ConnectionBusy
 from cassandra.protocol import ErrorMessage
 
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
@@ -20,6 +21,15 @@ RETRY_AFTER_MS = 1_000
 def is_undecided(error: Exception) -> bool:
     """Of a serial read: it met a transaction that others are at, and may be asked once more."""
     return isinstance(error, ErrorMessage) and error.code == _CAS_UNKNOWN
+
+
+def is_crowded(error: Exception) -> bool:
+    """No socket takes anything for the moment, for large messages are on their way: nothing was sent to any node."""
+    return (
+        isinstance(error, NoHostAvailable)
+        and bool(error.errors)
+        and all(isinstance(each, ConnectionBusy) for each in error.errors.values())
+    )
 
 
 def read_failure(error: Exception) -> TimerdError:
