@@ -17,7 +17,7 @@ from benchmarks.processes import Server
 
 TITLE = "Memory per pending task"
 TASKS = 1_000_000
-FAR_TASKS = 1_000_000
+FAR_TASKS = 600_000
 # A bucket is loaded 90 s before its start, so whatever is due before that is loaded.
 NEAR_MS = 75 * SECOND_MS
 NEAR_SPAN_MS = 10 * SECOND_MS
@@ -61,7 +61,7 @@ async def _far(bench: Bench) -> list[Figure]:
     server = await bench.server()
     loader = await bench.loader(server)
     await bench.receiver(server, loader, "far", batches=True)
-    count, sizes_bytes = bench.count(FAR_TASKS), [await _rested_bytes(bench, server, FAR_REST_S)]
+    count, sizes_bytes = bench.count(FAR_TASKS), [await _rested_bytes(bench, server)]
     span = Span(now_ms() + FAR_MS, FAR_SPAN_MS)
     for _ in range(2):
         await loader.schedule("far", count, span)
