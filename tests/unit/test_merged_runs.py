@@ -1,5 +1,5 @@
 """What was merged is let go at once: else a partition that is filled live holds its payloads several times over, and
-nothing counts them.
+nothing counts them. And no merge is so large that the loop, which does it, would hold up firing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ import gc
 
 import numpy as np
 
-from timerd.core.due_queue import MERGE_RUNS, DueQueue
+from timerd.core.due_queue import LARGEST_MERGE_BYTES, LARGEST_MERGE_ROWS, MERGE_ROWS, MERGE_RUNS, DueQueue
+from timerd.core.taken import QueueKey
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template
 
@@ -38,4 +39,35 @@ def test_runs_are_let_go_when_they_are_merged() -> None:
     due.add(group(MERGE_RUNS))
     assert marked() == 0
     assert due.rows == 2 * MERGE_RUNS
+    due.check()
+
+
+def page(number: int, rows: int, payload_bytes: int) -> RowGroup:
+    """As the load of a full bucket brings them: all over its time."""
+    columns = np.zeros(rows, ROW)
+    columns["position_ms"] = np.arange(rows) * 1_000 + number
+    columns["length"], columns["offset"] = payload_bytes, payload_bytes * np.arange(rows)
+    prefix = np.frombuffer(number.to_bytes(12), PREFIX)
+    return RowGroup(columns, prefix, [Template("default", "mails")], bytes(rows * payload_bytes), [])
+
+
+def longest_run(due: DueQueue) -> int:
+    heap = due._lanes[QueueKey("default", "mails")].heaps[0]
+    return max(len(segment.run) for _, _, segment in heap)
+
+
+def test_runs_that_are_nearly_the_largest_are_merged_by_few() -> None:
+    due, rows = DueQueue(), LARGEST_MERGE_ROWS - 1
+    for number in range(2 * MERGE_RUNS):
+        due.add(page(number, rows, 1))
+    assert rows < longest_run(due) < MERGE_ROWS + LARGEST_MERGE_ROWS
+    due.check()
+
+
+def test_so_are_runs_of_large_payloads() -> None:
+    due, rows = DueQueue(), 100
+    payload_bytes = LARGEST_MERGE_BYTES // rows - 200
+    for number in range(2 * MERGE_RUNS):
+        due.add(page(number, rows, payload_bytes))
+    assert longest_run(due) == 2 * rows
     due.check()

@@ -19,19 +19,21 @@ from dataclasses import dataclass, field
 from itertools import count
 
 import numpy as np
-import numpy.typing as npt
 
 from timerd.core.heads import Heads
 from timerd.core.lean_run import LeanRun, Run, lean, part_of, positions_of, run_bytes
 from timerd.core.runs import by_position, in_order_of_firing, joined
 from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
 from timerd.core.taken import LAST, QueueKey
+from timerd.core.tie_order import tie_of
 from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.rows import RowGroup, empty_group
 from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
+# Nor must it where each of them is nearly as large, as pages of a full bucket are: then fewer become one that stays.
 MERGE_RUNS = 8
+MERGE_ROWS = 8_192
 LARGEST_MERGE_ROWS = 4_096
 LARGEST_MERGE_BYTES = 2 << 20
 # Each run costs a take some 30 us, however few of its rows are due. So where several have some, what they and the next
@@ -230,7 +232,7 @@ class DueQueue:
         """Merges a full size class into one run."""
         tier = lane.tiers.setdefault((segment.priority, len(segment.run).bit_length() // 3), [])
         tier.append(segment)
-        if len(tier) < MERGE_RUNS:
+        if not _is_full(tier):
             return
         alive = [s for s in tier if s.cursor < s.end]
         tier.clear()
@@ -324,31 +326,6 @@ def split(rows: RowGroup) -> Iterator[tuple[QueueKey, int, RowGroup]]:
             yield queue, priority, by_position(rows.select(part))
 
 
-def tie_of(rows: RowGroup) -> npt.NDArray[np.uint64]:
-    """Orders rows of equal position: a function of the digest alone, so that every scan cuts at the same place."""
-    heads = np.ascontiguousarray(rows.prefixes).view("u1").reshape(-1, 12)[:, :8]
-    numbers = np.ascontiguousarray(heads).view(">u8").reshape(-1).astype(np.uint64)
-    items = rows.columns["index"].astype(np.uint64)
-    ties: npt.NDArray[np.uint64] = numbers[rows.columns["prefix"]] + items * np.uint64(0x9E3779B97F4A7C15)
-    return ties
-
-
-def before(rows: RowGroup, position_ms: int, tie: int) -> npt.NDArray[np.bool_]:
-    """Which rows come before (position, tie)."""
-    positions = rows.columns["position_ms"]
-    early: npt.NDArray[np.bool_] = (positions < position_ms) | (
-        (positions == position_ms) & (tie_of(rows) < np.uint64(tie))
-    )
-    return early
-
-
-def behind(rows: RowGroup, position_ms: int, tie: int) -> RowGroup:
-    """Of rows that are sorted those that do not come before (position, tie)."""
-    if not len(rows) or int(rows.columns["position_ms"][0]) > position_ms:
-        return rows
-    return rows.select(np.flatnonzero(~before(rows, position_ms, tie)))
-
-
 def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
     """What is the queue's, sorted by position, of one priority each."""
     return (part for rows in groups for found, _, part in split(rows) if found == queue)
@@ -357,6 +334,12 @@ def each_of(queue: QueueKey, groups: Iterable[RowGroup]) -> Iterator[RowGroup]:
 def _is_final(rows: int, size_bytes: int) -> bool:
     """Whether a run is merged with nothing any more."""
     return rows >= LARGEST_MERGE_ROWS or size_bytes >= LARGEST_MERGE_BYTES
+
+
+def _is_full(tier: list[Segment]) -> bool:
+    if len(tier) == MERGE_RUNS:
+        return True
+    return sum(len(s.run) for s in tier) >= MERGE_ROWS or sum(s.size_bytes for s in tier) >= LARGEST_MERGE_BYTES
 
 
 def _front_rows(due: list[Segment]) -> int:

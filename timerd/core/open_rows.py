@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
-from timerd.core.due_queue import before
 from timerd.core.taken import AckedRows
+from timerd.core.tie_order import before
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
 

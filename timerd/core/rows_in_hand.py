@@ -13,7 +13,7 @@ from itertools import count
 import numpy as np
 
 from timerd.core.copies import Copies, Met, Over
-from timerd.core.due_queue import DueQueue, before, behind, each_of, split
+from timerd.core.due_queue import DueQueue, each_of, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.open_rows import Closed, OpenRows
@@ -21,6 +21,7 @@ from timerd.core.reload import Reload
 from timerd.core.runs import by_position
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
+from timerd.core.tie_order import before, behind
 from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup, concat
@@ -386,8 +387,7 @@ class RowsInHand:
 
     def verdict(self, key: RowKey) -> Outcome | None:
         """How a row that is not open will end when it is met, where that is settled already."""
-        found = self.verdicts.of(key)
-        if found is not None:
+        if (found := self.verdicts.of(key)) is not None:
             return found[0]
         alive = self.alive.get(key.digest)
         if alive is not None and alive[0] != generation_of(key.version) <= alive[1]:
