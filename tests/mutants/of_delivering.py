@@ -84,7 +84,7 @@ MUTANTS = (
         name="settled-rows-loaded",
         guarantee="G5",
         file="timerd/core/rows_in_hand.py",
-        old="            rows = rows.select(np.flatnonzero(~self._settled.known(rows)))\n",
+        old="            rows = rows.select(np.flatnonzero(~over))\n",
         new="            pass\n",
         breaks="a new holder delivers what an earlier one has ended",
         tests=("tests/fundamentals/test_restart.py::test_an_ended_task_is_known_to_the_next_holder",),

@@ -341,8 +341,8 @@ class RowsInHand:
 
     def _set_aside(self, rows: RowGroup) -> RowGroup:
         """Drops what has ended; rows that `moves` must speak for do not wait with the others."""
-        if len(self._settled):
-            rows = rows.select(np.flatnonzero(~self._settled.known(rows)))
+        if len(self._settled) and (over := self._settled.known(rows)).any():
+            rows = rows.select(np.flatnonzero(~over))
         flagged = rows.columns["flags"] & FLAG_MOVED_IN
         if not self.suspended and not bool(flagged.any()):
             return rows
