@@ -69,10 +69,16 @@ class Bench:
 
     async def server(self, *options: str, data: Path | None = None) -> Server:
         """With an empty data folder, or with a copy of that one."""
+        return await self.server_in(await self.folder_with(data), *options)
+
+    async def folder_with(self, data: Path | None) -> Path:
         folder = self.folder / f"server-{self._numbers()}"
         folder.mkdir(parents=True)
         if data:
             await asyncio.to_thread(shutil.copytree, data, folder / "data")
+        return folder
+
+    async def server_in(self, folder: Path, *options: str) -> Server:
         server = await Server.start(folder, *options)
         self.stack.push_async_callback(server.stop)
         return server
@@ -183,9 +189,12 @@ class Loader:
         """The five minutes that have that instant: `held`, `waiting`, `finished_ms`."""
         return await self.child.ask("bucket", at_ms=at_ms)
 
+    async def count(self, queue: str, span: Span) -> int:
+        answer = await self.child.ask("count", queue=queue, from_ms=span.from_ms, span_ms=span.span_ms)
+        return int(answer["count"])
+
     async def verify_stored(self, queue: str, count: int, span: Span) -> None:
-        found = (await self.child.ask("count", queue=queue, from_ms=span.from_ms, span_ms=span.span_ms))["count"]
-        none_lost("stored", count, found)
+        none_lost("stored", count, await self.count(queue, span))
 
     async def wait_for(self, what: str, reached: Callable[[Mapping[str, int]], bool]) -> None:
         end_s = time.monotonic() + PATIENCE_S

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+TASKS = "tasks"
+
 
 class BenchmarkFailed(Exception):
     """A measure could not be carried out: a sentence."""
@@ -73,6 +75,11 @@ class Row:
     @property
     def holds(self) -> bool:
         return self.floor is None or self.floor.holds(self.median)
+
+    @property
+    def must_not_be(self) -> bool:
+        """Of tasks there was one in some run of which there may be none: early, or twice."""
+        return self.unit == TASKS and self.floor == at_most(0) and max(self.values) > 0
 
     @property
     def range(self) -> str:

@@ -61,10 +61,13 @@ async def run(bench: Bench) -> list[Figure]:
     await receiver.stop()
     await bench.stack.aclose()
     lateness = [*_lateness("before", before), *_lateness("after", after), *_lateness("beside a drain", beside)]
-    changed = Figure("other queue's p99 after, times before", after["p99_ms"] / before["p99_ms"], "", UNCHANGED)
+    changed = [
+        Figure(f"other queue's p99 {when}, times before", got["p99_ms"] / before["p99_ms"], "", UNCHANGED)
+        for when, got in (("after", after), ("beside a drain", beside))
+    ]
     mixed = _mixed(mixed_drained_per_s, mixed_per_s, burst_per_s)
     burst = Figure("a burst", burst_per_s, "tasks/s")
-    return [*_memory(sizes_bytes, bench.count(TASKS // STEPS)), *lateness, changed, burst, *drained, *mixed]
+    return [*_memory(sizes_bytes, bench.count(TASKS // STEPS)), *lateness, *changed, burst, *drained, *mixed]
 
 
 async def _burst(bench: Bench, server: Server, loader: Loader, queue: str) -> float:

@@ -75,6 +75,13 @@ def test_a_row_has_the_median_the_range_and_the_verdict() -> None:
     assert not at_most(5).holds(5.1)
 
 
+def test_what_must_not_be_at_all_is_told_from_what_is_too_much() -> None:
+    early = [record_of("fire", run, Figure("early", value, "tasks", at_most(0))) for run, value in enumerate((0, 0, 1))]
+    late = [record_of("fire", 0, Figure("p99", 6, "ms", at_most(5)))]
+    assert [row.must_not_be for row in rows_of(early + late)] == [True, False]
+    assert not rows_of(early[:2])[0].must_not_be
+
+
 def test_documents_have_the_figures_beside_their_floors() -> None:
     rows = rows_of(json.loads(json.dumps(records(90, 95, 110))))
     assert list(parts(rows, FACTS)) == ["bulk"]
