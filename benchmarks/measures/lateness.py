@@ -2,7 +2,7 @@
 
 The instants are random, so some milliseconds have several tasks and some none. Early must be 0. Both kinds of handler
 are measured, and the ordinary one, called for each task, once more while others schedule 5,000 tasks a second in
-messages of 50: then it may be twice as late.
+messages of 50, all over the day that begins in an hour: then it may be twice as late.
 """
 
 from __future__ import annotations
