@@ -3,8 +3,9 @@
 The pending tasks are spread over 30 days on the queues under test, a tenth of them within the next hour, the first of
 them far enough away to fire after all is measured: so none of them is in memory meanwhile. Each size is a data set of
 its own, stored by messages of a client. Then the sizes take turns, each turn in another order and on fresh copies, so
-that the empty store is one: a server is started with one task overdue, to see how soon it fires, then rests, then
-works: single calls, bulk over three spans, a burst, lateness at 2,000/s and the same while others insert.
+that the empty store is one: a server is started with one task overdue, to see how soon it fires, then rests, which
+tells what far tasks take of its memory, then works: single calls, bulk over three spans, a burst, lateness at 2,000/s
+and the same while others insert.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ SINGLE_S = 3.0
 BULK = 100_000
 FIRE = 200_000
 STEADY_S = 15
+MIB = 1 << 20
 REST_S = 3.0
 IDLE_S = 10.0
 # Of each size, one after the other: a slow minute of the machine touches all.
@@ -109,7 +111,7 @@ async def _turn(bench: Bench, data: Path) -> list[Told]:
     await server.stop()
     await bench.stack.aclose()
     await asyncio.to_thread(shutil.rmtree, folder)
-    return [told, idle, *worked]
+    return [told, *idle, *worked]
 
 
 async def _store(bench: Bench, loader: Loader, pending: int) -> None:
@@ -136,11 +138,12 @@ async def _started(bench: Bench, folder: Path) -> tuple[Server, Told]:
     return server, Told("start to the first fire", got["timeline"][-1][0] / 1e3, "s")
 
 
-async def _idle(bench: Bench, server: Server) -> Told:
+async def _idle(bench: Bench, server: Server) -> list[Told]:
     await asyncio.sleep(bench.seconds(REST_S))
     cpu_s, seconds = server.cpu_s(), bench.seconds(IDLE_S)
     await asyncio.sleep(seconds)
-    return Told("idle CPU", 100 * (server.cpu_s() - cpu_s) / seconds, "% of a core")
+    share = (server.cpu_s() - cpu_s) / seconds
+    return [Told("idle CPU", 100 * share, "% of a core"), Told("memory", server.pss_bytes() / MIB, "MiB")]
 
 
 async def _single(bench: Bench, server: Server) -> list[Told]:
