@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.own_pages import on_own_pages
 from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.columns import Columns
 from timerd.model.rows import ROW, RowGroup
@@ -66,7 +67,7 @@ def lean(rows: RowGroup) -> LeanRun:
     own = np.empty(len(rows), [(name, ROW[name]) for name in names])
     for name in names:
         own[name] = columns[name]
-    shared = replace(rows, columns=columns[:0].copy())
+    shared = replace(rows, columns=columns[:0].copy(), payloads=on_own_pages(rows.payloads))
     return LeanRun(positions, own, columns[:1].copy(), fire_after_ms if is_even else None, shared)
 
 
