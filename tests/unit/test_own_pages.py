@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import weakref
 
@@ -36,6 +37,15 @@ def test_only_what_is_large_is_copied() -> None:
     assert copied == large
     with pytest.raises(TypeError, match="read-only"):
         copied[0] = 1
+
+
+def test_where_no_mapping_is_to_be_had_it_stays_where_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> mmap.mmap:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr("timerd.core.own_pages.mmap.mmap", refused)
+    large = bytes(LEAST_BYTES)
+    assert on_own_pages(large) is large
 
 
 def test_the_pages_go_with_the_last_of_the_run() -> None:

@@ -17,6 +17,10 @@ def on_own_pages(data: bytes | memoryview) -> bytes | memoryview:
     """A copy there where it is large, else what was given."""
     if len(data) < LEAST_BYTES:
         return data
-    pages = mmap.mmap(-1, len(data), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, len(data), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:
+        # The process has as many mappings as it may have: with tens of gigabytes of small runs.
+        return data
     pages[:] = data
     return memoryview(pages).toreadonly()
