@@ -28,7 +28,7 @@ from benchmarks import given as files
 from benchmarks import plots, report, stopping
 from benchmarks.bench import Bench
 from benchmarks.document import put
-from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, lasted, record_of, rows_of, shown
+from benchmarks.figures import BenchmarkFailed, Figure, TooBusy, forbidden, lasted, record_of, rows_of, shown
 from benchmarks.given import Records
 from benchmarks.machine import facts, load_average
 from benchmarks.measures import MEASURES, Measure
@@ -156,9 +156,9 @@ def main(given: list[str] | None = None) -> int:
     report.print_rows(console, rows, judged=about["scale"] == 1)
     for failure in failures:
         print(f"{failure['measure']}, run {failure['run'] + 1}: {failure['failed']}", file=sys.stderr)
-    broken = [row for row in rows if row.must_not_be]
-    for row in broken:
-        print(f"{row.measure}, {row.name}: {max(row.values):,.0f} tasks, and there may be none.", file=sys.stderr)
+    broken = forbidden(rows)
+    for sentence in broken:
+        print(sentence, file=sys.stderr)
     if arguments.readme:
         print(report.readme(rows, about))
     if arguments.write_docs and (failures or about["scale"] != 1):

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-TASKS = "tasks"
-
 
 class BenchmarkFailed(Exception):
     """A measure could not be carried out: a sentence."""
@@ -77,13 +75,15 @@ class Row:
         return self.floor is None or self.floor.holds(self.median)
 
     @property
-    def must_not_be(self) -> bool:
-        """Of tasks there was one in some run of which there may be none: early, or twice."""
-        return self.unit == TASKS and self.floor == at_most(0) and max(self.values) > 0
-
-    @property
     def range(self) -> str:
         return f"{shown(min(self.values))} - {shown(max(self.values))}" if len(self.values) > 1 else ""
+
+
+def forbidden(rows: Iterable[Row]) -> list[str]:
+    """A sentence for each row of tasks of which there may be none (early, twice), and some run had one. That is no
+    question of how fast anything was, so it fails a run at any scale."""
+    broken = [row for row in rows if row.unit == "tasks" and row.floor == at_most(0) and max(row.values) > 0]
+    return [f"{row.measure}, {row.name}: {max(row.values):,.0f} tasks, and there may be none." for row in broken]
 
 
 def record_of(measure: str, run: int, figure: Figure) -> dict[str, Any]:

@@ -18,7 +18,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks.bench import none_lost
 from benchmarks.document import median_on, put
-from benchmarks.figures import Figure, TasksLost, at_least, at_most, record_of, rows_of
+from benchmarks.figures import Figure, TasksLost, at_least, at_most, forbidden, record_of, rows_of
 from benchmarks.measures import MEASURES
 from benchmarks.report import parts, readme
 
@@ -78,8 +78,8 @@ def test_a_row_has_the_median_the_range_and_the_verdict() -> None:
 def test_what_must_not_be_at_all_is_told_from_what_is_too_much() -> None:
     early = [record_of("fire", run, Figure("early", value, "tasks", at_most(0))) for run, value in enumerate((0, 0, 1))]
     late = [record_of("fire", 0, Figure("p99", 6, "ms", at_most(5)))]
-    assert [row.must_not_be for row in rows_of(early + late)] == [True, False]
-    assert not rows_of(early[:2])[0].must_not_be
+    assert forbidden(rows_of(early + late)) == ["fire, early: 1 tasks, and there may be none."]
+    assert forbidden(rows_of(early[:2] + late)) == []
 
 
 def test_documents_have_the_figures_beside_their_floors() -> None:

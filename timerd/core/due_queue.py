@@ -31,7 +31,8 @@ from timerd.model.rows import RowGroup, empty_group
 from timerd.model.task import PRIORITY_MS
 
 # Eight runs of a size class become one of the next; above the largest they stay, for a merge must not hold up firing.
-# Nor must it where each of them is nearly as large, as pages of a full bucket are: then fewer become one that stays.
+# Nor must it where each of them is nearly as large, as pages of a full bucket are: then fewer become one that
+# stays, and large enough that there are not many of those.
 MERGE_RUNS = 8
 MERGE_ROWS = 8_192
 LARGEST_MERGE_ROWS = 4_096
@@ -337,6 +338,7 @@ def _is_final(rows: int, size_bytes: int) -> bool:
 
 
 def _is_full(tier: list[Segment]) -> bool:
+    """Eight, or as many as make one that stays."""
     if len(tier) == MERGE_RUNS:
         return True
     return sum(len(s.run) for s in tier) >= MERGE_ROWS or sum(s.size_bytes for s in tier) >= LARGEST_MERGE_BYTES
