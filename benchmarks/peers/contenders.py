@@ -93,7 +93,7 @@ def _redis(fsync: str) -> Open:
     return partial(servers.redis, fsync=fsync)
 
 
-BATCH = Ladder(1_000, most=16_000, least=62, factor=4)
+BATCH = Ladder(1_000, most=64_000, least=62, factor=4)
 AT_ONCE = Ladder(1, most=16)
 BATCHES = {
     "batch": BATCH,
