@@ -91,7 +91,7 @@ MUTANTS = (
         name="page-of-another-sweep",
         guarantee="G3",
         file="timerd/services/holding/read_ahead.py",
-        old="        page = await filled if filled is not None and expected == read else None\n",
+        old="        page = await filled if filled is not None and expected == asked else None\n",
         new="        page = await filled if filled is not None else None\n",
         breaks="a page that was read before counts for a later sweep: what was written between never fires",
         tests=("tests/services/test_read_ahead.py::test_another_stretch_is_read_for_itself",),

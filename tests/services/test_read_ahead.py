@@ -14,10 +14,11 @@ from timerd.core.effects import ReadPage
 from timerd.core.partition_machine import PartitionMachine
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
 from timerd.model.storage import Page
 from timerd.ports import Rows
 from timerd.services.holding.paging import AGAIN_TIMES, PAGE_BYTES
-from timerd.services.holding.read_ahead import ReadAhead
+from timerd.services.holding.read_ahead import INLINE_ROWS, ReadAhead
 
 LAST = 3
 FIRST = ReadPage(HERE, START_MS, HERE.end_ms, 0)
@@ -30,6 +31,7 @@ class Shelf:
         self.asked: list[int] = []
         self.limits: list[int] = []
         self.fails: set[int] = set()
+        self.on_page: list[RowGroup] | None = None
 
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
@@ -40,7 +42,7 @@ class Shelf:
         if cursor in self.fails:
             self.fails.remove(cursor)
             raise StoreUnavailable("out of order", "STORE_UNAVAILABLE")
-        found = () if keys_only else (rows(key(cursor)),)
+        found = () if keys_only else self.on_page or (rows(key(cursor)),)
         return page(*found, cursor=cursor + 1, done=cursor + 1 == LAST)
 
 
@@ -130,3 +132,20 @@ async def test_pages_of_a_queue_that_is_brought_in_again_are_larger() -> None:
     await library.page(replace(FIRST, lo_ms=START_MS + 1))
     await library.rest()
     assert library.shelf.limits == [PAGE_BYTES] * 2 + [AGAIN_TIMES * PAGE_BYTES] * 2
+
+
+async def test_a_large_page_of_a_queue_that_is_brought_in_again_comes_in_order_as_one_run() -> None:
+    library = Library()
+    keys = [key(n, n) for n in range(INLINE_ROWS)]
+    library.shelf.on_page = [rows(*keys[1::2], source=1), rows(*keys[::2], source=2)]
+    library.machine.rows.cursor = 2
+    assert len((await library.page(FIRST)).groups) == 2
+    await library.rest()
+    library.machine.rows.withheld[QUEUE] = (START_MS + 1, 0)
+    library.machine.rows.begin_reload(QUEUE)
+    # It begins where the page read ahead would: that one was read for a sweep, and is left.
+    (run,) = (await library.page(replace(FIRST, cursor=1))).groups
+    assert run.keys() == keys[1:]
+    library.machine.rows.end_reload()
+    assert len((await library.page(replace(FIRST, cursor=2))).groups) == 2
+    await library.rest()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from tests.unit.test_partition_machine import QUEUE, START_MS, key, rows
 from timerd.core.memory import Memory
+from timerd.core.reload import Reload, put_together
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settled_index import SettledIndex
 from timerd.core.taken import QueueKey
@@ -16,6 +17,8 @@ from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
+
+Pages = Callable[[RowsInHand, RowGroup], Sequence[RowGroup]]
 
 
 class Tight(Memory):
@@ -35,20 +38,30 @@ def take(hand: RowsInHand, limit: int = 100) -> list[RowKey]:
     return found.keys()
 
 
-def everything(here: RowsInHand, stored: list[RowGroup]) -> list[RowKey]:
+def as_read(here: RowsInHand, group: RowGroup) -> Sequence[RowGroup]:
+    return [group]
+
+
+def put_in_order(here: RowsInHand, group: RowGroup) -> Sequence[RowGroup]:
+    assert here.reloading is not None
+    return put_together(here.reloading, [group], here.cursor)
+
+
+def everything(here: RowsInHand, stored: list[RowGroup], pages: Pages = as_read) -> list[RowKey]:
     """Takes what is there, then brings in more, one group a page, until nothing is left."""
     out = take(here)
     while here.withheld:
         here.begin_reload(QUEUE)
         for group in stored:
-            here.merge(group)
+            here.merge(*pages(here, group))
             out += take(here, 2)
         here.end_reload()
         out += take(here)
     return out
 
 
-def test_a_reload_over_several_pages_brings_each_row_once() -> None:
+@pytest.mark.parametrize("pages", [as_read, put_in_order])
+def test_a_reload_over_several_pages_brings_each_row_once(pages: Pages) -> None:
     keys = [key(n, n * 10) for n in range(40)]
     stored = [rows(*keys[start::4], source=start + 1) for start in range(4)]
     here = hand(8)
@@ -57,7 +70,7 @@ def test_a_reload_over_several_pages_brings_each_row_once() -> None:
         here.forget_hints(group.source)
     assert here.waiting.rows <= 8
     assert here.oldest_ms() == keys[0].position_ms
-    assert sorted(everything(here, stored)) == keys
+    assert sorted(everything(here, stored, pages)) == keys
 
 
 def test_what_was_left_holds_verified_back_while_it_is_brought_in() -> None:
@@ -81,6 +94,19 @@ def test_others_wait_for_a_reload_until_it_ends_or_the_partition_is_gone(ends: C
     assert elsewhere.thin_queue() is None
     ends(here)
     assert elsewhere.thin_queue() == QUEUE
+
+
+def test_a_page_is_put_in_order_only_where_a_sweep_has_met_all_of_it() -> None:
+    """What is new on it would come once more with the next sweep."""
+    met, new = rows(key(8, 500), key(1, 10), source=1), rows(key(9, 20), source=2)
+    others = rows(key(7, 30), source=1)
+    others.templates = [Template(QUEUE.namespace, "another")]
+    reload = Reload(QUEUE, (START_MS + 11, 0), is_plain=True)
+    (run,) = put_together(reload, [met, others], 1)
+    assert (run.keys(), run.source) == ([key(8, 500)], 1)
+    assert put_together(reload, [met, new], 1) == [met, new]
+    without_cursors = rows(key(3, 40))
+    assert put_together(reload, [without_cursors], 1) == [without_cursors]
 
 
 def test_rows_that_no_sweep_has_met_are_left_to_the_next_one() -> None:

@@ -9,14 +9,18 @@ takes to leave. Of its own it could not be said whether a row comes with the rel
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
+from timerd.core.due_queue import each_of
+from timerd.core.runs import by_position
 from timerd.core.taken import QueueKey
+from timerd.core.tie_order import behind
 from timerd.model.identity import RowKey
-from timerd.model.rows import RowGroup
+from timerd.model.rows import RowGroup, concat
 
 Answer = TypeVar("Answer")
 
@@ -27,6 +31,21 @@ class Reload(NamedTuple):
     queue: QueueKey
     place: tuple[int, int]
     is_plain: bool
+
+
+def one_run(reload: Reload, groups: Iterable[RowGroup]) -> RowGroup:
+    """What the reload brings of them. As one run: what waits in many is put together again and again."""
+    parts = [behind(part, *reload.place) for part in each_of(reload.queue, groups)]
+    return by_position(concat([part for part in parts if len(part)]))
+
+
+def put_together(reload: Reload, groups: Sequence[RowGroup], cursor: int) -> Sequence[RowGroup]:
+    """A page of the reload as one run, where a sweep has met all of it (up to `cursor`), else as it is. It goes by
+    nothing that changes, so it may be done beside the loop."""
+    if not all(0 < rows.source <= cursor for rows in groups):
+        return groups
+    rows = one_run(reload, groups)
+    return [replace(rows, source=cursor)] if len(rows) else []
 
 
 def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:

@@ -13,18 +13,17 @@ from itertools import count
 import numpy as np
 
 from timerd.core.copies import Copies, Met, Over
-from timerd.core.due_queue import DueQueue, each_of, split
+from timerd.core.due_queue import DueQueue, split
 from timerd.core.known_keys import KnownKeys
 from timerd.core.memory import Memory
 from timerd.core.open_rows import Closed, OpenRows
-from timerd.core.reload import Reload
-from timerd.core.runs import by_position
+from timerd.core.reload import Reload, one_run
 from timerd.core.settled_index import SettledIndex, keys_in
 from timerd.core.taken import CANARY, LAST, QueueKey
-from timerd.core.tie_order import before, behind
+from timerd.core.tie_order import before
 from timerd.core.verdicts import Verdicts
 from timerd.model.identity import RowKey, generation_of
-from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup, concat
+from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import Mark, MarkKind
 
@@ -274,10 +273,8 @@ class RowsInHand:
         self._count()
 
     def _merge_again(self, groups: Iterable[RowGroup], reload: Reload) -> None:
-        """What was left in the store, but not what no sweep has met: the next one will. As one run: what waits in many
-        is put together again and again."""
-        parts = [behind(part, *reload.place) for part in each_of(reload.queue, map(self._seen, groups))]
-        rows = by_position(concat([part for part in parts if len(part)]))
+        """What was left in the store, but not what no sweep has met: the next one will."""
+        rows = one_run(reload, map(self._seen, groups))
         self._admit(reload.queue, rows if reload.is_plain else self._not_open(rows))
 
     def _unseen(self, rows: RowGroup) -> RowGroup:

@@ -2,6 +2,8 @@
 
 A page may be taken in any time after it was read (what was cancelled, moved or written since has been told to the
 holder), so it does not matter that one more is read early: it begins after the sweep that it belongs to has begun.
+
+Of a queue that is reloaded, as fast as a worker takes it, a page is also put in order beside the loop.
 """
 
 from __future__ import annotations
@@ -9,17 +11,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from timerd.core.effects import ReadPage
 from timerd.core.partition_machine import PartitionMachine
+from timerd.core.reload import Reload, put_together
 from timerd.model.errors import CorruptRow, StoreUnavailable, StoreUnknown
 from timerd.model.storage import Page
 from timerd.ports import Rows
 from timerd.services.holding.paging import read_page
 
 Filled = asyncio.Future[Page | None]
+# A page of fewer is put in order where it is taken in.
+INLINE_ROWS = 1_000
+
+
+class Asked(NamedTuple):
+    """A page that was read for a reload is no page of anything else."""
+
+    read: ReadPage
+    reload: Reload | None
 
 
 class ReadAhead:
@@ -28,28 +40,29 @@ class ReadAhead:
     def __init__(self, store: Rows, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self._store = store
         self._spawn = spawn
-        self._ahead: WeakKeyDictionary[PartitionMachine, tuple[ReadPage, Filled]] = WeakKeyDictionary()
+        self._ahead: WeakKeyDictionary[PartitionMachine, tuple[Asked, Filled]] = WeakKeyDictionary()
 
     async def page(self, machine: PartitionMachine, read: ReadPage) -> Page:
         """Raises what the store raises."""
+        asked = Asked(read, machine.rows.reloading)
         expected, filled = self._ahead.pop(machine, (None, None))
-        page = await filled if filled is not None and expected == read else None
+        page = await filled if filled is not None and expected == asked else None
         if page is None:
-            page = await self._read(machine, read)
+            page = await self._read(machine, asked)
         # Of keys it depends on the page before what is lacking.
         if not (page.done or read.keys_first or machine.phase.is_over):
-            self._begin(machine, replace(read, cursor=page.cursor))
+            self._begin(machine, asked._replace(read=replace(read, cursor=page.cursor)))
         return page
 
-    def _begin(self, machine: PartitionMachine, read: ReadPage) -> None:
+    def _begin(self, machine: PartitionMachine, asked: Asked) -> None:
         filled: Filled = asyncio.get_running_loop().create_future()
-        self._ahead[machine] = read, filled
-        self._spawn(self._fill(machine, read, filled))
+        self._ahead[machine] = asked, filled
+        self._spawn(self._fill(machine, asked, filled))
 
-    async def _fill(self, machine: PartitionMachine, read: ReadPage, filled: Filled) -> None:
+    async def _fill(self, machine: PartitionMachine, asked: Asked, filled: Filled) -> None:
         page = None
         try:
-            page = await self._read(machine, read)
+            page = await self._read(machine, asked)
         except (StoreUnavailable, StoreUnknown, CorruptRow):
             # Who wants it asks again, and hears what is wrong.
             pass
@@ -57,6 +70,10 @@ class ReadAhead:
             if not filled.done():
                 filled.set_result(page)
 
-    async def _read(self, machine: PartitionMachine, read: ReadPage) -> Page:
-        is_again = machine.rows.reloading is not None
-        return await read_page(self._store, read, machine.rows.lacking, is_again=is_again)
+    async def _read(self, machine: PartitionMachine, asked: Asked) -> Page:
+        reload = asked.reload
+        page = await read_page(self._store, asked.read, machine.rows.lacking, is_again=reload is not None)
+        if reload is None or sum(map(len, page.groups)) < INLINE_ROWS:
+            return page
+        groups = await asyncio.to_thread(put_together, reload, page.groups, machine.rows.cursor)
+        return replace(page, groups=groups)
