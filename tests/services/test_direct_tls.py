@@ -21,6 +21,7 @@ from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.worker import Delivery, Worker
 
+PATIENCE_S = 30.0
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 
 
@@ -70,7 +71,7 @@ async def test_both_ways_show_certificate_and_token(server: Server, authority: A
         "cert_file": mine.certificate,
         "key_file": mine.key,
     }
-    target, got = f"localhost:{port_of(server)}", list[bytes]()
+    target, got, came = f"localhost:{port_of(server)}", list[bytes](), asyncio.Semaphore(0)
 
     def block() -> str:
         with SyncClient(target, **given, token="t-mails") as client:
@@ -85,6 +86,7 @@ async def test_both_ways_show_certificate_and_token(server: Server, authority: A
     @worker.on("mails")
     async def handle(delivery: Delivery) -> None:
         got.append(delivery.payload)
+        came.release()
 
     running = asyncio.create_task(worker.run())
     async with Client(target, **given, token="t-mails") as client:
@@ -93,6 +95,10 @@ async def test_both_ways_show_certificate_and_token(server: Server, authority: A
         assert isinstance(stream, DirectStream)
         assert stream._through_grpc is None
     await server.advance(seconds=5)
+    # The clock does not wait for a worker that is not there yet, and its handshakes may take a while.
+    async with asyncio.timeout(PATIENCE_S):
+        await came.acquire()
+        await came.acquire()
     await worker.stop()
     await running
     assert got == [b"x", b"y"]
