@@ -13,6 +13,7 @@ from tests.services.test_scheduler import trusted_time
 from tests.unit.test_held_back import ID, SENT, carried
 from tests.unit.test_partition_machine import HERE
 from timerd.core.partition_machine import PartitionMachine
+from timerd.core.settlement import Failure
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
@@ -110,6 +111,30 @@ async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_onc
         await rig.firing.end_late(ACKED)
     rig.firing.looking.gave_away()
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked"]
+
+
+async def test_a_failure_of_an_earlier_attempt_does_not_let_it_fire_while_its_ack_is_looked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The attempt whose lease ran out fails at last, a moment after the next one was acked."""
+    rig = Rig({})
+    held_back, failed = rig.firing._held_back, list[AckToken]()
+
+    async def fail(token: AckToken, _: Failure) -> bool:
+        failed.append(token)
+        return True
+
+    async def look(token: AckToken) -> bool:
+        assert not await rig.firing.fail_late(token, Failure(NOW_MS, "too slow"))
+        return bool(held_back.lease_ms(SENT))
+
+    monkeypatch.setattr(rig.firing, "_fail_where_it_waits", fail)
+    monkeypatch.setattr(rig.firing, "_end_where_it_lives", look)
+    assert await rig.firing.end_late(ACKED)
+    assert not failed
+    held_back.hold({ID: NOW_MS})
+    assert await rig.firing.fail_late(ACKED, Failure(NOW_MS, "by itself"))
+    assert (failed, held_back.lease_ms(SENT)) == ([ACKED], 0)
 
 
 def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:

@@ -244,8 +244,10 @@ class Firing:
         return said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT)
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
-        found = await self._fail_where_it_waits(token, failure)
-        self._held_back.forget(delivery_id_of(token.key.digest, token.key.version))
+        delivery_id = delivery_id_of(token.key.digest, token.key.version)
+        found = not self.looking.is_acked(delivery_id) and await self._fail_where_it_waits(token, failure)
+        if not self.looking.is_acked(delivery_id):
+            self._held_back.forget(delivery_id)
         return found
 
     async def _fail_where_it_waits(self, token: AckToken, failure: Failure) -> bool:

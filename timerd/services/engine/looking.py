@@ -61,6 +61,10 @@ class Looking:
             if is_told:
                 self.tell(delivery_id, 0)
 
+    def is_acked(self, delivery_id: bytes) -> bool:
+        """By an ack that is not answered yet."""
+        return delivery_id in self._looks
+
     def gave_away(self) -> None:
         """Rows of this instance are another one's from now on, perhaps some that are looked for."""
         for delivery_id in self._looks.keys() - self._told:

@@ -265,7 +265,7 @@ class Firing(Protocol):
 
     async def fail_late(self, token: AckToken, failure: Failure) -> bool:
         """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
-        end. False: it had ended, or another attempt took over."""
+        end. False: it had ended, was acked a moment ago, or another attempt took over."""
         ...
 
     def settling(self, settlement: Settlement, now_ms: int) -> None:
