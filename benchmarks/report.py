@@ -10,6 +10,7 @@ from rich.table import Table
 
 from benchmarks.figures import Row, shown
 from benchmarks.measures import MEASURES
+from benchmarks.reasons import OF_MEASURES, told
 
 COLUMNS = ("", "median", "range", "floor")
 
@@ -63,6 +64,10 @@ def parts(rows: Sequence[Row], facts: Mapping[str, Any]) -> dict[str, str]:
     """The parts of docs/benchmarks.md, by measure. Each says where it was measured: they come from different runs."""
     return {
         name: f"## {MEASURES[name].title}\n\n{MEASURES[name].text}\n\n"
-        f"{markdown(map(cells, part), COLUMNS)}\n\n`python -m benchmarks {name}`; {_facts(facts)}."
+        f"{markdown(map(cells, part), COLUMNS)}\n\n{_missed(name, part)}`python -m benchmarks {name}`; {_facts(facts)}."
         for name, part in _by_measure(rows).items()
     }
+
+
+def _missed(name: str, part: Iterable[Row]) -> str:
+    return "" if all(row.holds for row in part) else f"{told(OF_MEASURES.get(name))}\n\n"

@@ -9,6 +9,7 @@ from benchmarks.figures import lasted
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.rows import ROWS, Row
 from benchmarks.peers.table import HEAD, NUMBERS, Records, lines, values, verdict
+from benchmarks.reasons import OF_ROWS, told
 
 # Told in sentences, not in the list of facts.
 TOLD = ("missing", "options", "steady", "edges", "tried", "peer_versions", "fetch_s", "sweep_s")
@@ -30,8 +31,9 @@ def _row(records: Records, row: Row) -> list[str]:
         return []
     shape = [HEAD, tuple("---:" if name in NUMBERS else "---" for name in HEAD), *rows]
     said = verdict(records, row)
-    told = [f"timerd: {said.text}." if said else "timerd has no figure.", _sizes(records, row), row.note]
-    return [f"### {row.title}", "\n".join(f"| {' | '.join(line)} |" for line in shape), *filter(None, told)]
+    why = told(OF_ROWS[row.name]) if said and not said.holds else ""
+    below = [f"timerd: {said.text}." if said else "timerd has no figure.", why, _sizes(records, row), row.note]
+    return [f"### {row.title}", "\n".join(f"| {' | '.join(line)} |" for line in shape), *filter(None, below)]
 
 
 def _sizes(records: Records, row: Row) -> str:
@@ -75,8 +77,8 @@ def _early(records: Records) -> str:
     if not found:
         return ""
     some = [f"{title} {early:,} of {tasks:,}" for title, (early, tasks) in found.items() if early]
-    told = f"{'; '.join(some)}; none of the others" if some else "none"
-    return f"Tasks that a handler was given before their instant: {told} (of {sum(n for _, n in found.values()):,})."
+    said = f"{'; '.join(some)}; none of the others" if some else "none"
+    return f"Tasks that a handler was given before their instant: {said} (of {sum(n for _, n in found.values()):,})."
 
 
 def _best(about: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@ What the figures are is for a quiet machine; here it counts that they are there,
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from benchmarks.bench import none_lost
 from benchmarks.document import median_on, put
 from benchmarks.figures import Figure, TasksLost, at_least, at_most, forbidden, record_of, rows_of
 from benchmarks.measures import MEASURES
+from benchmarks.peers.rows import ROWS
+from benchmarks.reasons import OF_MEASURES, OF_ROWS
 from benchmarks.report import parts, readme
 
 PATIENCE_S = 110
@@ -87,7 +90,16 @@ def test_documents_have_the_figures_beside_their_floors() -> None:
     assert list(parts(rows, FACTS)) == ["bulk"]
     assert "| due within 5 min | 95 tasks/s | 90 - 110 | >= 100 MISSED |" in parts(rows, FACTS)["bulk"]
     assert MEASURES["bulk"].text in parts(rows, FACTS)["bulk"]
+    assert "Why it is missed: [performance.md](performance.md#bulk)." in parts(rows, FACTS)["bulk"]
+    assert "Why" not in parts(rows_of(records(100, 105, 110)), FACTS)["bulk"]
     assert "| Bulk schedule: due within 5 min | 95 tasks/s | >= 100 |" in readme(rows, FACTS)
+
+
+def test_where_something_is_missed_the_page_names_the_section_that_says_why() -> None:
+    titles = re.findall(r"^#+ (.*)$", (Path(__file__).parents[2] / "docs" / "performance.md").read_text(), re.MULTILINE)
+    anchors = {title.lower().replace(" ", "-") for title in titles}
+    assert (set(OF_MEASURES) | {"watching"}, set(OF_ROWS)) == (set(MEASURES), set(ROWS))
+    assert {*OF_MEASURES.values(), *OF_ROWS.values()} <= anchors
 
 
 def test_a_part_of_a_page_is_replaced_and_the_rest_is_left(tmp_path: Path) -> None:
