@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import itertools
 import shutil
 import time
@@ -76,6 +77,8 @@ class Bench:
         folder.mkdir(parents=True)
         if data:
             await asyncio.to_thread(shutil.copytree, data, folder / "data")
+            # Else the kernel writes it out while others wait for an fsync of theirs.
+            await asyncio.to_thread(os.sync)
         return folder
 
     async def server_in(self, folder: Path, *options: str) -> Server:
