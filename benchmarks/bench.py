@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import itertools
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping

@@ -3,9 +3,9 @@
 The pending tasks are spread over 30 days on the queues under test, a tenth of them within the next hour, the first of
 them far enough away to fire after all is measured: so none of them is in memory meanwhile. Each size is a data set of
 its own, stored by messages of a client. Then the sizes take turns, each turn in another order and on fresh copies, so
-that the empty store is one, which are on disk before anything begins: a server is started with one task overdue, to see how soon it fires, then rests, which
-tells what far tasks take of its memory, then works: single calls, bulk over three spans, a burst, lateness at 2,000/s
-and the same while others insert.
+that the empty store is one; they are on disk before anything begins. A server is started with one task overdue, to see
+how soon it fires, then rests, which tells what far tasks take of its memory, then works: single calls, bulk over three
+spans, a burst, lateness at 2,000/s and the same while others insert.
 """
 
 from __future__ import annotations
