@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# Watching has none: it takes too little.
+# Watching has no floors.
 OF_MEASURES = {
     "single": "one-schedule-in-a-message",
     "bulk": "bulk",
@@ -34,5 +34,5 @@ OF_ROWS = {
 
 
 def told(section: str | None) -> str:
-    """A sentence for where something is missed."""
+    """A sentence for where something is missed; empty where no section tells of it."""
     return f"Why it is missed: [performance.md](performance.md#{section})." if section else ""
