@@ -468,6 +468,16 @@ async def test_what_falls_due_leaves_in_the_step_in_which_the_alarm_rings(rig: R
     assert len((await worker.deliver()).fire_at_ms) == 1
 
 
+async def test_of_many_after_a_rest_a_few_go_ahead(rig: Rig) -> None:
+    """They are in a handler while the rest is made ready."""
+    worker = await rig.worker(("mail", 10_000))
+    for burst in range(3):
+        await rig.advance(1_000)
+        rig.firing.put(taken_of(range(1_500), prefix=b"burst-no---%d" % burst))
+        sizes = [len((await worker.deliver()).fire_at_ms) for _ in range(3)]
+        assert sizes == [FIRST_SLICE_TASKS, 1_000, 500 - FIRST_SLICE_TASKS]
+
+
 async def test_a_slow_reader_delays_nobody_and_costs_bounded_memory(rig: Rig) -> None:
     rig.firing.put(taken_of(range(400), payload=bytes(100_000)))
     slow = await rig.worker(("mail", 400))

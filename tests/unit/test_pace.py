@@ -83,3 +83,18 @@ def test_a_queue_without_workers_is_forgotten() -> None:
     pace.forget(MAIL)
     now_ms = BEGIN_MS + left[-1][0] + 1
     assert pace.next_ms(MAIL, now_ms) == now_ms
+
+
+def test_who_was_sent_nothing_for_a_window_or_more_is_rested() -> None:
+    pace = Pace()
+    assert pace.is_rested(MAIL, BEGIN_MS)
+    pace.sent(MAIL, BEGIN_MS, 1, is_all=True)
+    assert not pace.is_rested(MAIL, BEGIN_MS + 2 * WINDOW_MS - 1)
+    assert pace.is_rested(MAIL, BEGIN_MS + 2 * WINDOW_MS)
+    assert pace.is_rested(OTHER, BEGIN_MS)
+
+
+def test_a_clock_that_was_set_back_counts_as_a_rest() -> None:
+    pace = Pace()
+    pace.sent(MAIL, BEGIN_MS, 1, is_all=True)
+    assert pace.is_rested(MAIL, BEGIN_MS - 1)

@@ -52,6 +52,11 @@ class Pace:
         # A clock that was set back is no reason to wait.
         return lane.next_ms if lane is not None and now_ms < lane.next_ms <= now_ms + MOST_GRID_MS else now_ms
 
+    def is_rested(self, queue: QueueKey, now_ms: int) -> bool:
+        """Whether nothing of it was sent lately, which is a window at least."""
+        lane = self._lanes.get(queue)
+        return lane is None or not 0 <= now_ms // WINDOW_MS - lane.window <= 1
+
     def forget(self, queue: QueueKey) -> None:
         self._lanes.pop(queue, None)
 

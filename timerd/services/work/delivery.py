@@ -343,7 +343,9 @@ class Delivery:
 
     def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int]:
         """(how many tasks, what they cost)."""
-        limit = min(most, fitting_tasks(self._task_bytes.get(queue)), self.machine.wanted(queue))
+        is_first = self._pace.is_rested(queue, now_ms)
+        fitting = fitting_tasks(self._task_bytes.get(queue), is_first=is_first)
+        limit = min(most, fitting, self.machine.wanted(queue))
         taken = self._firing.take(queue, limit, now_ms)
         tasks = sum(map(len, taken))
         if not tasks:

@@ -30,9 +30,11 @@ def slice_tasks(queues: int) -> int:
     return max(MIN_SLICE_TASKS, min(most, ROUND_TASKS // max(1, queues)))
 
 
-def fitting_tasks(known_bytes: int | None) -> int:
-    """Of a queue whose tasks are so large; None: that is not known yet."""
-    return FIRST_SLICE_TASKS if known_bytes is None else max(1, SLICE_BYTES // known_bytes)
+def fitting_tasks(known_bytes: int | None, *, is_first: bool) -> int:
+    """Of a queue whose tasks are so large; None: that is not known yet. `is_first`: nothing of it was sent lately, so a
+    handler waits, and begins while the next message is made ready."""
+    most = FIRST_SLICE_TASKS if is_first or known_bytes is None else MAX_DELIVER_TASKS
+    return most if known_bytes is None else max(1, min(most, SLICE_BYTES // known_bytes))
 
 
 def cost_tasks(tasks: int, messages: int, sent_bytes: int) -> int:
