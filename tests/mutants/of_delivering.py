@@ -93,7 +93,7 @@ MUTANTS = (
         name="reload-meets-what-is-in-hand",
         guarantee="G5",
         file="timerd/core/rows_in_hand.py",
-        old="is_plain = not (self.copies or self.aside or self.open.has_behind(*place))",
+        old="is_plain = not (self.copies or self.aside or self.open.has_behind(queue, *place))",
         new="is_plain = True",
         breaks="what is with a worker when its queue is brought in again is delivered once more",
         tests=("tests/unit/test_reload.py::test_what_ends_behind_the_cut_before_its_page_comes_is_not_sent_again",),

@@ -44,8 +44,8 @@ class Hand:
         self.rows.merge(*groups)
         self.rows.forget_hints(max(group.source for group in groups))
 
-    def send(self, limit: int = 100) -> None:
-        found, digests, _ = self.rows.take(QUEUE, limit, LATER_MS)
+    def send(self, limit: int = 100, queue: QueueKey = QUEUE) -> None:
+        found, digests, _ = self.rows.take(queue, limit, LATER_MS)
         if found is not None and digests:
             self.rows.send(found, digests, LATER_MS)
             self._open.append(found.keys())
@@ -154,6 +154,26 @@ def mixed(own: RowKey, other: RowKey, source: int) -> RowGroup:
     group = concat([rows(own), of_other(other, source=0)])
     group.source = source
     return group
+
+
+def test_what_another_queue_has_in_hand_is_no_matter_of_the_reload() -> None:
+    """Of a queue that is worked something is open nearly always; what comes back beside it would be looked for among
+    all that has ended."""
+    here, keys = Hand(4), [key(n, n * 10) for n in range(8)]
+    message = concat([rows(*keys), of_other(key(9, 900), source=0)])
+    message.source = 1
+    here.load(message)
+    here.send(queue=OTHER)
+    here.memory.budget_bytes *= 100
+    here.rows.begin_reload(QUEUE)
+    assert here.rows.reloading is not None
+    assert here.rows.reloading.is_plain
+    here.ack()
+    here.rows.merge(message)
+    here.rows.end_reload()
+    here.send()
+    here.send(queue=OTHER)
+    assert here.sent == [key(9, 900), *keys]
 
 
 def reloading(source: int) -> PartitionMachine:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
-from timerd.core.taken import AckedRows
+from timerd.core.taken import AckedRows, QueueKey
 from timerd.core.tie_order import before
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
@@ -65,10 +65,10 @@ class OpenRows:
     def batches(self) -> list[OpenBatch]:
         return list(self._batches.values())
 
-    def has_behind(self, position_ms: int, tie: int) -> bool:
-        """Whether one of what was sent with them is at or after (position, tie)."""
+    def has_behind(self, queue: QueueKey, position_ms: int, tie: int) -> bool:
+        """Whether one of the queue, or of what was sent with it, is at or after (position, tie)."""
         near = (batch.rows for batch in self._batches.values() if batch.latest_ms >= position_ms)
-        return not all(bool(before(rows, position_ms, tie).all()) for rows in near)
+        return not all(bool(before(rows, position_ms, tie).all()) for rows in near if _is_of(queue, rows))
 
     def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         slot = self._slots.get(digest)
@@ -147,3 +147,9 @@ class OpenRows:
         batch.left -= rows
         if not batch.left:
             del self._batches[batch.number]
+
+
+def _is_of(queue: QueueKey, rows: RowGroup) -> bool:
+    """What is sent together is of one queue."""
+    template = rows.template_of(0)
+    return (template.namespace, template.queue) == queue

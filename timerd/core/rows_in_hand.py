@@ -113,7 +113,7 @@ class RowsInHand:
     def begin_reload(self, queue: QueueKey) -> int:
         """The queue's rows at or after the returned position are read from the store again."""
         place = self.withheld.pop(queue)
-        is_plain = not (self.copies or self.aside or self.open.has_behind(*place))
+        is_plain = not (self.copies or self.aside or self.open.has_behind(queue, *place))
         self.reloading = Reload(queue, place, is_plain)
         self._memory.reloads.append(self.reloading)
         if is_plain:

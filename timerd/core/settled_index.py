@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SPREAD_POSITION = np.uint64(0xC2B2AE3D27D4EB4F)
 _SPREAD_VERSION = np.uint64(0x165667B19E3779F9)
 _MOST_U32 = (1 << 32) - 1
+_ITEM = np.uint64(_MOST_U32)
 # No instant lies in it.
 _NEVER = (1 << 62, -(1 << 62))
 Hashes = npt.NDArray[np.uint64]
@@ -258,13 +259,14 @@ def _add_chunk(chunks: list[Chunk], entries: Entries) -> None:
     tail = chunks[small:]
     if len(tail) < MERGE_CHUNKS or (len(tail[-1].entries) * MERGE_CHUNKS * 4 < len(tail[0].entries) and len(tail) < 64):
         return
-    chunks[small:] = [_chunk(join_entries([c.entries for c in tail]))]
-
-
-def _chunk(entries: Entries) -> Chunk:
-    hashes = _hash(entries)
     # What was sorted in parts is merged, not sorted again.
-    order = np.argsort(hashes, kind="stable")
+    chunks[small:] = [_chunk(join_entries([c.entries for c in tail]), "stable")]
+
+
+def _chunk(entries: Entries, kind: Literal["quicksort", "stable"] = "quicksort") -> Chunk:
+    """`kind`: quicksort is five times as fast where numpy has vector instructions for it, and as fast elsewhere."""
+    hashes = _hash(entries)
+    order = np.argsort(hashes, kind=kind)
     positions, outcomes = np.ascontiguousarray(entries["position_ms"]), np.ascontiguousarray(entries["outcome"])
     earliest_ms = int(positions.min())
     distances = (positions - earliest_ms).astype(np.uint32)
@@ -330,10 +332,9 @@ def keys_in(rows: RowGroup, groups: Sequence[RowGroup]) -> npt.NDArray[np.bool_]
 
 
 def _hash(entries: Entries) -> Hashes:
-    words = np.ascontiguousarray(entries["digest"]).view("u1").reshape(-1, 16)
-    heads = np.ascontiguousarray(words[:, :8]).view(">u8").reshape(-1).astype(np.uint64)
-    items = np.ascontiguousarray(words[:, 12:]).view(">u4").reshape(-1).astype(np.uint64)
-    return _mix(heads + items * _SPREAD, entries["position_ms"], entries["version"])
+    halves = np.ascontiguousarray(entries["digest"]).view(">u8").reshape(-1, 2).astype(np.uint64)
+    tie = halves[:, 0] + (halves[:, 1] & _ITEM) * _SPREAD
+    return _mix(tie, entries["position_ms"], entries["version"])
 
 
 def _hash_key(key: RowKey) -> np.uint64:
