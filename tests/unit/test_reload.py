@@ -27,6 +27,8 @@ from timerd.model.task import Template
 NOW_MS = START_MS + 60_000
 LATER_MS = START_MS + 1_000_000
 URGENT = Template(*QUEUE, priority=9)
+OTHER = QueueKey("default", "calls")
+FOR_OTHER = Template(*OTHER)
 
 
 class Hand:
@@ -64,6 +66,12 @@ class Hand:
 def urgent(*keys: RowKey, source: int) -> RowGroup:
     group = rows(*keys, source=source)
     group.templates = [URGENT]
+    return group
+
+
+def of_other(*keys: RowKey, source: int) -> RowGroup:
+    group = rows(*keys, source=source)
+    group.templates = [FOR_OTHER]
     return group
 
 
@@ -110,25 +118,27 @@ def test_each_row_is_sent_once_however_sending_ends_and_pages_meet(seed: int) ->
     keys = [key(n, chance.randrange(1, 60)) for n in range(80)]
     stored: list[RowGroup] = []
     for source, start in enumerate(range(0, 80, 8), start=1):
-        make = urgent if chance.random() < 0.3 else rows
+        make = chance.choices((rows, urgent, of_other), (5, 3, 2))[0]
         stored.append(make(*keys[start : start + 8], source=source))
     here = Hand(chance.choice((8, 24)))
 
     def go_on() -> None:
         for _ in range(chance.randrange(4)):
-            here.send(chance.randrange(1, 12)) if chance.random() < 0.5 else here.ack()
+            queue = chance.choice((QUEUE, OTHER))
+            here.send(chance.randrange(1, 12), queue) if chance.random() < 0.5 else here.ack()
 
     for group in stored:
         here.load(group)
         go_on()
     while here.rows.withheld or here.rows.waiting.rows:
         if here.rows.withheld:
-            here.rows.begin_reload(QUEUE)
+            here.rows.begin_reload(chance.choice(list(here.rows.withheld)))
             for at in range(0, len(stored), 2):
                 here.rows.merge(*stored[at : at + 2])
                 go_on()
             here.rows.end_reload()
         here.send()
+        here.send(queue=OTHER)
         go_on()
     assert sorted(here.sent) == sorted(keys)
     while here.rows.open:
@@ -138,15 +148,6 @@ def test_each_row_is_sent_once_however_sending_ends_and_pages_meet(seed: int) ->
 
 
 # -- what is written meanwhile ----------------------------------------------------------------------------------------
-
-OTHER = QueueKey("default", "calls")
-FOR_OTHER = Template(*OTHER)
-
-
-def of_other(*keys: RowKey, source: int) -> RowGroup:
-    group = rows(*keys, source=source)
-    group.templates = [FOR_OTHER]
-    return group
 
 
 def mixed(own: RowKey, other: RowKey, source: int) -> RowGroup:
