@@ -12,8 +12,8 @@ from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import FEW_ROWS, delivery_ids, each_delivery_id
 from timerd.core.taken import Taken
-from timerd.model.ack_token import delivery_ids_of
-from timerd.model.identity import delivery_id_of
+from timerd.model.ack_token import delivery_ids_of, short_ids_of
+from timerd.model.identity import delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, RowGroup, concat
 from timerd.model.task import Template
@@ -92,3 +92,22 @@ def test_tokens_are_read_the_same_however_many() -> None:
     for first in range(12):
         for stop in range(first, 13):
             assert delivery_ids_of(forged[first * 64 : stop * 64], SECRET) == expected[first:stop]
+
+
+@pytest.mark.parametrize("generation", [0, 2])
+def test_short_ids_are_those_of_the_tokens_however_many(generation: int) -> None:
+    """Of messages that have tasks of the first generation alone, and of others, and a token that is forged."""
+    tokens = tokens_of(taken_of(range(12))) + tokens_of(taken_of(range(12), version=generation << 16))
+    forged = tokens[:-1] + bytes([tokens[-1] ^ 1])
+    for given_tokens in (tokens, forged):
+        for count in (1, 9, 12, 24):
+            last = given_tokens[-count * 64 :]
+            assert [long_id(each) for each in short_ids_of(last, SECRET)] == delivery_ids_of(last, SECRET)
+
+
+def test_each_delivery_id_has_a_short_one_of_its_own() -> None:
+    """The first task of a message ends in zeros, as the id of a first generation does."""
+    ids = [*ids_of(taken_of(range(3))), *ids_of(taken_of(range(3), version=1 << 16)), b""]
+    assert len({short_id(each) for each in ids}) == len(ids)
+    assert [long_id(short_id(each)) for each in ids] == ids
+    assert [short_id(short_id(each)) for each in ids] == [short_id(each) for each in ids]

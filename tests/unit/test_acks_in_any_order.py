@@ -6,10 +6,12 @@ import random
 
 import pytest
 
-from tests.unit.deliveries import taken_of
+from tests.unit.deliveries import ids_of, taken_of
 from timerd.core.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
 from timerd.core.taken import Ended
 from timerd.core.tally import QueueTally
+from timerd.model.identity import short_id
+from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 
 
@@ -53,3 +55,19 @@ def test_each_ends_its_delivery_once(seed: int) -> None:
         assert len(sky.flights) == len(open_)
     assert sky.tally.outcomes == {ACKED: 2 * MAX_BATCH_ROWS + 3}
     assert not list(sky.flights.all())
+
+
+@pytest.mark.parametrize("rows", [2, 40])
+def test_two_generations_of_a_task_are_two_deliveries(rows: int) -> None:
+    flights, tally = Flights(), QueueTally()
+    first, second = taken_of(range(rows)), taken_of(range(rows), version=1 << 16)
+    for batch in (first, second):
+        flights.register(1, batch, 10_000, 10_000, 0, tally)
+    flights.check()
+    found = [flights.find(each) for each in (*ids_of(first), *ids_of(second))]
+    assert [each and each[0].versions[each[1]] for each in found] == [0] * rows + [1 << 16] * rows
+    assert flights.places(ids_of(second)).keys() == set(ids_of(second))
+    flights.acked(list(map(short_id, ids_of(second))), now_ms=5)
+    assert flights.pop(ids_of(second)[0]) is None
+    assert [worker for worker, _ in flights.move_away(Partition(0, 300_000, 9), ids_of(first)[:1])] == [1]
+    assert len(flights) == rows - 1

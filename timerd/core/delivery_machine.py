@@ -19,8 +19,8 @@ from timerd.core.flights import ANY_HOLDER, MAX_BATCH_ROWS, Batch, Flights, part
 from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
 from timerd.core.taken import Again, QueueKey, Taken
 from timerd.core.tally import Tallies
-from timerd.model.ack_token import delivery_ids_of, is_genuine_token, named_in, parse_token, token_at
-from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of
+from timerd.model.ack_token import delivery_ids_of, is_genuine_token, named_in, parse_token, short_ids_of, token_at
+from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 
@@ -280,12 +280,12 @@ class DeliveryMachine:
         return named_in(tokens, self._secret)
 
     def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
-        ids = delivery_ids_of(tokens, self._secret)
+        ids = short_ids_of(tokens, self._secret)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
-        self.before.end(ids)
+        self.before.end(map(long_id, ids))
         out = Settlement(ended, acked)
         for at in unknown:
-            self._settle_unknown(out, at, ids[at], token_at(tokens, at), None)
+            self._settle_unknown(out, at, long_id(ids[at]), token_at(tokens, at), None)
         return out
 
     def _release(self, tokens: bytes, now_ms: int) -> Settlement:
@@ -375,7 +375,7 @@ class DeliveryMachine:
 
     def _fail_all(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
         if rows:
-            self._flights.remove([batch.ids[row] for row in rows])
+            self._flights.remove(batch, rows)
             batch.settled("lost" if failure.lost else "timed_out", failure.at_ms, len(rows))
             self._fail(out, batch, rows, failure)
 

@@ -1,8 +1,9 @@
 """Deliveries in flight: which worker has what, and until when it may keep silent.
 
 What is known of one delivery is a small integer (number of its batch, row in the batch) in one dict; everything else is
-shared by the batch, so that a hundred thousand deliveries are no burden for the garbage collector. Leases are looked at
-on a coarse grid: a lease is a sign of life, not an appointment.
+shared by the batch, so that a hundred thousand deliveries are no burden for the garbage collector. The dict goes by
+short ids: of a first generation, as nearly all are, that is the digest, which is at hand wherever rows are. Leases are
+looked at on a coarse grid: a lease is a sign of life, not an appointment.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import numpy.typing as npt
 
 from timerd.core.taken import AckedRows, Ended, Taken
 from timerd.core.tally import QueueTally
-from timerd.model.identity import ATTEMPT_BITS, RowKey, delivery_id_of
+from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import DIGEST
@@ -36,19 +37,20 @@ ACKED = "acked"
 ANY_HOLDER = 1 << 64
 # An arena that holds no more than so much for nothing is left as it is.
 SLACK_BYTES = 65_536
-# What follows the digest in the id of a delivery of the first generation.
-_FIRST = delivery_id_of(b"", 0)
+# The first version of the second generation.
+_SECOND = 1 << ATTEMPT_BITS
 
 
 @dataclass(slots=True)
 class Batch:
-    """What one worker was sent in one go; lists have one entry a row. `open` counts the rows still in flight."""
+    """What one worker was sent in one go; lists have one entry a row. `open` counts the rows still in flight, `ids` are
+    short ones."""
 
     number: int
     worker: int
     taken: Taken
     deadline_ms: int
-    ids: list[bytes]
+    ids: Sequence[bytes]
     positions: list[int]
     versions: list[int]
     lease_until_ms: list[int]
@@ -81,15 +83,28 @@ class Batch:
 
 def delivery_ids(taken: Taken) -> bytes:
     """20 bytes for each row, joined: digest and generation."""
+    if _are_first(taken):
+        return FIRST_GENERATION.join(taken.digests) + FIRST_GENERATION
     return b"".join(each_delivery_id(taken))
 
 
 def each_delivery_id(taken: Taken) -> list[bytes]:
-    versions = taken.rows.columns["version"]
-    # None of them was moved when it was over, as almost none is. To ask that of few is what it saves.
-    if len(taken) > FEW_ROWS and versions.max() < 1 << ATTEMPT_BITS:
-        return [digest + _FIRST for digest in taken.digests]
-    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions.tolist(), strict=True)]
+    if _are_first(taken):
+        return [digest + FIRST_GENERATION for digest in taken.digests]
+    versions = taken.rows.columns["version"].tolist()
+    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions, strict=True)]
+
+
+def _each_short_id(taken: Taken) -> Sequence[bytes]:
+    if _are_first(taken):
+        return taken.digests
+    each = zip(taken.digests, taken.rows.columns["version"].tolist(), strict=True)
+    return [digest if version < _SECOND else delivery_id_of(digest, version) for digest, version in each]
+
+
+def _are_first(taken: Taken) -> bool:
+    """None of many was moved when it was over, as almost none is. To ask that of few is what it saves."""
+    return len(taken) > FEW_ROWS and int(taken.rows.columns["version"].max()) < _SECOND
 
 
 def digest_column(taken: Taken) -> npt.NDArray[np.void]:
@@ -108,7 +123,7 @@ class Flights:
     """The registry. A delivery is in it from being sent until it ended, failed or was sent anew."""
 
     def __init__(self) -> None:
-        # delivery id -> slot
+        # short id -> slot
         self._slots: dict[bytes, int] = {}
         self._batches: dict[int, Batch] = {}
         self._held: dict[int, dict[int, None]] = {}
@@ -124,7 +139,7 @@ class Flights:
         self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, tally: QueueTally
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
-        ids = each_delivery_id(taken)
+        ids = _each_short_id(taken)
         columns = taken.rows.columns
         until_ms = min(lease_until_ms, deadline_ms)
         count = len(ids)
@@ -133,7 +148,7 @@ class Flights:
         leases_ms = [until_ms] * count
         batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, leases_ms, count, sent_ms, tally)
         if not self._slots.keys().isdisjoint(ids):
-            self.remove([i for i in ids if i in self._slots])
+            self._remove([i for i in ids if i in self._slots])
         self._next += 1
         self._batches[number] = batch
         self._held.setdefault(worker, {})[number] = None
@@ -143,7 +158,7 @@ class Flights:
         return batch
 
     def find(self, delivery_id: bytes) -> tuple[Batch, int] | None:
-        slot = self._slots.get(delivery_id)
+        slot = self._slots.get(short_id(delivery_id))
         return None if slot is None else (self._batches[slot // MAX_BATCH_ROWS], slot % MAX_BATCH_ROWS)
 
     def lease_of(self, delivery_id: bytes) -> int | None:
@@ -152,22 +167,16 @@ class Flights:
 
     def places(self, ids: Collection[bytes]) -> dict[bytes, Place]:
         """Of those that are in it, where their rows are; mostly none."""
-        return {each: found[0].place(found[1]) for each in self._slots.keys() & ids if (found := self.find(each))}
+        known = self._slots.keys() & map(short_id, ids)
+        return {long_id(each): self._place(self._slots[each]) for each in known}
 
     def pop(self, delivery_id: bytes) -> tuple[Batch, int] | None:
         """Takes the delivery out; the batch's tables stay usable."""
-        slot = self._slots.pop(delivery_id, None)
-        if slot is None:
-            return None
-        batch = self._batches[slot // MAX_BATCH_ROWS]
-        batch.open -= 1
-        if not batch.open:
-            self._forget(batch)
-        return batch, slot % MAX_BATCH_ROWS
+        return self._pop(short_id(delivery_id))
 
-    def acked(self, ids: list[bytes], now_ms: int) -> tuple[list[Ended], list[AckedRows], list[int]]:
-        """`pop` for many, because every ack passes here; the last list names those that are not open. What was sent
-        together is mostly acked so, and is taken out together."""
+    def acked(self, ids: Sequence[bytes], now_ms: int) -> tuple[list[Ended], list[AckedRows], list[int]]:
+        """`pop` for many, because every ack passes here, by short ids; the last list names those that are not open.
+        What was sent together is mostly acked so, and is taken out together."""
         slots = list(map(self._slots.pop, ids, repeat(None)))
         stretches = _stretches(slots)
         if stretches is not None:
@@ -216,27 +225,27 @@ class Flights:
                 self._forget(batch)
         return ended, together
 
-    def remove(self, ids: Iterable[bytes]) -> None:
-        for delivery_id in ids:
-            self.pop(delivery_id)
+    def remove(self, batch: Batch, rows: Iterable[int]) -> None:
+        self._remove([batch.ids[row] for row in rows])
 
     def adopt(self, worker: int, batch: Batch, rows: Sequence[int], lease_until_ms: int) -> Batch:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
-        self.remove([batch.ids[r] for r in rows])
+        self.remove(batch, rows)
         part = part_of(batch.taken, np.array(rows, dtype=np.intp))
         return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.tally)
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""
+        also = set(map(short_id, ids))
         for batch in self.all():
             is_there = batch.taken.partition == partition
             # Mostly nothing waits in another partition than it was sent from, and there may be many batches.
-            if not is_there and not ids:
+            if not is_there and not also:
                 continue
-            rows = [row for row in self.open_rows(batch) if is_there or batch.ids[row] in ids]
+            rows = [row for row in self.open_rows(batch) if is_there or batch.ids[row] in also]
             if rows:
                 yield batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))
-                self.remove([batch.ids[row] for row in rows])
+                self.remove(batch, rows)
 
     def open_rows(self, batch: Batch) -> list[int]:
         first = batch.number * MAX_BATCH_ROWS
@@ -309,6 +318,23 @@ class Flights:
             self._wheel[step_ms] = numbers = deque()
             heapq.heappush(self._times, step_ms)
         numbers.append(number)
+
+    def _place(self, slot: int) -> Place:
+        return self._batches[slot // MAX_BATCH_ROWS].place(slot % MAX_BATCH_ROWS)
+
+    def _remove(self, ids: Iterable[bytes]) -> None:
+        for each in ids:
+            self._pop(each)
+
+    def _pop(self, short: bytes) -> tuple[Batch, int] | None:
+        slot = self._slots.pop(short, None)
+        if slot is None:
+            return None
+        batch = self._batches[slot // MAX_BATCH_ROWS]
+        batch.open -= 1
+        if not batch.open:
+            self._forget(batch)
+        return batch, slot % MAX_BATCH_ROWS
 
     def _forget(self, batch: Batch) -> None:
         del self._batches[batch.number]

@@ -13,7 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.model.columns import pieces
-from timerd.model.identity import ACK_TOKEN_BYTES, ATTEMPT_BITS, DELIVERY_ID_BYTES, MAC_BYTES, RowKey, delivery_id_of
+from timerd.model.identity import (
+    ACK_TOKEN_BYTES,
+    ATTEMPT_BITS,
+    DELIVERY_ID_BYTES,
+    MAC_BYTES,
+    RowKey,
+    delivery_id_of,
+    short_id,
+)
 from timerd.model.partition import Partition
 
 # Little-endian, so that a batch of tokens is one structured array.
@@ -97,6 +105,16 @@ def delivery_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
     for at in forged_among(tokens, secret) if ids else ():
         ids[at] = b""
     return ids
+
+
+def short_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
+    """As `delivery_ids_of`, short ones: mostly they lie in the tokens as they are."""
+    if len(tokens) > _FEW * ACK_TOKEN_BYTES:
+        columns = np.frombuffer(tokens, TOKEN)
+        if int(columns["version"].max()) < 1 << ATTEMPT_BITS and not forged_among(tokens, secret):
+            digests: list[bytes] = columns["digest"].tolist()
+            return digests
+    return list(map(short_id, delivery_ids_of(tokens, secret)))
 
 
 def _delivery_id(raw: bytes, secret: bytes) -> bytes:

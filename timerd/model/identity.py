@@ -21,6 +21,8 @@ DIGEST_BYTES = 16
 MAC_BYTES = 8
 TASK_ID_BYTES = 44
 DELIVERY_ID_BYTES = 20
+# What follows the digest in the id of a delivery of the first generation.
+FIRST_GENERATION = bytes(4)
 ACK_TOKEN_BYTES = 64
 FORMAT = 1
 _TASK_ID = struct.Struct(">BqHQB12sI8s")
@@ -139,3 +141,13 @@ def is_genuine(task: TaskId, secret: bytes, namespace: str) -> bool:
 def delivery_id_of(digest: bytes, version: int) -> bytes:
     """Stable over all attempts of one generation (G6)."""
     return digest + generation_of(version).to_bytes(4, "big")
+
+
+def short_id(delivery_id: bytes) -> bytes:
+    """One for each delivery id: of a first generation, as nearly all are, the digest; nothing need be put together."""
+    return delivery_id[:DIGEST_BYTES] if delivery_id[DIGEST_BYTES:] == FIRST_GENERATION else delivery_id
+
+
+def long_id(short: bytes) -> bytes:
+    """The delivery id of a short one."""
+    return short + FIRST_GENERATION if len(short) == DIGEST_BYTES else short
