@@ -16,6 +16,7 @@ from timerd.model.rows import RowGroup
 
 # A slot is number of the batch * MOST_ROWS + row.
 MOST_ROWS = 1 << 20
+FEW_ROWS = 64
 
 
 class Closed(NamedTuple):
@@ -103,12 +104,17 @@ class OpenRows:
 
     def add(self, rows: RowGroup, digests: Sequence[bytes], sent_ms: int) -> None:
         """A task that was open by another row is open by this one."""
-        for digest in self._slots.keys() & digests:
-            self.pop(digest)
+        if not self._slots.keys().isdisjoint(digests):
+            for digest in self._slots.keys() & digests:
+                self.pop(digest)
         number, count = self._next, len(digests)
         self._next += 1
-        positions, versions = rows.columns["position_ms"].tolist(), rows.columns["version"].tolist()
-        batch = OpenBatch(number, rows, positions, versions, count, min(positions), max(positions), sent_ms)
+        column = rows.columns["position_ms"]
+        positions, versions = column.tolist(), rows.columns["version"].tolist()
+        # Of a few the list says it sooner.
+        few = count < FEW_ROWS
+        first_ms, last_ms = (min(positions), max(positions)) if few else (int(column.min()), int(column.max()))
+        batch = OpenBatch(number, rows, positions, versions, count, first_ms, last_ms, sent_ms)
         self._batches[number] = batch
         first = number * MOST_ROWS
         self._slots.update(zip(digests, range(first, first + count), strict=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from timerd.core.flights import digest_column
 from timerd.model.partition import Partition
 from timerd.services.work.deliver_wire import ack_tokens
 from timerd.services.work.delivery import Delivery
@@ -19,7 +20,7 @@ def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Deliv
     """`waiting`: delivery ids of what was sent from another partition, and whose rows were carried to this one."""
     for worker, taken in delivery.machine.move_away(partition, waiting):
         outlet = delivery.outlet(worker)
-        tokens = ack_tokens(taken, delivery.secret)
+        tokens = ack_tokens(taken, digest_column(taken), delivery.secret)
         if isinstance(outlet, RelayedWorker):
             outlet.moved(tokens)
         elif outlet is not None:
