@@ -113,6 +113,7 @@ def test_equal_hashes_are_told_apart() -> None:
     found = settled_index._find(same, np.zeros(50, np.uint64), wanted) >= 0
     assert found.tolist() == [n % 2 == 0 for n in range(50)]
     assert keys_in(rows_of(keys), [rows_of(keys[:3])]).sum() == 3
+    assert not keys_in(rows_of(keys), [rows_of(keys[:3]).select(slice(0))]).any()
 
 
 TestSettledIndex = IndexModel.TestCase

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -20,7 +21,7 @@ from timerd.core.settle_log import SettleLog
 from timerd.core.taken import AckedRows, QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.registers import Move, MoveState, Place
-from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup, concat
+from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, ROW, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 
@@ -225,6 +226,27 @@ def test_below_closing_a_task_of_another_queue_is_taken_in_and_one_of_this_is_no
     assert machine.offer(mixed(key(8, 600), key(9, 600), source=4), 4) is Offered.BELOW_FLOOR
     assert machine.offer(of_other(key(5, 500), source=5), 5, is_repeat=True) is Offered.NOT_NOW
     assert sent_of(machine, OTHER) == [key(7, 500)]
+
+
+@pytest.mark.parametrize("is_open", [True, False], ids=["open when it begins", "sent meanwhile"])
+def test_a_retry_of_another_queue_that_ended_meanwhile_is_not_sent_when_it_is_hinted_again(*, is_open: bool) -> None:
+    """Who carries a row writes it anew after an error, under another name of the commit."""
+    carried = rows(*(key(n, 900, 1) for n in range(40)), source=1, flags=FLAG_CARRIED)
+    carried.templates = [FOR_OTHER]
+    machine = hot(rows(key(50, 10), key(51, 20), source=1), carried, cursor=1)
+    machine.rows.withheld[QUEUE] = machine.rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine.rows.waiting.cut(QUEUE, *machine.rows.withheld[QUEUE])
+    assert taken(machine) == [key(50, 10)]
+    sent = machine.take(OTHER, 100, NOW_MS) if is_open else None
+    machine.tick(NOW_MS)
+    assert machine.rows.reloading is not None
+    sent = sent or machine.take(OTHER, 100, NOW_MS)
+    assert sent is not None
+    columns = sent.rows.columns
+    acked = AckedRows(HERE, columns["position_ms"].tolist(), sent.digests, columns["version"].tolist())
+    assert end_acked(machine.rows, machine.log, [acked]) == ([acked], [])
+    machine.hint(replace(carried, source=2), 2)
+    assert sent_of(machine, OTHER) == []
 
 
 def moved_in(template: Template, source: int) -> RowGroup:

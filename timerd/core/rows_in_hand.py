@@ -102,6 +102,8 @@ class RowsInHand:
         """As `hint`, of rows that may have been hinted before: a repeat offers them again."""
         hinted = self._hinted.get(source)
         fresh = rows.select(np.flatnonzero(~keys_in(rows, hinted))) if hinted else rows
+        if self.reloading is not None:
+            fresh = fresh.select(np.flatnonzero(~self._settled.known_apart(fresh)))
         if len(fresh):
             self.hint(fresh, source)
 

@@ -89,9 +89,9 @@ class SettledIndex:
         return len(self._fresh) + self._loose_rows + sum(len(c.entries) for c in self._all())
 
     def set_apart(self) -> None:
-        """Until `join`, `known` is asked of no row that `add_many` has been told of since: what that brings is not
-        looked through. Where millions of one second come from the store while they end, each would be compared with
-        all that have ended."""
+        """Until `join`, `known` does not look through what `add_many` brings: it is asked of no row that may be there.
+        Where millions of one second come from the store while they end, each would be compared with all that have
+        ended."""
         self._sort_all_loose()
         self._apart = []
 
@@ -181,13 +181,13 @@ class SettledIndex:
             found[near] = [key in self._fresh for key in keys]
         if self._loose and len(positions) and self._apart is None:
             self._sort_loose(int(positions.min()), int(positions.max()))
-        spans = _spans(positions, self._chunks)
-        if any(len(inside) for inside, _ in spans):
-            wanted, hashes = entries_of(rows), _hash_rows(rows)
-            for inside, chunk in spans:
-                if len(inside):
-                    found[inside] |= _find(chunk, hashes[inside], wanted.take(inside)) >= 0
-        return found
+        return found | _known_in(self._chunks, rows)
+
+    def known_apart(self, rows: RowGroup) -> npt.NDArray[np.bool_]:
+        """(n,): which rows are among what was set apart, which `known` does not look through."""
+        if self._apart is not None:
+            self._sort_all_loose()
+        return _known_in(self._apart or [], rows)
 
     def forget_below(self, verified_ms: int) -> Counter[int]:
         """Drops the records that `verified` has passed as a whole; outcome -> how many."""
@@ -275,6 +275,17 @@ def _chunk(entries: Entries, kind: Literal["quicksort", "stable"] = "quicksort")
     return Chunk(hashes[order], entries.take(order), earliest_ms, int(positions.max()), sorted_of)
 
 
+def _known_in(chunks: Sequence[Chunk], rows: RowGroup) -> npt.NDArray[np.bool_]:
+    found = np.zeros(len(rows), dtype=bool)
+    spans = _spans(rows.columns["position_ms"], chunks)
+    if any(len(inside) for inside, _ in spans):
+        wanted, hashes = entries_of(rows), _hash_rows(rows)
+        for inside, chunk in spans:
+            if len(inside):
+                found[inside] |= _find(chunk, hashes[inside], wanted.take(inside)) >= 0
+    return found
+
+
 def _spans(positions: Positions, chunks: Sequence[Chunk]) -> list[tuple[npt.NDArray[np.intp], Chunk]]:
     """Of each chunk which positions lie in its span. Of a burst all lie in the spans of all chunks."""
     if not len(positions):
@@ -296,6 +307,8 @@ def _between(positions: Positions, earliest_ms: int, latest_ms: int) -> npt.NDAr
 def _find(chunk: Chunk, hashes: Hashes, wanted: Entries) -> npt.NDArray[np.intp]:
     """Index into the chunk of each wanted row; -1: not there. Rows of equal hash lie side by side."""
     found = np.full(len(hashes), -1, dtype=np.intp)
+    if not len(chunk.hashes):
+        return found
     at = np.searchsorted(chunk.hashes, hashes)
     if not (chunk.hashes.take(at, mode="clip") == hashes).any():
         return found
