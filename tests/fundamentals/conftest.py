@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from unittest.mock import patch
 
 import pytest
 
@@ -57,9 +58,11 @@ class Inbox:
 
 
 @pytest.fixture(autouse=True)
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a busy machine to load a backlog may take more than the real second after which its queue goes on without."""
-    monkeypatch.setattr(opening, "PATIENCE_S", 60.0)
+def patience() -> Iterator[None]:
+    """On a busy machine to load a backlog may take more than the real second after which its queue goes on without. Not
+    by the test's own monkeypatch, which would end after the server then."""
+    with patch.object(opening, "PATIENCE_S", 60.0):
+        yield
 
 
 @pytest.fixture
