@@ -17,6 +17,7 @@ from typing import Any
 from benchmarks.figures import BenchmarkFailed
 from benchmarks.peers.installed import Installed
 from benchmarks.processes import START_S, STOP_S, pss_bytes
+from timerd.demo.processes import free_port
 
 LOOK_EVERY_S = 0.02
 
@@ -34,11 +35,6 @@ class Running:
 
     def disk_bytes(self) -> int:
         return sum(path.stat().st_size for path in self.data.rglob("*") if path.is_file())
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        return int(listening.getsockname()[1])
 
 
 @asynccontextmanager

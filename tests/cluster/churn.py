@@ -11,11 +11,11 @@ import argparse
 import asyncio
 import logging
 import random
-import socket
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
+from timerd.demo.processes import free_port
 from timerd.testing import Cluster
 from timerd.testing.cluster import Running
 from timerd.testing.server import CONFIG
@@ -35,7 +35,7 @@ class Churning(Cluster):
 
     def __init__(self) -> None:
         super().__init__(*NAMES[:3], config=replace(CONFIG, max_mark_lag_ms=60_000), patience_s=60.0)
-        self.ports = {name: _free_port() for name in NAMES}
+        self.ports = {name: free_port() for name in NAMES}
 
     async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
         self._config = replace(self._config, listen=f"127.0.0.1:{self.ports[name]}")
@@ -105,13 +105,6 @@ async def change(cluster: Churning, seen: Seen, rnd: random.Random, *, kill: boo
         await (cluster.kill(name) if kill else cluster.stop(name))
     elif dice < 0.7 and len(live) < 3:
         await cluster.add(rnd.choice([name for name in NAMES if name not in live]))
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def main() -> int:
