@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ from timerd.services.engine.verbs import Cursor, Query, State, TaskView, Views
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.transport.slices import SLICE_ITEMS, in_slices
 
-ALIVE = frozenset({State.PENDING, State.IN_FLIGHT, State.RETRYING})
+WAITING = frozenset({State.PENDING, State.RETRYING})
+ALIVE = WAITING | {State.IN_FLIGHT}
 ENDED = {
     Outcome.ACKED: State.ACKED,
     Outcome.DEAD: State.DEAD,
@@ -60,6 +61,11 @@ class Shelf:
     # Of tasks that moved: the generation that lives.
     alive: dict[bytes, int]
 
+    def is_untouched(self) -> bool:
+        """No row has ended, is marked, has moved or was carried on."""
+        is_known = self.marks or self.alive or self.over.any()
+        return not is_known and not (self.rows.columns["flags"] & FLAG_CARRIED).any()
+
 
 class Looked(NamedTuple):
     """One row in the order of the bucket."""
@@ -82,6 +88,21 @@ class Shown:
     key: RowKey
 
 
+@dataclass(slots=True)
+class Tally:
+    """What Count makes of rows: a number. To make views of them took ten times as long as to read them."""
+
+    number: int = 0
+
+    def add(self, _looked: Looked, _state: State) -> bool:
+        self.number += 1
+        return True
+
+
+# Whether more is wanted.
+Show = Callable[[Looked, State], bool]
+
+
 class Browsing:
     """Reads only; what changes while a page is made may or may not show."""
 
@@ -93,25 +114,32 @@ class Browsing:
     async def page(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
         """A page: at most `limit` tasks of at most about `max_scanned` rows looked at."""
         shown: list[Shown] = []
-        cursor, through_ms = await self._look(query, after, shown, limit, max_scanned)
+
+        def show(looked: Looked, state: State) -> bool:
+            shown.append(Shown(self._view(looked, state), looked.shelf.partition, looked.key))
+            return len(shown) < limit
+
+        cursor, through_ms = await self._look(query, after, show, max_scanned)
         views = await self._with_payloads(shown) if payload else [each.view for each in shown]
         return Views(views, cursor, through_ms)
 
     async def _look(
-        self, query: Query, after: Cursor | None, shown: list[Shown], limit: int, max_scanned: int
+        self, query: Query, after: Cursor | None, show: Show, max_scanned: int, tally: Tally | None = None
     ) -> tuple[Cursor | None, int]:
-        """Adds to `shown`; returns where to go on, and what has been looked at."""
+        """Shows rows until `show` has enough; returns where to go on, and what has been looked at."""
         scanned, wanted = 0, query.states or ALIVE
         loop = asyncio.get_running_loop()
         end_s = loop.time() + PAGE_S
         for bucket_ms, entries in await self._buckets(query, after):
             shelves = [await self._shelf(p, query, after, max_scanned - scanned) for p in _partitions(entries)]
+            rows = sum(len(shelf.rows) for shelf in shelves)
+            if tally is not None and scanned + rows < max_scanned and self._all_wait(shelves, wanted):
+                tally.number, scanned, shelves = tally.number + rows, scanned + rows, []
             async for _, looked in in_slices(in_order(shelves)):
                 scanned += 1
                 state = self._state(looked, wanted)
-                if state is not None and state in wanted:
-                    shown.append(Shown(self._view(looked, state), looked.shelf.partition, looked.key))
-                if len(shown) >= limit or scanned >= max_scanned:
+                is_enough = state is not None and state in wanted and not show(looked, state)
+                if is_enough or scanned >= max_scanned:
                     return looked.place, looked.place.position_ms
             if loop.time() >= end_s:
                 return Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * 16), bucket_ms + BUCKET_MS
@@ -129,8 +157,15 @@ class Browsing:
         return [replace(each.view, payload=payloads.get((each.partition, each.key), b"")) for each in shown]
 
     async def count(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
-        page = await self.page(query, after, max_scanned, max_scanned, payload=False)
-        return len(page.views), page.cursor, page.scanned_through_ms
+        tally = Tally()
+        cursor, through_ms = await self._look(query, after, tally.add, max_scanned, tally)
+        return tally.number, cursor, through_ms
+
+    def _all_wait(self, shelves: Sequence[Shelf], wanted: frozenset[State]) -> bool:
+        """Without a look at each row: nothing is known of any but that it is stored."""
+        return wanted >= WAITING and all(
+            shelf.is_untouched() and shelf.partition not in self._scheduler.machines for shelf in shelves
+        )
 
     async def _buckets(self, query: Query, after: Cursor | None) -> list[tuple[int, list[BucketEntry]]]:
         """Time and backlog partitions of each bucket in the range, oldest bucket first."""
