@@ -87,7 +87,8 @@ def _best(about: Mapping[str, Any]) -> str:
     best = [f"{CONTENDERS[name].title}: {_options(one, edges.get(name, ()))}" for name, one in swept.items() if one]
     steady = [CONTENDERS[name].title for name, tried in about.get("steady", {}).items() if tried != swept.get(name)]
     first = f" At a steady rate the worker's first settings were better for: {'; '.join(steady)}." if steady else ""
-    return f"Best of a sweep before, one try each: {'; '.join(best) or 'none'}.{first}"
+    tries = "one try each, a second of the two best for those that timerd is compared with"
+    return f"Best of a sweep before, {tries}: {'; '.join(best) or 'none'}.{first}"
 
 
 def _options(tried: Mapping[str, int], edges: Sequence[str]) -> str:

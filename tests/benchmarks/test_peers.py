@@ -17,7 +17,7 @@ from benchmarks.peers import page, table
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.installed import ROOT, Installed, default_cache
 from benchmarks.peers.rows import ROWS, SERVERS
-from benchmarks.peers.sweep import Ladder, best_of, climb
+from benchmarks.peers.sweep import Ladder, again, best_of, climb
 
 TOOLS = Installed(default_cache())
 PATIENCE_S = 200
@@ -149,6 +149,22 @@ async def test_a_setting_is_climbed_to_until_it_gets_worse_or_ends() -> None:
     assert ladder.ends_at({8: 1, 16: 2, 32: 3})
     assert ladder.ends_at({8: 1, 4: 0.5}), "more could not be tried"
     assert not ladder.ends_at({1: 3, 2: 2}), "less than one there is not"
+
+
+async def test_the_two_best_settings_get_a_second_try() -> None:
+    """A slow moment of the machine decides nothing; one that cannot be tried again keeps what it had."""
+    second: dict[int, float | None] = {16: 2.5, 32: 4}
+
+    async def measure(value: int) -> float | None:
+        return second.pop(value)
+
+    tried = {8: 1.0, 16: 3.0, 32: 2.0}
+    await again(tried, measure)
+    assert (tried, best_of(tried), second) == ({8: 1.0, 16: 3.0, 32: 4}, 32, {})
+    second = {8: None}
+    tried = {8: 1.0}
+    await again(tried, measure)
+    assert tried == {8: 1.0}
 
 
 def test_what_failed_and_what_is_missing_stand_in_the_page() -> None:

@@ -21,6 +21,9 @@ WAIT_FOR_LOCK_S = 60
 class ApScheduler(Client):
     """There is no bulk path: a batch is a loop, and each job is a commit. Handlers run in `threads`."""
 
+    # No message is smaller or larger for it: after so many it is looked whether the time is over.
+    batch = 50
+
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
         self._engine = create_engine(f"sqlite:///{target}", connect_args={"timeout": WAIT_FOR_LOCK_S})

@@ -16,6 +16,9 @@ class CeleryEta(Client):
 
     The worker's `threads` take what the handler only notes down at less cost than processes."""
 
+    # No message is smaller or larger for it: after so many it is looked whether the time is over.
+    batch = 50
+
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         super().__init__(target, options)
         self._app = celery.Celery(broker=f"redis://{target}/0")

@@ -15,7 +15,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from benchmarks.stats import summary
 
@@ -37,6 +37,9 @@ class Task(NamedTuple):
 
 class Client(ABC):
     """A peer's client in one process. Each call returns when the peer has confirmed."""
+
+    # Tasks in a message, unless that is swept.
+    batch: ClassVar = 1_000
 
     def __init__(self, target: str, options: Mapping[str, Any]) -> None:
         self.target = target
@@ -134,7 +137,7 @@ class Talk:
         self, things: Sequence[Any], call: Callable[[Client, Sequence[Any]], object], end_s: float
     ) -> None:
         """Of `batch` things each, by as many connections as there are `writers`, none begun after `end_s`."""
-        size = int(self._client.options.get("batch", 1_000))
+        size = int(self._client.options.get("batch", self._client.batch))
         # A list's iterator gives each thread another one.
         messages = iter([things[first : first + size] for first in range(0, len(things), size)])
 
