@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.unit.test_partition_machine import (
@@ -16,11 +18,13 @@ from tests.unit.test_partition_machine import (
     rows,
     taken,
 )
+from timerd.core.carry import carried_rows, retry_carry
+from timerd.core.closing_open import end_acked
 from timerd.core.effects import WriteCarried, WriteSettled
 from timerd.core.ended_lately import EndedLately
 from timerd.core.holding import Asked
 from timerd.core.partition_machine import PartitionMachine
-from timerd.core.taken import Again, Ended
+from timerd.core.taken import AckedRows, Again, Ended
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.rows import FLAG_CARRIED
 from timerd.model.settle import CarryReason, Outcome
@@ -313,3 +317,28 @@ def test_a_copy_that_was_left_in_the_store_is_met_when_its_queue_is_brought_in_a
     assert taken(machine) == []
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
     assert machine.log.settled.get(SECOND) is Outcome.ACKED
+
+
+@pytest.mark.parametrize("remembered", [0, 100])
+@pytest.mark.parametrize("when", ["before", "meanwhile", "on the page"])
+def test_carried_rows_that_were_stored_twice_are_sent_once(when: str, remembered: int) -> None:
+    """Who carried them on began anew after an error, and both waited when the first were sent and acknowledged."""
+    left = [key(n, 500) for n in range(40)]
+    carries = [retry_carry(HERE, Again(HERE, each, NOW_MS - 1_000, NOW_MS - 2_000, "no")) for each in left]
+    carried = carried_rows(rows(*left), HERE, carries)
+    first, second = replace(carried, source=1), replace(carried, source=2)
+    machine = hot(*([first, second] if when == "on the page" else [first]), cursor=1, remembered=remembered)
+    if when == "before":
+        machine.hint(second, 2)
+    sent: list[RowKey] = []
+    while machine.rows.waiting.oldest_ms() is not None:
+        if (found := machine.take(QUEUE, 7, NOW_MS)) is None:
+            continue
+        sent += found.rows.keys()
+        if when == "meanwhile" and len(sent) == len(found.rows):
+            machine.hint(second, 2)
+        columns = found.rows.columns
+        acked = AckedRows(HERE, columns["position_ms"].tolist(), found.digests, columns["version"].tolist())
+        assert end_acked(machine.rows, machine.log, [acked]) == ([acked], [])
+    assert sorted(sent) == sorted(carried.keys())
+    assert machine.log.totals() == {Outcome.ACKED: 40}

@@ -26,7 +26,7 @@ from timerd.core.holding import Asked, MayTake, Offered, Phase, Settings, anybod
 from timerd.core.memory import Memory
 from timerd.core.move_watch import MoveWatch
 from timerd.core.reload import answers_beside, beside
-from timerd.core.repeats import pass_ended
+from timerd.core.repeats import pass_ended, pass_written_twice
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.core.sweep import Sweep, from_floor, is_stirred, others_wait
@@ -206,7 +206,8 @@ class PartitionMachine:
         """Due rows, in order; they are open from here on. Clock and lease are trusted, or nobody asks."""
         if self.phase is not Phase.HOT or self.control is None:
             return None
-        met, past = partial(pass_ended, self.log) if self._settings.remembered else None, now_ms if expires else 0
+        pass_over = pass_ended if self._settings.remembered else pass_written_twice
+        met, past = partial(pass_over, self.log), now_ms if expires else 0
         rows, digests, ended = self.rows.take(queue, limit, self.known_ms(now_ms), past_ms=past, upto=upto, met=met)
         self.log.end_met(ended)
         if rows is None or not digests:

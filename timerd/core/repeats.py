@@ -11,22 +11,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from timerd.core.copies import Over
 from timerd.core.rows_in_hand import RowsInHand
 from timerd.core.settle_log import SettleLog
 from timerd.model.identity import RowKey, generation_of
-from timerd.model.rows import WRITTEN_BY_HOLDERS, RowGroup
+from timerd.model.rows import FLAG_CARRIED, WRITTEN_BY_HOLDERS, RowGroup
 from timerd.model.settle import Carry
 
 
 def pass_ended(log: SettleLog, rows: RowGroup, digests: Sequence[bytes], over: Over) -> None:
     """Of rows that are about to be sent those whose task has ended at another position end so too, and join `over`."""
+    pass_written_twice(log, rows, digests, over)
     if not log.lately.knows_any(digests):
         return
     written = (rows.columns["flags"] & WRITTEN_BY_HOLDERS) != 0
     for n, key in enumerate(rows.keys()):
         if n not in over and not written[n] and _ends(key, log):
             over[n] = None
+
+
+def pass_written_twice(log: SettleLog, rows: RowGroup, _digests: Sequence[bytes], over: Over) -> None:
+    """The very row may have been met twice and sent once: whoever carries rows on begins anew after an error, and a
+    store that only appends has them twice then. Both may wait before either is sent. They all have an extra."""
+    if not rows.extras:
+        return
+    carried = np.flatnonzero(rows.columns["flags"] & FLAG_CARRIED)
+    if len(carried):
+        over.update(dict.fromkeys(carried[log.settled.known(rows.select(carried))].tolist()))
 
 
 def _ends(key: RowKey, log: SettleLog) -> bool:
