@@ -46,7 +46,10 @@ async def beside(bench: Bench, tasks: int, span_s: float, after_s: float) -> lis
     rate_per_s = await drained_per_s(bench, server, loader)
     unexplained_ms = await popular.unexplained_ms(rate_per_s)
     await bench.stack.aclose()
-    return [*_popular(got, count, rate_per_s, unexplained_ms), *_other(meanwhile, whole), _early(got, whole)]
+    twice = got["received"] + whole["received"] - count - others
+    odd = (("early", got["early"] + whole["early"]), ("twice", twice))
+    none_of_them = [Figure(name, found, "tasks", at_most(0)) for name, found in odd]
+    return [*_popular(got, count, rate_per_s, unexplained_ms), *_other(meanwhile, whole), *none_of_them]
 
 
 def _planned(bench: Bench, tasks: int, span_s: float, after_s: float) -> tuple[Span, Span, int, int]:
@@ -79,7 +82,3 @@ def _other(meanwhile: dict[str, Any], whole: dict[str, Any]) -> list[Figure]:
         Figure("other queue, before and after too, p99", whole["p99_ms"], "ms"),
         Figure("other queue, before and after too, max", whole["max_ms"], "ms"),
     ]
-
-
-def _early(got: dict[str, Any], whole: dict[str, Any]) -> Figure:
-    return Figure("early", got["early"] + whole["early"], "tasks", at_most(0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -51,9 +52,12 @@ class Comparison:
         self.tried: dict[str, dict[str, dict[int, float]]] = {}
 
     def trials(self) -> Iterator[tuple[int, Row, Contender]]:
+        """Each repetition begins with another contender, for who comes first follows the lightest work."""
         for run in range(self._given.repeat):
+            first = run * len(self._present) // self._given.repeat
             for row in self._rows:
-                yield from ((run, row, one) for one in self._present if row.takes(one))
+                turned = [*self._present[first:], *self._present[:first]]
+                yield from ((run, row, one) for one in turned if row.takes(one))
 
     def edges(self) -> dict[str, list[str]]:
         """Settings whose best is the last that was tried."""
@@ -113,6 +117,8 @@ class Comparison:
     ) -> Record:
         """A machine that is too busy gets more time twice."""
         seed, found = self._given.seed + run, Record()
+        # What the one before has left to be written out would slow this one's syncs.
+        await asyncio.to_thread(os.sync)
         for slack in SLACKS:
             with tempfile.TemporaryDirectory(prefix="peer-", dir=self._given.directory) as folder:
                 try:

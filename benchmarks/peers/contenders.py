@@ -100,7 +100,7 @@ BATCHES = {
     "writers": AT_ONCE,
     # First, since so much more fetched at once leaves no room for others who fetch.
     "consumers": AT_ONCE,
-    "fetch": Ladder(500, most=8_000, least=31, factor=4),
+    "fetch": Ladder(500, most=8_000, least=31),
 }
 REDIS: dict[str, Any] = {
     "program": "redis-server",
@@ -111,7 +111,7 @@ REDIS: dict[str, Any] = {
 BEANSTALK: dict[str, Any] = {
     "program": "beanstalkd",
     "client": "beanstalk",
-    "sweep": {**BATCHES, "fetch": Ladder(50, most=3_200, least=3, factor=4)},
+    "sweep": {**BATCHES, "fetch": Ladder(50, most=3_200, least=3)},
     "whole_seconds": True,
 }
 TIMERD = Contender("timerd", "timerd", "yes: fsync", True, _timerd)
@@ -175,7 +175,7 @@ PEERS = (
             "batch": Ladder(250, most=16_000, least=15, factor=4),
             "writers": AT_ONCE,
             "consumers": AT_ONCE,
-            "fetch": Ladder(100, most=1_600, least=6, factor=4),
+            "fetch": Ladder(100, most=1_600, least=6),
         },
     ),
     Contender(

@@ -61,24 +61,33 @@ def _intro(about: Mapping[str, Any], records: Records) -> list[str]:
         "Measured by `make bench-peers`: every contender with a fresh server for each line, one repetition of all "
         "before the next, tasks of 200 bytes, clients in processes of their own on the same machine. Received is when "
         "the user's handler is entered. What was confirmed is counted in the server afterwards, and what was due at "
-        f"the handler. Ratios are formed within a repetition, to the best durable peer.{missing}",
-        *filter(None, (_early(records), _best(about), _took(about, records))),
+        "the handler. Ratios are formed within a repetition, to the durable peer that was best in it; each repetition "
+        f"begins with another contender.{missing}",
+        *filter(None, (_early(records), _twice(records), _best(about), _took(about, records))),
         f"{facts}. Versions: {versions or 'none'}.",
     ]
 
 
 def _early(records: Records) -> str:
+    return _odd(records, "early", "Tasks that a handler was given before their instant")
+
+
+def _twice(records: Records) -> str:
+    return _odd(records, "twice", "Deliveries of a task that had come already, until all had come")
+
+
+def _odd(records: Records, field: str, what: str) -> str:
     """Counted, never promised."""
     found = {}
     for name in CONTENDERS:
-        own = [one for one in records if one["contender"] == name and "early" in one and "tasks" in one]
+        own = [one for one in records if one["contender"] == name and field in one and "tasks" in one]
         if own:
-            found[CONTENDERS[name].title] = sum(one["early"] for one in own), sum(one["tasks"] for one in own)
+            found[CONTENDERS[name].title] = sum(one[field] for one in own), sum(one["tasks"] for one in own)
     if not found:
         return ""
-    some = [f"{title} {early:,} of {tasks:,}" for title, (early, tasks) in found.items() if early]
+    some = [f"{title} {count:,} of {tasks:,}" for title, (count, tasks) in found.items() if count]
     said = f"{'; '.join(some)}; none of the others" if some else "none"
-    return f"Tasks that a handler was given before their instant: {said} (of {sum(n for _, n in found.values()):,})."
+    return f"{what}: {said} (of {sum(n for _, n in found.values()):,})."
 
 
 def _best(about: Mapping[str, Any]) -> str:

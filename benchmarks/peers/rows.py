@@ -175,7 +175,7 @@ async def fire(trial: Trial) -> Found:
     count = trial.count(trial.contender.sizes.fire)
     await trial.stored_ahead(loader, count, 1)
     got = await _received(receiver, count)
-    return {"value": count / got["max_ms"] * 1e3, "tasks": count, "first_ms": got["first_ms"], "early": got["early"]}
+    return {"value": count / got["max_ms"] * 1e3, "tasks": count, "first_ms": got["first_ms"], **_odd(got, count)}
 
 
 async def lateness(trial: Trial) -> Found:
@@ -186,8 +186,13 @@ async def lateness(trial: Trial) -> Found:
     count = trial.count(rate_per_s * STEADY_S)
     await trial.stored_ahead(loader, count, count * SECOND_MS // rate_per_s)
     got = await _received(receiver, count)
-    kept = ("p50_ms", "p99_ms", "p999_ms", "early", "curve")
-    return {"value": got["p99_ms"], "tasks": count, "rate_per_s": rate_per_s, **{name: got[name] for name in kept}}
+    kept = {name: got[name] for name in ("p50_ms", "p99_ms", "p999_ms", "curve")}
+    return {"value": got["p99_ms"], "tasks": count, "rate_per_s": rate_per_s, **kept, **_odd(got, count)}
+
+
+def _odd(got: Found, count: int) -> Found:
+    """Of which there should be none."""
+    return {"early": got["early"], "twice": got["received"] - count}
 
 
 async def _received(receiver: Child, count: int) -> Found:
