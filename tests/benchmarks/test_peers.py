@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.peers import __main__ as command
 from benchmarks.peers import page, table
+from benchmarks.peers.comparison import Comparison
 from benchmarks.peers.contenders import CONTENDERS
 from benchmarks.peers.installed import ROOT, Installed, default_cache
 from benchmarks.peers.rows import ROWS, SERVERS
@@ -162,6 +163,16 @@ async def test_a_setting_is_climbed_to_until_it_gets_worse_or_ends() -> None:
     assert ladder.ends_at({8: 1, 16: 2, 32: 3})
     assert ladder.ends_at({8: 1, 4: 0.5}), "more could not be tried"
     assert not ladder.ends_at({1: 3, 2: 2}), "less than one there is not"
+
+
+def test_each_repetition_begins_with_another_contender() -> None:
+    """And asks each contender each row that it takes, once."""
+    given, present = command.parsed(["--row", "single", "--row", "cancel"]), list(CONTENDERS.values())
+    trials = list(Comparison(given, TOOLS, present).trials())
+    firsts = [next(one.name for run, _, one in trials if run == wanted) for wanted in range(3)]
+    assert len(set(firsts)) == 3
+    asked = [(run, row.name, one.name) for run, row, one in trials]
+    assert len(set(asked)) == len(asked) == 3 * (2 * len(present) - sum(not one.cancels for one in present))
 
 
 async def test_the_two_best_settings_get_a_second_try() -> None:
