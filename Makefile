@@ -5,11 +5,11 @@ PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/*/*.proto)
 # The folders with Python code of ours, as far as they exist.
 CODE := $(wildcard timerd tests benchmarks examples k8s .ci/*.py)
 TESTS ?=
-LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-proto lint-k8s
+LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-docstrings lint-proto lint-k8s
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test lint $(LINTS) format proto bench \
-	bench-peers models mutants wheel image-lock clean
+.PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
+	bench-peers models mutants docs wheel image-lock clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -19,13 +19,15 @@ help:
 	@echo "make departures  replay a day of real flights and check every one"
 	@echo "make departures-cluster  the same on three instances and Cassandra, one of which is killed on the way"
 	@echo "make test     run the tests (TESTS=tests/test_tidy.py for some of them)"
-	@echo "make lint     ruff, mypy, import rules, size figures, proto rules"
+	@echo "make test-long  those that take long"
+	@echo "make lint     ruff, mypy, import rules, size figures, docstrings, proto rules"
 	@echo "make format   let ruff arrange the code"
 	@echo "make proto    regenerate timerd/v1 and timerd/peer from proto/"
-	@echo "make models   run the model checker over the protocol (needs spin and a C compiler)"
+	@echo "make models   search what is new in the protocol's models (needs spin and a C compiler)"
 	@echo "make mutants  make the code wrong in a line, once for each of some fifty mistakes: do the tests notice?"
-	@echo "make bench    measure, and write docs/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
+	@echo "make bench    measure, and write docs/understand/benchmarks.md (10 minutes; long ones: python -m benchmarks --all)"
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
+	@echo "make docs     build the pages as a site into build/site, which opens offline; a dead link fails"
 	@echo "make wheel    build the wheel into dist/ and look into it"
 	@echo "make image-lock  bring requirements.lock up to pyproject.toml; what it pins already stays (UPGRADE=--upgrade)"
 	@echo "make venv     set up .venv only"
@@ -65,10 +67,17 @@ NODES ?= 1
 chaos: .venv/.dev
 	@$(BIN)/python -m tests.chaos --rounds $(ROUNDS) --faults $(FAULTS) --nodes $(NODES)
 
-# Side by side, since much of it is waiting for processes. JOBS=0 for one after the other in one process.
+# Side by side, since much of it is waiting for processes; then those on a Cassandra node by themselves, for which a machine of
+# two cores has to keep up. JOBS=0 for one after the other in one process. Code 5 of pytest: none was chosen.
 JOBS ?= 3
 test: .venv/.dev
-	@$(BIN)/python -m pytest -n $(JOBS) $(TESTS)
+	@$(BIN)/python -m pytest -n $(JOBS) -m "not engines and not long" $(TESTS); one=$$?; \
+	$(BIN)/python -m pytest -m "engines and not long" $(TESTS); two=$$?; \
+	[ $$one -eq 0 -o $$one -eq 5 ] && [ $$two -eq 0 -o $$two -eq 5 ] && [ $$one$$two != 55 ]
+
+# What `make test` leaves out; and the histories of both simulators are as many as one likes (python -m tests.simulator).
+test-long: .venv/.dev
+	@$(BIN)/python -m pytest -m long $(TESTS)
 
 departures: .venv/.dev
 	@$(BIN)/python -m examples.departures replay
@@ -89,6 +98,8 @@ lint-imports:
 	$(BIN)/lint-imports --no-cache
 lint-sizes:
 	$(BIN)/python .ci/style.py
+lint-docstrings:
+	$(BIN)/python .ci/docstrings.py
 lint-proto:
 	$(BIN)/python .ci/proto_rules.py
 lint-k8s:
@@ -108,10 +119,19 @@ bench-peers: .venv/.dev
 	@$(BIN)/python -m benchmarks.peers --fetch --write-docs
 
 models: .venv/.dev
-	@$(BIN)/python -m pytest -m models tests/models
+	@$(BIN)/python -m tests.models
 
 mutants: .venv/.dev
 	@$(BIN)/python -m tests.mutants
+
+# A user's venv is enough, with the extra `docs`.
+.venv/.docs: .venv/.base
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: .venv/.docs
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open build/site/index.html"
 
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py

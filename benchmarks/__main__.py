@@ -5,8 +5,8 @@
 Without names, all but the long ones, which take from three minutes (hot_minute) to half an hour (growth). The runs are
 interleaved, so that a slow minute of the machine touches every measure a little instead of one of them wholly. Each
 figure goes to a file of JSON lines at once; `--from` makes tables and documents of such a file. `--write-docs` replaces
-the parts of docs/benchmarks.md that were measured, and only these. The exit code is 1 if a task was lost or a measure
-failed; a floor that is missed is shown, and fails nothing.
+the parts of docs/understand/benchmarks.md that were measured, and only these. The exit code is 1 if a task was lost or
+a measure failed; a floor that is missed is shown, and fails nothing.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from benchmarks.machine import facts, load_average
 from benchmarks.measures import MEASURES, Measure
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs" / "understand" / "benchmarks.md"
 SLACKS = (1, 4, 16)
 
 
@@ -51,8 +51,8 @@ def parsed(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=Path("build/benchmarks.jsonl"), help="where the figures go")
     parser.add_argument("--directory", type=Path, default=Path("build"), help="where servers keep their data")
     parser.add_argument("--from", dest="source", type=Path, help="measure nothing, take the figures of this file")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/benchmarks.md")
-    parser.add_argument("--readme", action="store_true", help="print the table of the README")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/understand/benchmarks.md")
+    parser.add_argument("--readme", action="store_true", help='print the table "In short" of the page')
     given = parser.parse_args(arguments)
     for name in given.names:
         if name not in MEASURES:
@@ -162,10 +162,10 @@ def main(given: list[str] | None = None) -> int:
     if arguments.readme:
         print(report.readme(rows, about))
     if arguments.write_docs and (failures or about["scale"] != 1):
-        print("docs/benchmarks.md is left as it is: it takes runs at scale 1 without a failure.", file=sys.stderr)
+        print(f"{DOCUMENT.name} is left as it is: it takes runs at scale 1 without a failure.", file=sys.stderr)
         return 1
     if arguments.write_docs:
-        pictures = plots.measures(records, DOCUMENT.parent / "plots")
+        pictures = plots.measures(records, DOCUMENT.parents[1] / "plots")
         for name, text in report.parts(rows, about).items():
             put(DOCUMENT, name, "\n\n".join(filter(None, [text, pictures.get(name)])))
         # It reads this page when it begins.

@@ -3,10 +3,9 @@
     python -m benchmarks.barest [--repeat 3] [--seconds 4]
 
 Eight processes with one call of 290 bytes under way, over a plain socket without any protocol; an event loop, and a
-thread that commits to SQLite what waits (WAL, `synchronous=FULL`). Beside it the same without the store, a server of
-one thread to which the SDK speaks (barest_session.py), and Redis with an append-only file that is synced at every
-write, where it is installed. What timerd does is `benchmarks single`: what lies between are checks, ids, the protocol
-and the rows, and only that could be saved.
+thread that commits to SQLite what waits (WAL, `synchronous=FULL`). Beside it the same without the store, and Redis with
+an append-only file that is synced at every write, where it is installed. What timerd does is `benchmarks single`: what
+lies between are checks, ids, the protocol and the rows, and only that could be saved.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import asyncio
 import os
 import shutil
 import socket
+import sqlite3
 import statistics
 import sys
 import tempfile
@@ -23,7 +23,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -32,21 +31,16 @@ import redis
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import barest_session
 from benchmarks import given as files
 from benchmarks.child import obey
 from benchmarks.figures import BenchmarkFailed
 from benchmarks.machine import facts
 from benchmarks.processes import Child
-from timerd.client import SyncClient
 
 HERE = "benchmarks.barest"
 CALLERS = 8
 CALL_BYTES = 290
 OK = b"ok"
-BY_SDK = "SQLite, by the SDK"
-PAYLOAD_BYTES = 200
-AHEAD_S, OVER_S = 600, 3_600
 STARTS_WITHIN_S = 5.0
 Waiting = SimpleQueue[tuple[asyncio.Transport, bytes]]
 
@@ -68,11 +62,8 @@ class Caller(asyncio.Protocol):
         self._take(self._transport, data)
 
 
-async def serve(folder: str | None, by_sdk: bool = False) -> dict[str, Any]:
+async def serve(folder: str | None) -> dict[str, Any]:
     """Without a folder nothing is stored."""
-    if by_sdk:
-        assert folder is not None
-        return {"port": barest_session.serve(Path(folder))}
     loop = asyncio.get_running_loop()
     take = _storing(loop, Path(folder)) if folder else lambda caller, _: caller.write(OK)
     server = await loop.create_server(lambda: Caller(take), "127.0.0.1", 0)
@@ -86,14 +77,19 @@ def _storing(loop: asyncio.AbstractEventLoop, folder: Path) -> Callable[[asyncio
 
 
 def _commit(loop: asyncio.AbstractEventLoop, waiting: Waiting, path: Path) -> None:
-    store = barest_session.opened(path)
+    store = sqlite3.connect(path, isolation_level=None)
+    store.execute("PRAGMA journal_mode = WAL")
+    store.execute("PRAGMA synchronous = FULL")
+    store.execute("CREATE TABLE calls (id INTEGER PRIMARY KEY, body BLOB)")
     while True:
         batch = [waiting.get()]
         try:
             while True:
                 batch.append(waiting.get_nowait())
         except Empty:
-            barest_session.keep(store, [body for _, body in batch])
+            store.execute("BEGIN IMMEDIATE")
+            store.executemany("INSERT INTO calls (body) VALUES (?)", [(body,) for _, body in batch])
+            store.execute("COMMIT")
             loop.call_soon_threadsafe(_answer, [caller for caller, _ in batch])
 
 
@@ -106,7 +102,7 @@ def _answer(callers: list[asyncio.Transport]) -> None:
 
 
 async def call(port: int, seconds: float, peer: str) -> dict[str, Any]:
-    once = {"redis": _redis_call, "sdk": _sdk_call, "": _plain_call}[peer](port)
+    once = {"redis": _redis_call, "": _plain_call}[peer](port)
     count, cpu_s, until_s = 0, time.process_time(), time.monotonic() + seconds
     while time.monotonic() < until_s:
         once(count)
@@ -130,14 +126,6 @@ def _redis_call(port: int) -> Callable[[int], object]:
     return lambda number: client.zadd("calls", {name + number.to_bytes(8, "big"): number})
 
 
-def _sdk_call(port: int) -> Callable[[int], object]:
-    client, payload = SyncClient(f"127.0.0.1:{port}"), os.urandom(PAYLOAD_BYTES)
-    first = datetime.now(UTC) + timedelta(seconds=AHEAD_S)
-    return lambda number: client.schedule(
-        "calls", payload, at=first + timedelta(milliseconds=number % (OVER_S * 1_000))
-    )
-
-
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
@@ -148,7 +136,7 @@ async def measured(kind: str, seconds: float, folder: Path) -> float:
         callers = [await Child.start("caller", "-m", HERE, "--obey") for _ in range(CALLERS)]
         for caller in callers:
             stack.push_async_callback(caller.stop)
-        peer = {"Redis": "redis", BY_SDK: "sdk"}.get(kind, "")
+        peer = "redis" if kind == "Redis" else ""
         asked = (caller.ask("call", port=port, seconds=seconds, peer=peer) for caller in callers)
         calls: int = sum(answer["calls"] for answer in await asyncio.gather(*asked))
         return calls / seconds
@@ -161,7 +149,7 @@ async def _started(stack: AsyncExitStack, kind: str, folder: Path) -> int:
     server = await Child.start("server", "-m", HERE, "--obey")
     stack.push_async_callback(server.stop)
     where = None if kind == "nothing" else str(folder)
-    port: int = (await server.ask("serve", folder=where, by_sdk=kind == BY_SDK))["port"]
+    port: int = (await server.ask("serve", folder=where))["port"]
     return port
 
 
@@ -187,7 +175,7 @@ async def _redis(stack: AsyncExitStack, folder: Path) -> int:
 
 async def compare(repeat: int, seconds: float) -> dict[str, list[float]]:
     """In turns."""
-    kinds = ["nothing", "SQLite", BY_SDK, *(["Redis"] if shutil.which("redis-server") else [])]
+    kinds = ["nothing", "SQLite", *(["Redis"] if shutil.which("redis-server") else [])]
     rates: dict[str, list[float]] = {kind: [] for kind in kinds}
     for _ in range(repeat):
         for kind in kinds:

@@ -1,10 +1,10 @@
-"""What a cluster of a given size needs: nodes, disk, memory, lightweight transactions. Writes docs/capacity.md.
+"""What a cluster of a given size needs: nodes, disk, memory, lightweight transactions. Writes docs/operate/capacity.md.
 
     python -m benchmarks.capacity [--pending 10e9] [--per-day 1e9] [--payload 200] [--shards 70] [--write-docs]
 
 Every figure is either measured (`MEASURED`, each with the command that measures it again), a setting of timerd, or a
-choice of whoever plans, named as such. Those of docs/benchmarks.md are read from there, and what writes it writes
-this one too: a page that copied them was of another run after each benchmark.
+choice of whoever plans, named as such. Those of docs/understand/benchmarks.md are read from there, and what writes it
+writes this one too: a page that copied them was of another run after each benchmark.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.document import median_on
-from timerd.core.heat import SHARD_ROWS
+from timerd.core.cluster.heat import SHARD_ROWS
 from timerd.model.partition import BUCKET_MS
 from timerd.model.settle import ENTRY
 from timerd.model.shard_counts import MOST_HOT
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
-PAGE = DOCS / "capacity.md"
+PAGE = DOCS / "operate" / "capacity.md"
+BENCHMARKS = "[benchmarks.md](../understand/benchmarks.md)"
 DAY_S = 86_400
 TB, GB = 1e12, 1e9
 BUCKET_S = BUCKET_MS // 1_000
@@ -39,7 +40,7 @@ class Figure(NamedTuple):
 
 def of_benchmarks(part: str, row: str, what: str) -> Figure:
     """As the last run of the benchmarks wrote it."""
-    return Figure(median_on(DOCS / "benchmarks.md", part, row), what, "[benchmarks.md](benchmarks.md)")
+    return Figure(median_on(DOCS / "understand" / "benchmarks.md", part, row), what, BENCHMARKS)
 
 
 MEASURED = {

@@ -42,7 +42,7 @@ def measure(rows: int, message_rows: int, seed: int) -> float:
 
 
 async def fill(found: Found, rows: int, message_rows: int, seed: int) -> None:
-    settings = settings_for(found, keyspace=KEYSPACE, remember_requests=False)
+    settings = settings_for(found, keyspace=KEYSPACE)
     await asyncio.to_thread(apply_schema, settings)
     store = await CassandraStore.open(settings, lambda: time.time_ns() // 1_000_000)
     chance = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""The pictures of docs/benchmarks.md, drawn from the JSON lines of a run."""
+"""The pictures of docs/understand/benchmarks.md, drawn from the JSON lines of a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _drawn(records: Records, path: Path, title: str, draw: Callable[[Records, An
         figure.savefig(path, dpi=110, metadata={"Software": None})
     finally:
         pyplot.close(figure)
-    return f"![{title}](plots/{path.name})"
+    return f"![{title}](../plots/{path.name})"
 
 
 def _throughput(records: Records, axes: Any) -> bool:  # noqa: ANN401 - matplotlib's axes

@@ -1,4 +1,4 @@
-"""Where docs/performance.md tells of what a figure takes: its profile, what was tried, and why a floor is missed."""
+"""Where docs/understand/performance.md tells of what a figure takes: its profile, trials, and why a floor is missed."""
 
 from __future__ import annotations
 

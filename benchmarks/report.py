@@ -61,7 +61,7 @@ def readme(rows: Sequence[Row], facts: Mapping[str, Any]) -> str:
 
 
 def parts(rows: Sequence[Row], facts: Mapping[str, Any]) -> dict[str, str]:
-    """The parts of docs/benchmarks.md, by measure. Each says where it was measured: they come from different runs."""
+    """The parts of docs/understand/benchmarks.md, by measure. Each says where it was measured: the runs differ."""
     return {
         name: f"## {MEASURES[name].title}\n\n{MEASURES[name].text}\n\n"
         f"{markdown(map(cells, part), COLUMNS)}\n\n{_missed(name, part)}`python -m benchmarks {name}`; {_facts(facts)}."

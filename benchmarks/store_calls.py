@@ -40,6 +40,7 @@ class Counting:
     """A store that counts what it is asked for."""
 
     def __init__(self, store: Store) -> None:
+        self.traits = store.traits
         self.counts: Counter[str] = Counter()
         self._store = store
 

@@ -28,9 +28,9 @@ from timerd.adapters.cassandra.driver import ROWS, Driver
 from timerd.adapters.cassandra.schema import apply_schema, check_schema
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.adapters.cassandra.tasks import insert_of
+from timerd.model.codec import dump_json
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import control_key
-from timerd.model.task import dump_json
 from timerd.ports import Append, Cas, CasStatus
 
 IN_FLIGHT = (16, 64, 256)
@@ -162,7 +162,7 @@ async def transactions(store: CassandraStore) -> None:
 
 
 async def run(found: Found, arguments: argparse.Namespace) -> None:
-    settings = settings_for(found, keyspace="timerd_bench", remember_requests=False)
+    settings = settings_for(found, keyspace="timerd_bench")
     loop = asyncio.get_running_loop()
     await loop.run_in_executor(None, apply_schema, settings)
     store = await CassandraStore.open(settings, lambda: time.time_ns() // 1_000_000)

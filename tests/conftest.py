@@ -4,11 +4,14 @@ where several processes run the tests, those that need the one Cassandra and the
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 
 import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
+
+from timerd.services.background import unforeseen
 
 settings.register_profile("timerd", deadline=None, print_blob=True)
 # The same examples on every run, so that a red build is about the change.
@@ -27,6 +30,16 @@ class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no t
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> ByFile:
     return ByFile(config, log)
+
+
+@pytest.fixture(autouse=True)
+def nothing_unforeseen(request: pytest.FixtureRequest) -> Iterator[None]:
+    """An error that no code expects is noted and survived: a test that does not bring it about fails by it."""
+    before = unforeseen.copy()
+    yield
+    met = unforeseen - before
+    if met and request.node.get_closest_marker("unforeseen") is None:
+        pytest.fail(f"unforeseen errors, see the log: {dict(met)}")
 
 
 @pytest.fixture(scope="session")

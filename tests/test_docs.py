@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "CONTRIBUTING.md"]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), ROOT / "CONTRIBUTING.md"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -32,12 +32,12 @@ def test_linked_sections_exist(page: Path) -> None:
 
 
 def test_the_readme_leads_to_every_page() -> None:
-    linked = set(re.findall(r"\]\((docs/\w+\.md)\)", (ROOT / "README.md").read_text()))
-    assert sorted({f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")} - linked) == []
+    linked = set(re.findall(r"\]\((docs/\w+/[\w-]+\.md)\)", (ROOT / "README.md").read_text()))
+    assert sorted({path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")} - linked) == []
 
 
 def test_the_figures_of_the_readme_stand_in_the_page_of_figures() -> None:
-    parts = re.split(r"^## ", (ROOT / "docs/benchmarks.md").read_text(), flags=re.MULTILINE)
+    parts = re.split(r"^## ", (ROOT / "docs/understand/benchmarks.md").read_text(), flags=re.MULTILINE)
     lines = {part.partition("\n")[0]: part.splitlines() for part in parts}
     told = re.findall(r"^\| ([^|]+): ([^|:]+) \| ([\d.,]+ [^|]+) \| ", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert told

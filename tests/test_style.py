@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import style
@@ -51,3 +52,22 @@ def test_what_is_beyond_a_limit_is_named() -> None:
     beyond = {name: places for name, value, limit, places in style.rows(figures) if value > limit}
     assert beyond["function lines, longest"] == ["a (61 lines)"]
     assert "module lines, longest" not in beyond
+
+
+def test_a_named_state_machine_may_be_longer() -> None:
+    modules = [(700, next(iter(style.MACHINES))), (700, "timerd/other.py")]
+    beyond = {
+        name: places for name, value, limit, places in style.rows(style.Figures([(1, "a")], modules)) if value > limit
+    }
+    assert beyond == {"module lines, longest": ["timerd/other.py (700 lines)"], "module lines, median": []}
+
+
+def test_containers_of_a_constructor_are_counted() -> None:
+    source = """
+class Rows:
+    def __init__(self, memory: Memory) -> None:
+        self.waiting, self.counts = DueQueue(memory.touched), Counter()
+        self.by_key: dict[bytes, int] = {}
+        self.memory, self.cursor = memory, 0
+"""
+    assert list(style.containers(ast.parse(source), "Rows")) == ["waiting", "by_key"]

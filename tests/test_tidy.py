@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import style
+import wiring
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "timerd"
@@ -24,10 +25,13 @@ IMPURE = {
     "asyncio", "concurrent", "grpc", "logging", "multiprocessing", "os", "random", "secrets", "select", "selectors",
     "signal", "socket", "sqlite3", "subprocess", "threading", "time", "uuid",
 }  # fmt: skip
-SDK_MAY_IMPORT = {"google", "grpc", "hpack", "grpc_status"} | sys.stdlib_module_names
-SDK_OWN = ("timerd.http2", "timerd.v1", "timerd.client", "timerd.worker", "timerd.sdk")
+SDK_MAY_IMPORT = {"google", "grpc", "grpc_status"} | sys.stdlib_module_names
+SDK_OWN = ("timerd.v1", "timerd.client", "timerd.worker", "timerd.sdk")
 # A letter in brackets keeps this line from being a finding.
 LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b|place[h]older|/(?:hom[e]|roo[t])/\w")
+# Who may ask which store is configured: whoever opens it, checks its settings, or shows it to people.
+NAMES_A_STORE = {"timerd/bootstrap.py", "timerd/commands/backup.py", "timerd/commands/serve.py"}
+STORE_NAME = re.compile(r"\.store\s*[=!]=\s*[\"']|\.store\]|isinstance\([^)]*(Sqlite|Cassandra|Memory)Store")
 READ = ("timerd", "tests", "proto", "docs", "examples", "benchmarks", "k8s", ".ci")
 
 
@@ -108,7 +112,7 @@ def test_core_and_model_read_no_clock() -> None:
     assert calls == []
 
 
-def test_sdk_imports_only_grpc_hpack_protobuf_and_what_is_its_own() -> None:
+def test_sdk_imports_only_grpc_protobuf_and_what_is_its_own() -> None:
     def allowed(name: str) -> bool:
         return name.startswith(SDK_OWN) or name.partition(".")[0] in SDK_MAY_IMPORT
 
@@ -143,6 +147,73 @@ def test_nothing_is_left_over() -> None:
     assert found == []
 
 
+def test_dispatch_knows_no_protocol_of_the_wire() -> None:
+    """It gives rows to a sink; what becomes of them there is the sink's matter."""
+    dispatch = [path for path in MODULES if "dispatch" in path.relative_to(PACKAGE).parts]
+    wire = re.compile(r"grpc|google|timerd\.(v1|peer)\b|timerd\.services\.(work|transport)\b")
+    assert dispatch
+    assert [(place(path), name) for path in dispatch for name in imports(parse(path)) if wire.match(name)] == []
+    assert [place(path) for path in dispatch if re.search(r"\bpb\.", path.read_text(encoding="utf-8"))] == []
+
+
+def test_what_a_store_can_do_is_asked_of_its_traits() -> None:
+    found = {place(path) for path in MODULES if STORE_NAME.search(path.read_text(encoding="utf-8"))}
+    assert found == NAMES_A_STORE
+    assert (ROOT / "timerd/bootstrap.py").read_text(encoding="utf-8").count("config.store") == 1
+
+
 @pytest.mark.parametrize("halves", [("# TO", "DO later"), ("a place", "holder"), ("see /home", "/someone")])
 def test_leftovers_are_recognised(halves: tuple[str, str]) -> None:
     assert LEFTOVER.search("".join(halves))
+
+
+def test_nobody_reaches_through_a_partition_machine() -> None:
+    """What a machine has inside is asked of the machine."""
+    inside = re.compile(r"\._(table|sweep|rows|log)\b")
+    own = {"partition_machine.py", "row_table.py"}
+    found = [
+        f"{path.relative_to(ROOT)}: {line.strip()}"
+        for path in (ROOT / "timerd").rglob("*.py")
+        if path.name not in own
+        for line in path.read_text().splitlines()
+        if inside.search(line.replace("self._", ""))
+    ]
+    assert found == []
+
+
+def test_nobody_gives_a_finished_object_its_collaborators() -> None:
+    """They are given in the constructor, where mypy proves that none is forgotten. A collaborator is what has methods:
+    a function, or an object of a class of the server that is no value (a dataclass, a tuple, an enumeration)."""
+    trees = {path: parse(path) for path in MODULES}
+    acting = {name for tree in trees.values() for name in wiring.acting_classes(tree)}
+    slots = {slot for tree in trees.values() for slot in wiring.slots(tree, acting)}
+    found = [
+        f"{place(path)}:{line} {slot}"
+        for path, tree in trees.items()
+        for line, slot in wiring.given(tree, slots, acting)
+    ]
+    assert found == []
+
+
+def test_a_collaborator_that_is_given_late_is_found() -> None:
+    tree = ast.parse(
+        """
+Wake = Callable[[], None]
+
+class Held:
+    def __init__(self, peers: Peers, n: int) -> None:
+        self.wake: Wake = nothing
+        self.peers, self.n = peers, n
+
+class Peers:
+    pass
+
+held.wake = other.wake
+held.peers, held.n = Peers(), 3
+held.n = count
+"""
+    )
+    acting = set(wiring.acting_classes(tree))
+    slots = set(wiring.slots(tree, acting))
+    assert slots == {"wake", "peers"}
+    assert [slot for _, slot in wiring.given(tree, slots, acting)] == ["held.wake", "held.peers"]

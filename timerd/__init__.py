@@ -9,18 +9,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from timerd.client import CancelOutcome, Client, SyncClient, Task, TimerdError
+    from timerd.client import CancelOutcome, Client, ConnectOptions, SyncClient, Task, TaskOptions, TimerdError
     from timerd.worker import Delivery, Reject, Retry, Worker
 
 __version__ = "0.1.0"
 __all__ = [
     "CancelOutcome",
     "Client",
+    "ConnectOptions",
     "Delivery",
     "Reject",
     "Retry",
     "SyncClient",
     "Task",
+    "TaskOptions",
     "TimerdError",
     "Worker",
     "__version__",

@@ -9,34 +9,40 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import socket
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
 
-from timerd.adapters import interpreter
 from timerd.adapters.alarm import make_alarm
-from timerd.adapters.allocator import give_back_large_buffers, give_back_spare
 from timerd.adapters.clocks import SystemClock
-from timerd.adapters.open_files import allow_open_files
+from timerd.adapters.process import allow_open_files, give_back_large_buffers, give_back_spare, tune_interpreter
+from timerd.adapters.signals import hear_signals
 from timerd.adapters.sqlite.store import SqliteStore
+from timerd.adapters.zones import zone
 from timerd.config import CassandraConfig, ServerConfig
-from timerd.core.holding import Settings
+from timerd.core.cluster import Timing
+from timerd.core.deliveries import Deliveries
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
-from timerd.core.membership import Timing
-from timerd.core.memory import Memory
-from timerd.core.tally import LATENESS_BOUNDS_MS
+from timerd.core.limits import Limit
+from timerd.core.partition import Memory, Settings
+from timerd.core.redelivery_gate import RETURN_MS
+from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.model.errors import StartupError
-from timerd.ports import Clock, Hints, Store
+from timerd.ports import Clock, Hints, Store, StoreTraits
 from timerd.services.api import TimerApi
+from timerd.services.background import begin, noted_by_loop
 from timerd.services.calls.patience import LIMIT_S, Patience
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.checkup import Checkup, checkup_of
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Alarm
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.firing import Firing
 from timerd.services.health.clock_watch import ClockWatch
@@ -53,14 +59,20 @@ from timerd.services.operating.inspect_service import Colleagues, InspectService
 from timerd.services.operating.operating import Operating
 from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
-from timerd.services.peers.peering import Peering, peering
+from timerd.services.peers.peering import Calling, Peering, peering
+from timerd.services.peers.peers import Connect
+from timerd.services.schedules.schedule_calls import ScheduleCalls
+from timerd.services.schedules.schedules import Schedules
+from timerd.services.schedules.ticking import TickWorker
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
-from timerd.services.work.delivery import Alarm, Delivery
+from timerd.services.work.lending import Lending
 from timerd.services.work.moving_away import stop_wait_ms
+from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
+from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
     from timerd.adapters.sqlite.backup import Checked
@@ -69,17 +81,17 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
-# Of each bucket, where nothing is recorded yet: so that a few instances share a minute that nobody announced.
-DEFAULT_SHARDS = {"sqlite": 1, "cassandra": 4}
-# On Cassandra each is a row, which whoever takes the partition over has to read.
-SETTLE_EVERY_MS = {"sqlite": 5, "cassandra": 20}
-# Goes back to the machine when it is freed. SQLite's writer knows moments of rest in which smaller buffers do, and
-# fresh pages for those of each commit were a seventh of its time.
-LARGE_BYTES = {"sqlite": 16 << 20, "cassandra": 128 << 10}
+# Of each bucket of a shared store, where nothing is recorded yet: so that a few instances share a minute that nobody
+# announced.
+DEFAULT_SHARDS = 4
+# Where a commit is not cheap: each is a row, which whoever takes the partition over has to read.
+SELDOM_SETTLE_MS = 20
+# What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
+GATES: Sequence[Callable[[], Gate]] = ()
+LIMITS: Sequence[Callable[[], Limit]] = ()
 # For calls that are being answered.
 STOP_GRACE_MS = 500
-# Of each partition, where a repeated call may write its tasks twice: about 200 bytes each, up to twice as many.
-REMEMBERED_ENDINGS = 16_384
+SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -102,6 +114,8 @@ class Node:
     clocks: ClockWatch | None = None
     # None: where it is run without a server.
     checkup: Checkup | None = None
+    # Of recurring schedules.
+    ticks: TickWorker | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -116,7 +130,7 @@ class Node:
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
-        self._loops = tuple(asyncio.create_task(each) for each in work)
+        self._loops = tuple(begin(each, "loops") for each in work)
         if self.checkup is not None:
             self.checkup.watch(self._loops)
         return self.address
@@ -134,6 +148,8 @@ class Node:
         await self.server.set_serving(serving=True)
         if self.checkup is not None:
             self.checkup.join()
+        if self.ticks is not None:
+            self.ticks.join()
         return self.address
 
     @property
@@ -193,13 +209,31 @@ class Node:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
 
 
-def _settings(config: ServerConfig, name: str, *, is_alone: bool) -> Settings:
-    return Settings(
-        name,
-        config.listen,
-        max_mark_lag_ms=config.max_mark_lag_ms,
-        settle_every_ms=SETTLE_EVERY_MS[config.store],
-        remembered=0 if config.store == "sqlite" and is_alone else REMEMBERED_ENDINGS,
+def _settings(config: ServerConfig, name: str, traits: StoreTraits) -> Settings:
+    settings = Settings(name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, traits=traits)
+    return settings if traits.commit_is_cheap else replace(settings, settle_every_ms=SELDOM_SETTLE_MS)
+
+
+def _scheduler(
+    config: ServerConfig,
+    store: Store,
+    time: EngineTime,
+    membership: Membership,
+    machine: DeliveryMachine,
+    calling: Calling | None,
+) -> Scheduler:
+    """Holds the partitions of this instance. Without `calling` there is no other one."""
+    return Scheduler(
+        store,
+        time,
+        _settings(config, membership.name, store.traits),
+        InstanceMachine(config.look_ahead_ms),
+        Memory(config.memory_budget_bytes),
+        config.history_retention_ms,
+        membership,
+        Deliveries(machine, RedeliveryGuard()),
+        Throttle(config.catch_up_rows_per_s),
+        calling.view if calling is not None else None,
     )
 
 
@@ -212,34 +246,31 @@ async def assemble(
     timing: Timing | None = None,
     serve: Serving = ApiServer,
     hints: Hints | None = None,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    connect: Connect | None = None,
 ) -> Node:
-    """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call."""
-    patience = Patience() if config.store == "sqlite" else Patience(LIMIT_S)
+    """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call. `sleep`
+    is how time passes before it has joined, `connect` how it reaches the others."""
+    traits = store.traits
+    patience = Patience(LIMIT_S) if traits.is_shared else Patience()
     store = patience.watch(store)
-    secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS[config.store])
-    member = Member(name, store, clock, timing) if timing is not None else None
+    secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS if traits.is_shared else 1)
+    member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
-    scheduler = Scheduler(
-        store,
-        time,
-        _settings(config, name, is_alone=timing is None),
-        InstanceMachine(config.look_ahead_ms),
-        Memory(config.memory_budget_bytes),
-        config.history_retention_ms,
-        membership,
-    )
-    scheduler.effector.throttle = Throttle(config.catch_up_rows_per_s).wait
-    grows = config.store != "sqlite" or shard_count > 1
+    machine = DeliveryMachine(secret, config.resume_grace_ms)
+    calling = Calling(store, member, secret, time, config, hints, connect) if member is not None else None
+    scheduler = _scheduler(config, store, time, membership, machine, calling)
+    grows = traits.is_shared or shard_count > 1
     now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
     shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
     engine = Engine(store, scheduler, time, secret, config, shards)
-    firing = Firing(scheduler, time, store, secret, config.resume_grace_ms)
-    delivery = Delivery(firing, make(time.exact_ms), resume_grace_ms=config.resume_grace_ms, server=name)
-    scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
-    scheduler.held.came_since = delivery.machine.before.came_since
-    engine.shows(LATENESS_BOUNDS_MS, delivery.tallies.lateness_counts)
-    peers = peering(store, scheduler, secret, time, config, hints) if timing is not None else None
+    gates, limits = [gate() for gate in GATES], [limit() for limit in LIMITS]
+    peer_links = PeerLinks(store, secret) if calling is not None else None
+    firing = Firing(scheduler, time, store, secret, max(RETURN_MS, config.resume_grace_ms), peer_links, gates)
+    lending = Lending(machine, firing, peer_links.links) if peer_links is not None else None
+    delivery = Delivery(firing, make(time.exact_ms), machine, abroad=lending, server=name, limits=limits)
+    peers = peering(calling, scheduler, time) if calling is not None else None
 
     def delivered() -> DeliveryFacts:
         return DeliveryFacts(delivery.in_flight, delivery.workers)
@@ -248,40 +279,66 @@ async def assemble(
     colleagues = Colleagues(peers.peers) if peers is not None else None
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating, patience)
-    scaler = Foreseeing(store, lambda: int(time.exact_ms())).handler()
-    hanging_up = HangingUp()
-    if peers is None or member is None:
-        server = serve(config, api, WorkService(delivery, hanging_up), [scaler])
-        checkup = checkup_of(config, server, engine, scheduler, delivery, time)
-        return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, checkup=checkup)
-    relays = relaying(delivery, firing, store, membership, peers.peers, peer_token(secret), hanging_up)
-    scheduler.effector.gone = relays.gone
-    inspected = InspectService(peer_token(secret), scheduler, reporting)
-    inside = [scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
+    ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
+    hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
+    if peers is None or member is None or peer_links is None or lending is None:
+        server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+        return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
+    token = peer_token(secret)
+    relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
+    scheduler.effector.on_gone(relays.gone)
+    inspected = InspectService(token, scheduler, reporting)
+    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home, hanging_up), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    checkup = checkup_of(config, server, engine, scheduler, delivery, time)
-    return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, peers, relays, clocks, checkup)
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+    return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
-def _place_of(config: ServerConfig) -> tuple[str, Timing | None]:
+def _scheduling(
+    store: Store,
+    engine: Engine,
+    scheduler: Scheduler,
+    delivery: Delivery,
+    api: TimerApi,
+    now_ms: Callable[[], int],
+    retention_ms: int,
+) -> tuple[TickWorker, grpc.GenericRpcHandler]:
+    """Who works the ticks of schedules, and who answers calls of them."""
+    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms)
+    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
+    return TickWorker(delivery, schedules.world, scheduler.procedures), calls
+
+
+def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
     """The name of this instance, and how often it says that it lives where it is one of several."""
-    if config.store == "sqlite":
+    if not traits.is_shared:
         return config.name or f"timerd-{os.getpid()}", None
     return config.name or f"{socket.gethostname()}-{os.getpid()}", Timing(config.heartbeat_ms, config.lease_ttl_ms)
 
 
-async def open_store(config: ServerConfig, clock: Clock) -> Store:
-    """Raises StartupError where it is not there, or not as it should be."""
+async def _open_sqlite(config: ServerConfig, now_ms: Callable[[], int]) -> Store:
+    return SqliteStore(config.data, now_ms, config.synchronous, give_back_spare)
 
-    def now_ms() -> int:
-        return int(clock.wall_ms())
 
-    if config.store == "sqlite":
-        return SqliteStore(config.data, now_ms, config.synchronous, give_back_spare)
+async def _open_cassandra(config: ServerConfig, now_ms: Callable[[], int]) -> Store:
     with _needs_driver():
-        from timerd.adapters.cassandra.opening import open_store as open_cassandra
-    return await open_cassandra(config.cassandra, now_ms)
+        from timerd.adapters.cassandra.store import open_store
+    return await open_store(config.cassandra, now_ms)
+
+
+class StoreKind(NamedTuple):
+    """What `store` of the configuration names. `open` raises StartupError where the store is not there, or not as it
+    should be. From `large_bytes` on a buffer goes back to the machine when it is freed."""
+
+    open: Callable[[ServerConfig, Callable[[], int]], Awaitable[Store]]
+    large_bytes: int
+
+
+# SQLite's writer knows moments of rest in which smaller buffers go back. Fresh pages for those of each commit were a
+# seventh of its time.
+STORES = {"sqlite": StoreKind(_open_sqlite, 16 << 20), "cassandra": StoreKind(_open_cassandra, 128 << 10)}
 
 
 async def open_hints(config: ServerConfig) -> Hints | None:
@@ -289,7 +346,7 @@ async def open_hints(config: ServerConfig) -> Hints | None:
     if not config.redis.url.get_secret_value():
         return None
     try:
-        from timerd.adapters.redis.opening import open_hints as open_redis
+        from timerd.adapters.redis.hints import open_hints as open_redis
     except ModuleNotFoundError as error:
         raise StartupError("Redis's client is not installed: `pip install timerd[redis]`.") from error
     return await open_redis(config.redis)
@@ -298,8 +355,9 @@ async def open_hints(config: ServerConfig) -> Hints | None:
 def apply_schema(config: CassandraConfig) -> int:
     """The tables of timerd in Cassandra, made or brought to this version, which is returned. Raises StartupError."""
     with _needs_driver():
-        from timerd.adapters.cassandra.opening import make_tables
-    return make_tables(config)
+        from timerd.adapters.cassandra import schema
+        from timerd.adapters.cassandra.settings import settings_of
+    return schema.apply_schema(settings_of(config))
 
 
 @contextlib.contextmanager
@@ -313,13 +371,14 @@ def _needs_driver() -> Iterator[None]:
 
 
 async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None:
-    """Runs until SIGTERM or SIGINT, then drains. `ready` hears where it listens, and where for HTTP. Raises
+    """Runs until a signal asks it to stop, then drains. `ready` hears where it listens, and where for HTTP. Raises
     StartupError with a sentence."""
-    give_back_large_buffers(LARGE_BYTES[config.store])
+    kind = STORES[config.store]
+    give_back_large_buffers(kind.large_bytes)
     allow_open_files()
     clock = SystemClock()
     hints = await open_hints(config)
-    store = await open_store(config, clock)
+    store = await kind.open(config, lambda: int(clock.wall_ms()))
     watching = None
     try:
         node, watching = await _assemble_watched(config, store, clock, hints)
@@ -333,11 +392,10 @@ async def serve(config: ServerConfig, ready: Callable[[str, str], None]) -> None
             await hints.close()
         await store.close()
         raise
-    interpreter.tune()
+    tune_interpreter()
     stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopped.set)
+    asyncio.get_running_loop().set_exception_handler(noted_by_loop)
+    hear_signals(stopped.set, node.server.refresh)
     node.membership.on_oust(stopped.set)
     ready(address, http_address)
     await stopped.wait()
@@ -351,7 +409,7 @@ async def _assemble_watched(
     config: ServerConfig, store: Store, clock: Clock, hints: Hints | None
 ) -> tuple[Node, Watch | None]:
     """Nobody pays for a watch that nobody asked for."""
-    name, timing = _place_of(config)
+    name, timing = _place_of(config, store.traits)
     if not config.http.listen:
         return await assemble(config, store, clock, make_alarm, name, timing, hints=hints), None
     from timerd.observability.figures import Observed

@@ -24,6 +24,7 @@ from timerd.commands import (
     partition,
     purge,
     schedule,
+    schedules,
     schema,
     serve,
     token,
@@ -41,7 +42,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(serve, schedule, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
+    *(serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
     *(config, token, backup, schema, version, demo),
 ):
     group.register(app)

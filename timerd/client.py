@@ -6,6 +6,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 """
 
 from timerd.sdk.async_client import Client
+from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
 from timerd.sdk.errors import (
     Aborted,
     AccessDenied,
@@ -18,20 +19,20 @@ from timerd.sdk.errors import (
     TimerdError,
     Unavailable,
 )
+from timerd.sdk.schedule_values import Schedule, ScheduleState, SpecKeywords, Upcoming
+from timerd.sdk.schedules import Schedules, SyncSchedules
 from timerd.sdk.sync_client import SyncClient
+from timerd.sdk.task_fields import DeadLetter, Item, TaskInfo, TaskKeywords, TaskOptions
 from timerd.sdk.values import (
     CancelOutcome,
     ConflictPolicy,
     Count,
-    DeadLetter,
-    Item,
     ItemOutcome,
     PartlyStored,
     Purged,
     Redriven,
     RetryPolicy,
     Task,
-    TaskInfo,
     TaskState,
 )
 
@@ -41,7 +42,9 @@ __all__ = [
     "AlreadyExists",
     "CancelOutcome",
     "Client",
+    "ClientKeywords",
     "ConflictPolicy",
+    "ConnectOptions",
     "Count",
     "DeadLetter",
     "FailedPrecondition",
@@ -55,10 +58,18 @@ __all__ = [
     "Purged",
     "Redriven",
     "RetryPolicy",
+    "Schedule",
+    "ScheduleState",
+    "Schedules",
+    "SpecKeywords",
     "SyncClient",
+    "SyncSchedules",
     "Task",
     "TaskInfo",
+    "TaskKeywords",
+    "TaskOptions",
     "TaskState",
     "TimerdError",
     "Unavailable",
+    "Upcoming",
 ]

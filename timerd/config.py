@@ -79,7 +79,7 @@ class LogConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class CassandraConfig:
-    """Where the tasks of a cluster are (docs/cassandra.md)."""
+    """Where the tasks of a cluster are (docs/operate/cassandra.md)."""
 
     # HOST or HOST:PORT of some of its nodes; the others are found by them.
     nodes: Annotated[tuple[str, ...], Field(min_length=1)] = ("127.0.0.1",)
@@ -92,13 +92,13 @@ class CassandraConfig:
     replication: Annotated[str, _form(r"([^,:]+:)?[1-9]\d*(,[^,:]+:[1-9]\d*)*", "write 3, or east:3,west:3")] = "3"
     user: str = ""
     password: SecretStr = SecretStr("")
-    # Repeats of a message within a day get the first reply, at a read and a write for each message.
+    # Without effect: a repeated call is recognised without it. A later release refuses it.
     remember_requests: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class RedisConfig:
-    """A second way for hints between instances (docs/cassandra.md). Without `url` there is none, and all works."""
+    """A second way for hints between instances (docs/operate/cassandra.md). Without `url` there is none: all works."""
 
     # redis://HOST:PORT, rediss://HOST:PORT for TLS, unix:///PATH. Hidden, since it may carry a password.
     url: SecretStr = SecretStr("")

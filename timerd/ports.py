@@ -2,7 +2,7 @@
 
 Two kinds of storage, never mixed (protocol section 1): **Rows** are plain, additive writes; **Registers** change only
 by compare-and-set. "No plain write on a compare-and-set table" thus holds by type, and the unknown outcome is handled
-once. Next: core/partition_machine.py -> services/holding/scheduler.py -> bootstrap.py.
+once. Next: core/partition/partition_machine.py -> services/holding/scheduler.py -> bootstrap.py.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from timerd.model.storage import (
     CasResult,
     CasStatus,
     DeadLetter,
+    Entry,
+    EntryKey,
     Found,
     KeysAt,
     Look,
@@ -30,8 +32,10 @@ from timerd.model.storage import (
     Page,
     SameMarks,
     StoreFacts,
+    Stretch,
     is_bare,
 )
+from timerd.model.store_traits import StoreTraits
 
 __all__ = [
     "Append",
@@ -42,6 +46,8 @@ __all__ = [
     "CasStatus",
     "Clock",
     "DeadLetter",
+    "Entry",
+    "EntryKey",
     "Found",
     "Heard",
     "Hints",
@@ -56,6 +62,8 @@ __all__ = [
     "SameMarks",
     "Store",
     "StoreFacts",
+    "StoreTraits",
+    "Stretch",
     "is_bare",
 ]
 
@@ -68,19 +76,27 @@ class Rows(Protocol):
         in the catalogue first. A row that exists already (same partition, position, digest, version) is kept as it
         is."""
 
+    async def replies(self, prefixes: Sequence[bytes]) -> Sequence[bytes | None]:
+        """What messages of these prefixes were answered, as `append` tells a repeat. None: not stored within a day.
+        Asked only of a store that `knows_repeats`."""
+
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
         """Rows with lo_ms <= position < hi_ms that became readable since `cursor` (0 = all), about `limit_bytes` of
         them. Sees every row whose append was acknowledged before the call. Not ordered between groups."""
 
+    async def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        """The keys of about the first `most_rows` rows behind `after` (position_ms, digest) and below `hi_ms`, by
+        (position_ms, digest, version). All versions of a task at one position come together. What it costs does not
+        grow with what else the partition holds, but for what was written to it since it was asked last."""
+
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         """For each (position_ms, digest): its rows and marks, possibly none."""
 
-    async def mark(self, marks: Sequence[Mark]) -> int | None:
-        """Durable marks on rows that may not exist. How many are the first of their kind on their row, so that they
-        count; None where the engine does not know. An engine that counts them also finds a repeated message by
-        its prefix: it has no second row of a task that a cancel would have to look for."""
+    async def mark(self, marks: Sequence[Mark]) -> int:
+        """Durable marks on rows that may not exist. Returns how many are known to be the first of their kind on their
+        row, so that they count: all of these where the store `counts_marks`, else none."""
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as
@@ -121,6 +137,18 @@ class Rows(Protocol):
     async def estimates(self, namespace: str, queue: str, lo_ms: int, hi_ms: int) -> Mapping[int, int]:
         """minute_ms -> about how many tasks of the queue (all queues where empty)."""
 
+    async def write_entries(self, entries: Sequence[Entry]) -> None:
+        """Durable notes. One that is written again is the same."""
+
+    async def find_entries(self, keys: Sequence[EntryKey]) -> Sequence[bytes | None]:
+        """Sees all that was written before; None: it was not, or was removed."""
+
+    async def list_entries(self, place: bytes, after: bytes, limit: int) -> Sequence[Entry]:
+        """Those of a place behind a name, in the order of their bytes."""
+
+    async def remove_entries(self, keys: Sequence[EntryKey]) -> None:
+        """For good: none of these names is written again."""
+
     async def facts(self) -> StoreFacts: ...
 
     async def close(self) -> None: ...
@@ -139,9 +167,13 @@ class Registers(Protocol):
 class Store(Rows, Registers, Protocol):
     """An engine that has both, as all of ours do."""
 
+    @property
+    def traits(self) -> StoreTraits:
+        """What it can do beyond that: the same from its beginning to its end."""
+
     async def look(self, look: Look) -> Looked: ...
 
-    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int, Looked]:
         """As `mark`, then `look` when the marks are durable. Where that takes two steps and the second one fails, it
         raises StoreUnknown."""
         ...
@@ -168,7 +200,7 @@ class Hints(Protocol):
 
 
 class Clock(Protocol):
-    """Facts about time; core/engine_clock.py decides what the time is."""
+    """Facts about time; core/cluster/engine_clock.py decides what the time is."""
 
     def wall_ms(self) -> float:
         """Milliseconds since the epoch by the wall clock, with a fraction."""

@@ -62,7 +62,7 @@ class Tracing:
                 yield
             except Retry:
                 raise
-            except Exception as failure:
+            except BaseException as failure:
                 span.record_exception(failure)
                 span.set_status(trace.StatusCode.ERROR, f"{type(failure).__name__}: {failure}")
                 raise

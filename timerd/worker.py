@@ -8,72 +8,108 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import socket
+import sys
 import threading
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TypeVar, Unpack
 
+import grpc.aio
+
+from timerd.sdk.addresses import DEFAULT_TARGET
+from timerd.sdk.calls import Calls
 from timerd.sdk.checks import text, whole_number
-from timerd.sdk.connection import DEFAULT_TARGET, Connection
+from timerd.sdk.connect_options import ConnectOptions, WorkerKeywords, connect_options
+from timerd.sdk.connection import Connection
 from timerd.sdk.deliveries import Delivery
-from timerd.sdk.direct_stream import Opener
-from timerd.sdk.errors import InvalidTask, TimerdError
-from timerd.sdk.lanes import BatchHandler, BatchLane, Handler, Lane, SingleLane
-from timerd.sdk.times import Clock, Span, ms_clock, span_ms
-from timerd.sdk.traces import Traces
+from timerd.sdk.duplex import opener
+from timerd.sdk.errors import InvalidTask, OutcomeUnknown, Overloaded, TimerdError, Unavailable
+from timerd.sdk.handlers import BatchHandler, Handler, check_handler
+from timerd.sdk.lanes import BatchLane, Lane, SingleLane
+from timerd.sdk.schedule_values import Occurrence, OccurrenceReason, SpecKeywords, spec_of
+from timerd.sdk.schedules import Opened, Schedules
+from timerd.sdk.signals import run_until_signalled
+from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, ms_clock, span_ms
 from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
 _WORK = "/timerd.v1.WorkService/Work"
+# Of one try to declare a schedule; there are more.
+_DECLARE_S = 10.0
+_DECLARE_AGAIN_S = 1.0
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 AnyBatchHandler = TypeVar("AnyBatchHandler", bound=BatchHandler)
 
 
 class Worker:
-    """One stream to the server for all queues that it has handlers for."""
+    """A worker receives due tasks, and runs the handlers that are registered for their queues.
+
+    One stream to the server serves all queues. Where it breaks, the worker connects again and goes on. While a
+    handler runs, the worker extends the lease of its delivery.
+
+    Args:
+        target: the address of the server as HOST:PORT (port 7400 where it is left out), or a `ConnectOptions`, whose
+            `timeout` a worker does not use. Default 127.0.0.1:7400.
+        name: the name by which the server's operators see this worker. Default host name and process id.
+        lease: how long a delivery stays with this worker after the server last heard of it, a timedelta or seconds,
+            more than 0 and at most 49 days; then it is delivered again. Default 30 s.
+        options: the other fields of `ConnectOptions`, without `timeout`, as keywords; each wins over the object.
+
+    Raises:
+        InvalidTask: an option is of a wrong form.
+        TimerdError: gevent or eventlet has patched this process, in which gRPC cannot work (MONKEY_PATCHED).
+    """
 
     def __init__(
         self,
-        target: str = DEFAULT_TARGET,
+        target: str | ConnectOptions = DEFAULT_TARGET,
         *,
-        namespace: str = "default",
         name: str | None = None,
         lease: Span = 30.0,
-        tls: bool = False,
-        ca_file: str | Path | None = None,
-        cert_file: str | Path | None = None,
-        key_file: str | Path | None = None,
-        tls_server_name: str = "",
-        token: str = "",
-        token_file: str | Path | None = None,
-        channel_options: Sequence[tuple[str, str | int]] = (),
-        clock: Clock | None = None,
-        tracing: Traces | None = None,
+        **options: Unpack[WorkerKeywords],
     ) -> None:
-        """`clock`: what the lateness of deliveries is seen by, where it is not the machine's own; `tracing`:
-        `timerd.tracing.Tracing()`."""
-        target = text(target, "target")
-        self._connection = Connection(
-            target, tls, ca_file, cert_file, key_file, tls_server_name, channel_options, token, token_file
-        )
-        self._namespace = text(namespace, "namespace")
+        given = connect_options("Worker", target, options, WorkerKeywords.__optional_keys__)
+        self._connection = Connection(given)
+        self._namespace = text(given.namespace, "namespace")
         self._name = text(name or "", "name") or f"{socket.gethostname()}-{os.getpid()}"
-        self._lease_ms = span_ms(lease, "lease")
-        self._clock = ms_clock(clock)
-        self._tracing = tracing
+        # On the wire 0 is "whatever the server has".
+        self._lease_ms = span_ms(lease, "lease", most=LONGEST_WIRE_SPAN, may_be_none=False)
+        self._clock = ms_clock(given.clock)
+        self._tracing = given.tracing
         self._lanes: dict[str, Lane] = {}
+        self._declared: list[Callable[[Schedules], Awaitable[None]]] = []
+        self._declaring: asyncio.Task[None] | None = None
+        # Of the run that is under way: its loop, its stream and its end, which other threads may stop and wait for.
+        self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stream: WorkStream | None = None
-        self._ended: asyncio.Event | None = None
+        self._ended: Future[None] = Future()
+        self._is_stopped_before = False
 
     def on(self, queue: str, *, concurrency: int = 16) -> Callable[[AnyHandler], AnyHandler]:
-        """`@worker.on("mails")` before a coroutine, or a plain function, which then runs in threads."""
+        """The decorator registers a handler for the tasks of a queue: `@worker.on("mails")`.
+
+        A handler takes one `Delivery`. It is a coroutine function, or a plain one, which then runs in threads. Its
+        return acknowledges the delivery; `Reject` ends the task as a dead letter; `Retry` and every other exception
+        fail the attempt.
+
+        Args:
+            queue: the queue; a worker has one handler for each.
+            concurrency: how many calls of the handler run at a time, and so how many deliveries are here. Default 16.
+
+        Raises:
+            InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
+                generator function); or the queue has a handler already.
+            TimerdError: the worker runs already (FAILED_PRECONDITION).
+        """
+        queue, at_once = text(queue, "queue"), _at_least_one(concurrency, "concurrency")
 
         def register(handler: AnyHandler) -> AnyHandler:
-            at_once = _at_least_one(concurrency, "concurrency")
-            self._add(SingleLane(text(queue, "queue"), handler, at_once, self._tracing))
+            check_handler(handler, queue, "delivery")
+            self._add(SingleLane(queue, handler, at_once, self._tracing))
             return handler
 
         return register
@@ -81,82 +117,206 @@ class Worker:
     def on_batch(
         self, queue: str, *, max_size: int = 1000, concurrency: int = 1
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
-        """The handler takes a list of deliveries. It returns None (all done) or one entry for each: an exception
-        (also Reject or Retry) where it failed, anything else where it is done. Beside what the handlers have, one batch
-        waits here; where they are done within a few milliseconds, so many that all are 4 * max_size * (concurrency + 1)
-        tasks at most."""
+        """The decorator registers a handler that takes a list of deliveries of a queue.
+
+        The handler returns None where all are done, or one entry for each: an exception (also `Reject` or `Retry`)
+        where it failed, anything else where it is done. What it raises fails all of them. Beside what the handlers
+        have, one batch waits here. Where handlers end within a few milliseconds more do, so that all that is here is
+        4 * `max_size` * (`concurrency` + 1) tasks at most.
+
+        Args:
+            queue: the queue; a worker has one handler for each.
+            max_size: the most deliveries of one call. Default 1,000.
+            concurrency: how many calls of the handler run at a time. Default 1.
+
+        Raises:
+            InvalidTask: as for `on`.
+            TimerdError: the worker runs already (FAILED_PRECONDITION).
+        """
+        queue, size = text(queue, "queue"), _at_least_one(max_size, "max_size")
+        at_once = _at_least_one(concurrency, "concurrency")
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
-            size, at_once = _at_least_one(max_size, "max_size"), _at_least_one(concurrency, "concurrency")
-            self._add(BatchLane(text(queue, "queue"), handler, size, at_once, self._tracing))
+            check_handler(handler, queue, "list of deliveries")
+            self._add(BatchLane(queue, handler, size, at_once, self._tracing))
             return handler
 
         return register
 
+    def scheduled(
+        self,
+        schedule_id: str,
+        *,
+        queue: str = "",
+        payload: bytes | str = b"",
+        catch_up: str = "latest",
+        max_count: int = 0,
+        concurrency: int = 16,
+        **when: Unpack[SpecKeywords],
+    ) -> Callable[[AnyHandler], AnyHandler]:
+        """The decorator declares a schedule and registers its handler: `@worker.scheduled("report", cron="0 9 * * *")`.
+
+        When the worker runs, the schedule is created, or becomes what is declared here. It stays when the worker ends.
+
+        Args:
+            schedule_id: a name of the caller's choice, unique in the namespace.
+            queue: the queue of its tasks, which has no other handler here. Default "scheduled/" and the id.
+            payload: what the handler receives, bytes or a text. Default nothing.
+            catch_up: as for `Schedules.create`: "latest" (default), "all" or "none".
+            max_count: the schedule is done after so many tasks. Default 0, any number.
+            concurrency: how many calls of the handler run at a time. Default 16.
+            when: when it comes, the keywords of `SpecKeywords`.
+
+        Raises:
+            InvalidTask: as for `on`; or what is declared is of a wrong form. What only the server can judge ends `run`.
+            TimerdError: the worker runs already (FAILED_PRECONDITION).
+        """
+        own_queue = queue or f"scheduled/{schedule_id}"
+        spec_of("scheduled", when)
+
+        async def declare(schedules: Schedules) -> None:
+            await schedules.create(
+                schedule_id,
+                queue=own_queue,
+                payload=payload,
+                catch_up=catch_up,
+                max_count=max_count,
+                on_conflict="update",
+                **when,
+            )
+
+        self._declared.append(declare)
+        return self.on(own_queue, concurrency=concurrency)
+
     def _add(self, lane: Lane) -> None:
-        if self._stream is not None:
+        if self._loop is not None:
             raise TimerdError("Handlers are registered before the worker runs.", code="FAILED_PRECONDITION")
         if lane.queue in self._lanes:
             raise InvalidTask(f"The queue {lane.queue!r} has a handler already; a worker takes one per queue.")
         self._lanes[lane.queue] = lane
 
     async def run(self) -> None:
-        """Until `stop`. Cancelling it ends at once: what is in hand is delivered again, and perhaps what ended in
-        the last 20 ms."""
+        """The worker receives and handles tasks until `stop` is called.
+
+        Cancelling this coroutine ends it at once: what is in hand is delivered again, and perhaps what ended in the
+        last 20 ms.
+
+        Raises:
+            InvalidTask: no handler is registered, or the server refuses the name of a queue or of the namespace.
+            AccessDenied: the credentials are missing, or do not allow to work these queues.
+            TimerdError: the worker runs already, or gRPC cannot be used in this process (FAILED_PRECONDITION).
+        """
         if not self._lanes:
             raise InvalidTask('This worker has no handlers. Register one with `@worker.on("queue")`.')
-        if self._stream is not None:
-            raise TimerdError("This worker runs already.", code="FAILED_PRECONDITION")
-        channel = self._connection.open_channel()
-        opener = Opener(self._connection, channel, _WORK, pb.WorkResponse.FromString)
-        self._ended = asyncio.Event()
-        self._stream = WorkStream(opener.open, self._lanes, self._namespace, self._name, self._lease_ms, self._clock)
+        if not self._begin():
+            return
         try:
-            await self._stream.run()
+            async with self._connection.open_channel() as channel:
+                await self._work(channel)
         finally:
-            await self._stream.abort()
-            self._stream = None
-            self._ended.set()
-            await channel.close()
+            self._end()
+
+    async def _work(self, channel: grpc.aio.Channel) -> None:
+        opened = opener(channel, _WORK, pb.WorkResponse.FromString)
+        stream = WorkStream(opened, self._lanes, self._namespace, self._name, self._lease_ms, self._clock)
+        self._stream = stream
+        declaring = self._declaring = asyncio.create_task(self._declare(channel))
+        declaring.add_done_callback(lambda _: stream.stop() if _has_failed(declaring) else None)
+        try:
+            await stream.run()
+        finally:
+            declaring.cancel()
+            await stream.abort()
+        if _has_failed(declaring):
+            declaring.result()
+
+    async def _declare(self, channel: grpc.aio.Channel) -> None:
+        """The schedules of this worker, as soon as the server can be reached."""
+        calls = Calls(channel, self._connection.target, _DECLARE_S)
+        for declare in self._declared:
+            while True:
+                try:
+                    await declare(Schedules(Opened(self._namespace, calls)))
+                    break
+                except (Unavailable, Overloaded, OutcomeUnknown):
+                    await asyncio.sleep(_DECLARE_AGAIN_S)
+
+    def _begin(self) -> bool:
+        """Whether it has not been stopped before."""
+        with self._lock:
+            if self._loop is not None:
+                raise TimerdError("This worker runs already.", code="FAILED_PRECONDITION")
+            if self._is_stopped_before:
+                self._is_stopped_before = False
+                return False
+            self._loop, self._ended = asyncio.get_running_loop(), Future()
+            # So that nobody who waits for it can cancel it.
+            self._ended.set_running_or_notify_cancel()
+            return True
+
+    def _end(self) -> None:
+        with self._lock:
+            self._stream = self._loop = None
+            self._ended.set_result(None)
 
     async def stop(self) -> None:
-        """Takes nothing new, finishes what has begun, hands back what has not (such an attempt does not count), and
-        returns when all of it is confirmed."""
-        if self._stream is not None and self._ended is not None:
-            self._stream.stop()
-            await self._ended.wait()
+        """The worker takes nothing new, finishes what has begun, and hands back the rest.
+
+        It returns when all of it is confirmed. An attempt that is handed back does not count.
+
+        May be called from any thread and event loop. Where the worker does not run, its next `run` returns at once. In
+        a coroutine that is a handler of this worker it returns at once, for the worker waits for its handlers.
+        """
+        with self._lock:
+            if self._loop is None:
+                self._is_stopped_before = True
+                return
+            loop, ended = self._loop, self._ended
+        if loop is not asyncio.get_running_loop():
+            # A loop that is closed meanwhile has ended it.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._stop_stream)
+        elif self._stop_stream():
+            return
+        await asyncio.wrap_future(ended)
+
+    def _stop_stream(self) -> bool:
+        """Whether it is one of its handlers that stops it."""
+        if self._stream is None:
+            return False
+        self._stream.stop()
+        return asyncio.current_task() in self._stream.running()
 
     def run_forever(self) -> None:
-        """For programs without a loop: SIGTERM or SIGINT stops gracefully, a second one at once."""
-        asyncio.run(self._run_until_signalled())
+        """The worker runs until SIGTERM or SIGINT, in a program without an event loop.
 
-    async def _run_until_signalled(self) -> None:
-        loop, running = asyncio.get_running_loop(), asyncio.create_task(self.run())
-        stopping: list[asyncio.Task[None]] = []
+        The first signal stops it as `stop` does. A second one ends the process: SystemExit with 128 + its number, and a
+        second later without a word to what is still there (a plain handler, say).
 
-        def on_signal() -> None:
-            if stopping:
-                running.cancel()
-            else:
-                stopping.append(asyncio.create_task(self.stop()))
+        Raises:
+            InvalidTask, AccessDenied, TimerdError: as for `run`.
+        """
+        exit_code = asyncio.run(run_until_signalled(self))
+        if exit_code:
+            sys.exit(exit_code)
 
-        # Only the main thread may listen to signals; elsewhere the program stops the worker by `stop`.
-        is_main = threading.current_thread() is threading.main_thread()
-        numbers = (signal.SIGTERM, signal.SIGINT) if is_main else ()
-        for number in numbers:
-            loop.add_signal_handler(number, on_signal)
-        try:
-            await running
-        except asyncio.CancelledError:
-            if not stopping:
-                raise
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
+
+def _has_failed(declaring: asyncio.Task[None]) -> bool:
+    return declaring.done() and not declaring.cancelled() and declaring.exception() is not None
 
 
 def _at_least_one(value: int, field: str) -> int:
     return whole_number(value, field, 1)
 
 
-__all__ = ["Delivery", "Reject", "Retry", "TimerdError", "Worker"]
+__all__ = [
+    "ConnectOptions",
+    "Delivery",
+    "Occurrence",
+    "OccurrenceReason",
+    "Reject",
+    "Retry",
+    "TimerdError",
+    "Worker",
+    "WorkerKeywords",
+]

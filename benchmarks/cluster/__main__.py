@@ -4,8 +4,8 @@
 
 The node is that of TIMERD_TEST_CASSANDRA, or one is started from jars, without what makes its start quick and its work
 slow. Runs are interleaved; each figure goes to a file of JSON lines at once. `--write-docs` writes the part of
-docs/cluster.md of all that was measured. The exit code is 1 if a task was lost or a measure failed; a floor that is
-missed is shown, and fails nothing.
+docs/understand/benchmarks.md of all that was measured. The exit code is 1 if a task was lost or a measure failed; a
+floor that is missed is shown, and fails nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from benchmarks.report import COLUMNS, cells, markdown
 from tests.engines.finding import cassandra
 from tests.engines.starting import CANNOT_START
 
-DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "cluster.md"
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "understand" / "benchmarks.md"
 PART = "figures of a cluster"
 MEASURES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
@@ -56,7 +56,7 @@ def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, default=Path("build/cluster.jsonl"), help="where the figures go")
     parser.add_argument("--directory", type=Path, default=Path("build"), help="where processes keep their logs")
     parser.add_argument("--from", dest="source", type=Path, help="measure nothing, take the figures of this file")
-    parser.add_argument("--write-docs", action="store_true", help="write docs/cluster.md")
+    parser.add_argument("--write-docs", action="store_true", help="write docs/understand/benchmarks.md")
     given = parser.parse_args(arguments)
     for name in given.names:
         if name not in MEASURES:
@@ -118,7 +118,7 @@ def text_of(records: Records, about: Mapping[str, Any]) -> str:
         if mine := [row for row in rows if row.measure == name]:
             told = (module.__doc__ or "").strip()
             parts.append(f"### {module.TITLE}\n\n{told}\n\n{markdown(map(cells, mine), COLUMNS)}")
-    return "\n\n".join(["## Figures", *parts])
+    return "\n\n".join(["## A cluster", *parts])
 
 
 def measured(given: argparse.Namespace, console: Console) -> tuple[dict[str, Any], Records]:
@@ -148,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for sentence in broken:
         print(sentence, file=sys.stderr)
     if given.write_docs and (failures or about["scale"] != 1):
-        print("docs/cluster.md is left as it is: it takes runs at scale 1 without a failure.", file=sys.stderr)
+        print(f"{DOCUMENT.name} is left as it is: it takes runs at scale 1 without a failure.", file=sys.stderr)
         return 1
     if given.write_docs:
         put(DOCUMENT, PART, text_of(records, about))

@@ -23,7 +23,7 @@ from timerd.adapters.cassandra.store import CassandraStore
 from timerd.adapters.clocks import SystemClock
 from timerd.bootstrap import Node, assemble
 from timerd.config import ServerConfig
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

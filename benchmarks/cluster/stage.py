@@ -28,7 +28,7 @@ class Stage:
     @asynccontextmanager
     async def keyspace(self) -> AsyncIterator[CassandraSettings]:
         """With its tables; dropped at the end."""
-        settings = settings_for(self.found, keyspace=f"timerd_bench_{secrets.token_hex(4)}", remember_requests=False)
+        settings = settings_for(self.found, keyspace=f"timerd_bench_{secrets.token_hex(4)}")
         await asyncio.to_thread(apply_schema, settings)
         try:
             yield settings

@@ -32,7 +32,7 @@ from benchmarks.peers.contenders import CONTENDERS, TIMERD, Contender
 from benchmarks.peers.installed import ROOT, Installed, default_cache
 from benchmarks.peers.rows import ROWS
 
-DOCUMENT = ROOT / "docs" / "benchmarks.md"
+DOCUMENT = ROOT / "docs" / "understand" / "benchmarks.md"
 WITHIN_S = 20 * 60
 
 
@@ -162,10 +162,10 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"{one['contender']}, {one['row']}, run {one['run'] + 1}: {one['failed']}", file=sys.stderr)
     ours_failed = any(one["contender"] == TIMERD.name for one in failed)
     if given.write_docs and (ours_failed or not whole(about, records)):
-        print("docs/benchmarks.md is left as it is: it takes runs of all rows at scale 1.", file=sys.stderr)
+        print("docs/understand/benchmarks.md is left as it is: it takes runs of all rows at scale 1.", file=sys.stderr)
         return 1
     if given.write_docs:
-        pictures = plots.peers(records, DOCUMENT.parent / "plots")
+        pictures = plots.peers(records, DOCUMENT.parents[1] / "plots")
         put(DOCUMENT, "peers", "\n\n".join([page.markdown(about, records), *pictures]))
     return 1 if ours_failed else 0
 

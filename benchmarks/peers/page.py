@@ -1,4 +1,4 @@
-"""The part of docs/benchmarks.md that tells of the comparison."""
+"""The part of docs/understand/benchmarks.md that tells of the comparison."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks import barest
 
 
-@pytest.mark.parametrize("kind", ["nothing", "SQLite", barest.BY_SDK])
+@pytest.mark.parametrize("kind", ["nothing", "SQLite"])
 async def test_every_call_is_answered(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(barest, "CALLERS", 2)
     seconds = 0.3

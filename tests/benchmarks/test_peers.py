@@ -60,6 +60,7 @@ def why_not_here(name: str) -> str:
     return reason
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(2 * PATIENCE_S)
 @pytest.mark.parametrize("name", CONTENDERS)

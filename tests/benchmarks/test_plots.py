@@ -26,7 +26,7 @@ def test_each_measure_with_a_picture_gets_one(tmp_path: Path) -> None:
         *({"measure": "growth", "name": f"{n}", "label": "fire", "pending": n, "value": 5.0 + n} for n in (0, 100_000)),
     ]
     drawn = plots.measures(records, tmp_path / "plots")
-    assert drawn["growth"] == "![From an empty store to millions of pending tasks](plots/growth.png)"
+    assert drawn["growth"] == "![From an empty store to millions of pending tasks](../plots/growth.png)"
     assert {path.name for path in (tmp_path / "plots").iterdir()} == {"growth.png", "lateness.png", "recovery.png"}
     assert plots.measures([], tmp_path) == {}
 

@@ -28,6 +28,8 @@ from benchmarks.report import parts, readme
 PATIENCE_S = 110
 AT_ONCE = 4
 FILE = "figures.jsonl"
+# Each takes a core for 10 s and more, also at this scale.
+LONG = ("abandoned", "bulk", "cancel", "full_bucket", "growth", "memory", "recovery")
 Runs = dict[str, tuple[Path, Future[subprocess.CompletedProcess[str]]]]
 FACTS = {"machine": "2 CPUs", "scale": 1}
 
@@ -49,9 +51,14 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield {name: (folder, threads.submit(measured, name, folder)) for name, folder in folders.items()}
 
 
+def _each() -> Iterator[Any]:
+    for measure in MEASURES:
+        yield pytest.param(measure, marks=pytest.mark.long if measure in LONG else ())
+
+
 @pytest.mark.process
 @pytest.mark.timeout(4 * PATIENCE_S)
-@pytest.mark.parametrize("measure", MEASURES)
+@pytest.mark.parametrize("measure", list(_each()))
 def test_a_measure_loses_nothing(measure: str, runs: Runs) -> None:
     folder, running = runs[measure]
     done, results = running.result(), folder / FILE
@@ -96,7 +103,8 @@ def test_documents_have_the_figures_beside_their_floors() -> None:
 
 
 def test_where_something_is_missed_the_page_names_the_section_that_says_why() -> None:
-    titles = re.findall(r"^#+ (.*)$", (Path(__file__).parents[2] / "docs" / "performance.md").read_text(), re.MULTILINE)
+    page = Path(__file__).parents[2] / "docs" / "understand" / "performance.md"
+    titles = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     anchors = {title.lower().replace(" ", "-") for title in titles}
     assert (set(OF_MEASURES) | {"watching"}, set(OF_ROWS)) == (set(MEASURES), set(ROWS))
     assert {*OF_MEASURES.values(), *OF_ROWS.values()} <= anchors

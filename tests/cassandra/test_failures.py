@@ -15,8 +15,7 @@ from cassandra.policies import RetryPolicy
 from cassandra.protocol import ErrorMessage
 
 from timerd.adapters.cassandra.driver import ROWS, SERIAL, Driver, Part, Statement
-from timerd.adapters.cassandra.failures import is_crowded, joined, read_failure, write_failure
-from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
+from timerd.adapters.cassandra.failures import NoRetry, RetryOnce, is_crowded, joined, read_failure, write_failure
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 

@@ -11,7 +11,7 @@ from timerd.adapters.cassandra.codec import Written as Values
 from timerd.adapters.cassandra.inserts import Facts, Inserts
 from timerd.adapters.cassandra.shared import MOST_KEYS, SharedReads
 from timerd.adapters.cassandra.waiting import every, one_after_another, some_at_a_time
-from timerd.adapters.cassandra.written import Written
+from timerd.adapters.cassandra.write_numbers import WriteNumbers
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.testing.contracts.build import HERE, NEXT, key, row
@@ -47,7 +47,7 @@ def table() -> Table:
 
 @pytest.fixture
 def inserts(table: Table) -> Inserts:
-    return Inserts(table, table.facts, Written())  # type: ignore[arg-type]
+    return Inserts(table, table.facts, WriteNumbers())  # type: ignore[arg-type]
 
 
 class TestInserts:

@@ -130,6 +130,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "crossed": report.judgement.crossed,
         "delivered_then_moved": report.judgement.then_moved,
         "read_late": report.judgement.read_late,
+        "given_up": report.judgement.given_up,
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},
         "violations": [case for cases in verdict.violations.values() for case in cases[:_EXAMPLES]],
     }

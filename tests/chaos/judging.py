@@ -18,13 +18,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.process.kill9.judging import judged as judged_alone
-from timerd.demo.records import Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, by_number
 
 MOST_STALE = 1_000
 # From one instance to the worker of another, while a fault and what follows from it keep all of them busy.
 CROSSING_MS = 2_000
+# `resume_grace`, as it is by default.
+GRACE_MS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +37,8 @@ class Judgement:
     crossed: int
     then_moved: int
     read_late: int
+    # Answered CANCELLED after their worker's stream was broken for longer than the grace.
+    given_up: int = 0
 
 
 def stale_of(deliveries: Iterable[Delivery], faults: Sequence[Kill]) -> set[Delivery]:
@@ -100,9 +104,37 @@ def has_crossed(again: Delivery, first: Confirmed, faults: Sequence[Kill]) -> bo
     return again.attempt > first.attempt and 0 < behind_ms <= CROSSING_MS and is_excused
 
 
+def without_given_up(logs: Logs) -> tuple[Logs, int]:
+    """A stream that is broken for longer than the grace has no deliveries any more, as far as the server knows: they
+    wait for their next attempt, so that a cancel says CANCELLED of them, and the late ack is refused. Such a cancel
+    counts as IN_FLIGHT. Not where a delivery came after it."""
+    arrived, counted = by_number(logs.deliveries), 0
+    calls = []
+    for call in logs.calls:
+        came_ms = [each.received_ms for each in arrived.get(call.number, ())]
+        is_given_up = call.verb == "cancel" and call.outcome == "CANCELLED" and was_given_up(came_ms, call, logs.away)
+        calls.append(replace(call, outcome="IN_FLIGHT") if is_given_up else call)
+        counted += is_given_up
+    return replace(logs, calls=tuple(calls)), counted
+
+
+def was_given_up(came_ms: Sequence[float], cancel: Call, away: Iterable[Away]) -> bool:
+    """Whether each delivery came before the cancel was answered, and one was in hand over a break that the server gave
+    up."""
+    if not came_ms or max(came_ms) > cancel.answered_ms:
+        return False
+    return any(
+        each.opened_ms - each.heard_ms >= GRACE_MS
+        and min(came_ms) <= each.opened_ms
+        and each.heard_ms + GRACE_MS <= cancel.answered_ms
+        for each in away
+    )
+
+
 def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
+    logs, given_up = without_given_up(logs)
     stale = stale_of(logs.deliveries, stops)
     logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
     logs, crossed = with_crossed(logs, faults)
     alone = judged_alone(logs, faults, stops)
-    return Judgement(alone.verdict, tuple(stale), written_again, crossed, alone.then_moved, alone.read_late)
+    return Judgement(alone.verdict, tuple(stale), written_again, crossed, alone.then_moved, alone.read_late, given_up)

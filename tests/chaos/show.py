@@ -1,7 +1,7 @@
 """`python -m tests.chaos.show [--docs] FILE...`: what the rounds in these files showed, one line a fault, in Markdown.
 
 Only rounds that count are in it; what kept one from counting is in the files. With `--docs` the table goes into
-docs/cluster.md, between its two marks, and the time to recover into docs/plots/chaos.png.
+docs/understand/benchmarks.md, between its two marks, and the time to recover into docs/plots/chaos.png.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ def verdict(row: Row) -> str:
 
 def section(rows: Sequence[Row]) -> str:
     runs = [verdict(row) for row in rows if "holds" in row]
-    picture = "![Time until the last task was late by more than a second, by fault](plots/chaos.png)"
+    picture = "![Time until the last task was late by more than a second, by fault](../plots/chaos.png)"
     return "\n".join([*table(rows), "", *runs, "", picture, ""])
 
 
 def write_docs(rows: Sequence[Row]) -> None:
-    page = DOCS / "cluster.md"
+    page = DOCS / "understand" / "benchmarks.md"
     text = page.read_text(encoding="utf-8")
     before, after = text.split(BEGIN)[0], text.split(END)[1]
     page.write_text(f"{before}{BEGIN}{section(rows)}{END}{after}", encoding="utf-8")

@@ -51,6 +51,8 @@ class Setting:
     hold_ms: tuple[int, int] = (200, 2_500)
     # So many percent of the tasks are cancelled, so many moved, so many due after the current bucket.
     changed_percent: int = 5
+    # After the first answer to a call, until it is made again.
+    repeat_within_s: int = 10
     next_bucket_percent: int = 0
 
     @property
@@ -112,10 +114,24 @@ class Stage:
 
     def _caller(self, n: int, asked: Path) -> Child:
         setting, log = self.setting, self.caller_logs[n]
-        shares = (setting.changed_percent, setting.next_bucket_percent)
-        numbers = tuple(map(str, (setting.seed + n, setting.far_ms, n * _NUMBERS, *shares)))
-        words = ["-m", f"{_KILL9}.caller", self.target(n), str(log), str(asked), *numbers]
-        return Child(words, setting.folder / f"caller-{n}.err")
+        words = [
+            "-m",
+            f"{_KILL9}.caller",
+            self.target(n),
+            str(log),
+            str(asked),
+            str(setting.seed + n),
+            str(setting.far_ms),
+        ]
+        options = {
+            "--first": n * _NUMBERS,
+            "--changed-percent": setting.changed_percent,
+            "--next-bucket-percent": setting.next_bucket_percent,
+            "--repeat-through": self.target(n + 1),
+            "--repeat-within-s": setting.repeat_within_s,
+        }
+        more = [str(word) for option in options.items() for word in option]
+        return Child([*words, *more], setting.folder / f"caller-{n}.err")
 
     def _log(self, kind: str) -> Path:
         """One for each process: who is killed may leave half a line."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tests.chaos.judging import CROSSING_MS, Judgement, judged
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
 
 FAULT = Kill(2_000, 9_000)
 SCHEDULED = Call("schedule", 7, 0, 1, "OK", "t", 1_000)
@@ -84,3 +84,18 @@ def test_a_task_that_was_moved_over_a_fault_and_never_fired_is_lost_whoever_ackn
     for confirmed in ((), (Confirmed("d1000", 1, 4_500),)):
         judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)], *confirmed)
         assert len(judgement.verdict.violations["lost"]) == 1
+
+
+def test_a_cancel_is_right_of_what_was_given_up_in_a_break_and_nothing_is_sent_after_it() -> None:
+    cancelled = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+    logs = Logs((SCHEDULED, cancelled), (delivery(3_000, 5),), ())
+    broken = replace(logs, away=(Away(3_100, 4_500),))
+    after = replace(broken, deliveries=(delivery(3_000, 5), delivery(6_000, 5)))
+    assert [judged(each, (), ()).verdict.holds for each in (logs, broken, after)] == [False, True, False]
+    assert judged(broken, (), ()).given_up == 1
+
+
+def test_a_break_within_the_grace_or_one_that_came_later_explains_no_cancel() -> None:
+    cancelled = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+    for away in (Away(3_100, 3_900), Away(4_500, 9_000)):
+        assert not judged(Logs((SCHEDULED, cancelled), (delivery(3_000, 5),), (), (), (away,)), (), ()).verdict.holds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import subprocess
 import sys
 from pathlib import Path
@@ -82,12 +81,6 @@ def test_schedule_passes_on_what_it_is_told(terminal: Terminal, server: FakeServ
     assert template.expire_time.seconds == NINE.seconds + 60
     assert (template.retry.max_attempts, template.retry.initial_backoff.seconds) == (7, 2)
     assert template.retry.attempt_timeout.seconds == 300
-
-
-def test_schedule_reads_a_payload_from_stdin(terminal: Terminal, server: FakeServer) -> None:
-    terminal.monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\x00\xffraw\n")))
-    assert terminal("schedule", "mails", "-", "--in", "5m").code == 0
-    assert server.timers.payloads == [b"\x00\xffraw\n"]
 
 
 def test_schedule_takes_a_file_with_a_payload_a_line(terminal: Terminal, server: FakeServer, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from timerd.commands.setting import HIDDEN, settings_of, value_of
 from timerd.commands.settings import WrongSettings, known, load
 from timerd.config import MIB, ServerConfig
 
-PAGE = Path(__file__).parent.parent.parent / "docs" / "configuration.md"
+PAGE = Path(__file__).parent.parent.parent / "docs" / "operate" / "configuration.md"
 
 
 @pytest.fixture

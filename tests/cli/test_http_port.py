@@ -155,7 +155,7 @@ def test_a_port_in_use_is_a_sentence(watched: Watched, tmp_path: Path) -> None:
 
 
 def test_the_page_names_every_metric(watched: Watched) -> None:
-    page = (Path(__file__).parent.parent.parent / "docs" / "monitoring.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "operate" / "monitoring.md").read_text()
     ours = re.findall(r"^# TYPE (timerd_\S+)", watched.get("/metrics"), re.MULTILINE)
     assert [name for name in ours if f"`{name}`" not in page] == []
     assert [name for name in re.findall(r"`(timerd_\w+)`", page) if name not in ours] == []

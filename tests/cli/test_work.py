@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -40,12 +44,53 @@ async def test_a_command_need_not_read_a_large_payload() -> None:
     assert await execute("exit 0", delivery(b"x" * 1_000_000), keep_stdout_clean=False) == (0, "")
 
 
-async def test_a_cancelled_command_is_killed_with_what_it_started() -> None:
-    running = asyncio.create_task(execute("sleep 60 & sleep 60; exit 0", delivery(), keep_stdout_clean=False))
-    await asyncio.sleep(0.2)
+async def test_a_cancelled_command_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    """But not with what has left its session, which may hold its pipes for ever."""
+    script = "sleep 60 & echo $! >left; setsid sh -c 'echo $$ >gone; exec sleep 60' & sleep 60"
+    running = asyncio.create_task(execute(f"cd {tmp_path}; {script}", delivery(), keep_stdout_clean=False))
+    await until(lambda: (tmp_path / "gone").exists() and bool((tmp_path / "gone").read_text()))
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await running
+        await asyncio.wait_for(running, 20)
+    await until(lambda: not is_alive(tmp_path / "left"))
+    end(tmp_path / "gone")
+
+
+@pytest.mark.parametrize("code", [0, 7])
+async def test_the_exit_of_the_command_decides_whatever_it_leaves_behind(tmp_path: Path, code: int) -> None:
+    """What stays holds all three pipes."""
+    script = f"cd {tmp_path}; sleep 60 & echo $! >left; echo last words >&2; exit {code}"
+    assert await asyncio.wait_for(execute(script, delivery(b"x" * 1_000_000), keep_stdout_clean=True), 20) == (
+        code,
+        "last words",
+    )
+    assert is_alive(tmp_path / "left")
+    end(tmp_path / "left")
+
+
+async def test_what_stays_behind_may_speak_on(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """It is not ended by a pipe that nobody reads any more."""
+    script = f"cd {tmp_path}; (while [ ! -e go ]; do sleep 0.01; done; echo later >&2; echo written >done) & exit 0"
+    assert await execute(script, delivery(), keep_stdout_clean=False) == (0, "")
+    (tmp_path / "go").touch()
+    await until((tmp_path / "done").exists)
+    await until(lambda: "later" in capfd.readouterr().err)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - processes tell nobody
+            await asyncio.sleep(0.01)
+
+
+def is_alive(file: Path) -> bool:
+    """What ends is a zombie until the system's first process has seen it."""
+    state = Path(f"/proc/{file.read_text().strip()}/stat")
+    return state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def end(file: Path) -> None:
+    os.kill(int(file.read_text()), signal.SIGKILL)
 
 
 def settled(server: FakeServer) -> dict[str, int]:

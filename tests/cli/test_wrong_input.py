@@ -7,14 +7,15 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Terminal
+from tests.sdk.test_addresses import REFUSED
 
 WRONG = [
     (("nonsense",), "No such command 'nonsense'"),
     (("get", "x", "--nonsense"), "No such option: --nonsense"),
     (("get",), "either an ID, or --key"),
     (("get", "x", "--key", "k"), "either an ID, or --key"),
-    (("get", "x", "--server", "nonsense"), "HOST:PORT"),
-    (("get", "x", "--server", "here:70000"), "HOST:PORT"),
+    (("get", "x", "--server", "http://here"), "HOST:PORT"),
+    (("get", "x", "--server", "here:70000"), "1 to 65,535"),
     (("get", "x", "--timeout", "long"), "is not a span of time"),
     (("get", "x", "--tls-ca", "absent.pem"), "There is no file absent.pem"),
     (("get", "x", "--tls-cert", "absent.pem"), "both --tls-cert and --tls-key"),
@@ -93,6 +94,18 @@ def test_a_naive_time_is_answered_with_the_local_and_the_utc_form(terminal: Term
         time.tzset()
     assert "2030-07-01T09:00:00+05:30 if you mean this machine's local time" in ran.err
     assert "2030-07-01T09:00:00Z if you mean UTC" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("command", "given"), [*((("list",), given) for given in REFUSED), (("work", "q"), "::1"), (("health",), "::1")]
+)
+def test_what_is_no_address_is_refused_as_by_the_clients(
+    terminal: Terminal, command: tuple[str, ...], given: str
+) -> None:
+    ran = terminal(*command, f"--server={given}")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"timerd: `--server` is {given!r}: ")
+    assert REFUSED[given] in ran.err
 
 
 @pytest.mark.parametrize("command", [("get", "x"), ("list",), ("doctor",), ("work", "q"), ("purge", "--all")])

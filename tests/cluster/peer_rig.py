@@ -12,10 +12,10 @@ from typing import Self
 import pytest
 
 from timerd.client import Client
-from timerd.core.placement import holder_of
+from timerd.core.cluster.placement import holder_of
 from timerd.model.identity import parse_task_id
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
-from timerd.ports import Hints
+from timerd.ports import Hints, Store
 from timerd.sdk.times import datetime_of_ms, instant_ms
 from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster, Worker
@@ -43,10 +43,12 @@ class Pair:
     got: list[tuple[bytes, datetime]] = field(default_factory=list)
     patch: pytest.MonkeyPatch = field(default_factory=pytest.MonkeyPatch)
     hints: Callable[[], Hints] | None = None
+    store: Store | None = None
 
     async def __aenter__(self) -> Self:
         self.patch.setattr("timerd.services.peers.peers.DEADLINE_S", PATIENCE_S)
-        self.cluster = Cluster(*NAMES, start=datetime_of_ms(self.bucket.bucket_ms), hints=self.hints)
+        start = datetime_of_ms(self.bucket.bucket_ms)
+        self.cluster = Cluster(*NAMES, store=self.store, start=start, hints=self.hints)
         await self.cluster.__aenter__()
         self.client = self.cluster.client("a")
         return self
@@ -86,14 +88,14 @@ class Pair:
     async def hinted(self, name: str = "b", rows: int = 1) -> None:
         """Until so many rows wait there."""
         scheduler = self.cluster.instances[name].node.scheduler
-        await until(lambda: sum(m.rows.waiting.rows for m in scheduler.machines.values()) >= rows)
+        await until(lambda: sum(m.waiting_rows for m in scheduler.machines.values()) >= rows)
 
     async def moves_at_once(self, task: str, seconds: float) -> None:
         """As a's server answers it; the client would try again and again."""
         named = parse_task_id(task)
         assert named is not None
         fire_at_ms = instant_ms(self.cluster.now, "now") + int(seconds * 1000)
-        await self.cluster.instances["a"].node.engine.reschedule("default", "move", named, fire_at_ms)
+        await self.cluster.instances["a"].node.engine.reschedule("default", "move", named, fire_at_ms, 0)
 
     def in_a_second(self) -> datetime:
         return self.cluster.now + timedelta(seconds=1)

@@ -11,13 +11,15 @@ import grpc.aio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.services.test_delivery import RawWorker
+from timerd.adapters.memory import MemoryStore
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.peers.peer_wire import TOKEN_HEADER
 from timerd.services.transport.hanging_up import HangingUp
-from timerd.services.work.asking import Asking
-from timerd.services.work.delivery import Delivery
 from timerd.services.work.home import Home
 from timerd.services.work.lending import Lending
 from timerd.services.work.link import Links
+from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relay_service import RelayService
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb
@@ -56,10 +58,10 @@ class Instance:
     def __init__(self, name: str, addresses: dict[str, str]) -> None:
         self.name = name
         self.firing, self.alarm = FakeFiring(), FakeAlarm()
-        self.delivery = Delivery(self.firing, self.alarm, resume_grace_ms=GRACE_MS, server=name)
-        self.asking = Asking(self.delivery.machine, self.firing)
-        self.lending = Lending(self.delivery, self.firing, self.asking)
-        self.delivery.abroad = self.lending
+        machine, self.peer_links = DeliveryMachine(self.firing.secret, GRACE_MS), PeerLinks(MemoryStore(), b"secret")
+        self.lending = Lending(machine, self.firing, self.peer_links.links)
+        self.asking = self.lending.asking
+        self.delivery = Delivery(self.firing, self.alarm, machine, abroad=self.lending, server=name)
         self.home = Home(self.delivery, self.lending)
         self.town = Town(name, addresses)
         self.channels: dict[str, grpc.aio.Channel] = {}
@@ -168,12 +170,24 @@ class Cluster:
             instance.firing.turn_clock(by_ms)
         await self.settle_down()
 
-    async def worker(self, name: str, *credits: tuple[str, int], resume: bytes = b"", lease_ms: int = 0) -> RawWorker:
+    async def worker(
+        self,
+        name: str,
+        *credits: tuple[str, int],
+        resume: bytes = b"",
+        lease_ms: int = 0,
+        stream: bytes = b"",
+        replaces: Sequence[bytes] = (),
+        namespace: str = "",
+    ) -> RawWorker:
         channel = grpc.aio.insecure_channel(self._addresses[name])
         self._exits.push_async_callback(channel.close)
         worker = RawWorker(WorkServiceStub(channel).Work())
         asked = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in credits]
-        await worker.open(pb.Open(credits=asked, resume=resume, lease_ms=lease_ms, worker="test"))
+        opening = pb.Open(namespace=namespace, credits=asked, resume=resume, lease_ms=lease_ms)
+        opening.stream = stream
+        opening.replaces.extend(replaces)
+        await worker.open(opening)
         return worker
 
     def in_flight(self, names: Sequence[str]) -> list[int]:

@@ -10,7 +10,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.cluster.crowd import Crowd
-from timerd.core.engine_clock import STABLE_MS
+from timerd.core.cluster.engine_clock import STABLE_MS
 from timerd.model.errors import Unavailable
 from timerd.services.health.health_board import SCHEDULER
 from timerd.testing.cluster import Running

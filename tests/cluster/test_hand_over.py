@@ -10,9 +10,9 @@ import pytest
 
 from tests.cluster.crowd import QUEUE, Crowd
 from timerd.client import CancelOutcome
-from timerd.core.holding import Phase
-from timerd.core.membership import Timing
-from timerd.core.placement import holder_of
+from timerd.core.cluster.membership import Timing
+from timerd.core.cluster.placement import holder_of
+from timerd.core.partition.holding import Phase
 from timerd.model.partition import Partition
 from timerd.sdk.times import datetime_of_ms
 from timerd.services.work import moving_away

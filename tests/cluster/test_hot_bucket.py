@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
+from timerd.adapters.memory import MemoryStore
 from timerd.client import TimerdError
-from timerd.core import heat
+from timerd.core.cluster import heat
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.sdk.times import instant_ms
 from timerd.services.holding import shards
 from timerd.testing import Cluster
-from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
 
 NAMES = ("a", "b", "c")
@@ -23,12 +23,16 @@ MESSAGE = 20
 DEFAULT_SHARDS = 4
 
 
+class SharedStore(MemoryStore):
+    traits = replace(MemoryStore.traits, is_shared=True, commit_is_cheap=False)
+
+
 async def test_one_second_of_many_tasks_is_fired_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heat, "SHARD_ROWS", 100)
     monkeypatch.setattr(shards, "REFRESH_S", 0.0)
     came: Counter[bytes] = Counter()
     by_scope: Counter[str] = Counter()
-    async with Cluster(*NAMES, config=replace(CONFIG, store="cassandra")) as cluster:
+    async with Cluster(*NAMES, store=SharedStore()) as cluster:
         worker = cluster.worker("a", "b")
 
         @worker.on_batch("mails")
@@ -52,7 +56,7 @@ async def test_one_second_of_many_tasks_is_fired_by_all(monkeypatch: pytest.Monk
         partitions = [Partition(TIME_SCOPE, bucket_ms, shard) for shard in range(entry.shard_count)]
         holders = await cluster.holders(*partitions)
         waiting = {
-            name: sum(m.rows.waiting.rows for m in cluster.instances[name].node.scheduler.machines.values())
+            name: sum(m.waiting_rows for m in cluster.instances[name].node.scheduler.machines.values())
             for name in NAMES
         }
         await cluster.advance(seconds=5)
@@ -66,7 +70,7 @@ async def test_one_second_of_many_tasks_is_fired_by_all(monkeypatch: pytest.Monk
 
 
 async def test_an_announced_bucket_is_ready_for_all_before_its_first_task() -> None:
-    async with Cluster(*NAMES, config=replace(CONFIG, store="cassandra")) as cluster:
+    async with Cluster(*NAMES, store=SharedStore()) as cluster:
         second = cluster.now.replace(microsecond=0) + timedelta(hours=1)
         bucket_ms = bucket_of(instant_ms(second, "second"))
         announced = await cluster.client("a").announce(second, 700_000, payload_bytes=200)
@@ -82,6 +86,6 @@ async def test_an_announced_bucket_is_ready_for_all_before_its_first_task() -> N
 
 @pytest.mark.parametrize(("hours", "tasks", "says"), [(1, 0, "give a whole number from 1"), (-1, 5, "are over")])
 async def test_what_cannot_be_announced(hours: int, tasks: int, says: str) -> None:
-    async with Cluster("a", config=replace(CONFIG, store="cassandra")) as cluster:
+    async with Cluster("a", store=SharedStore()) as cluster:
         with pytest.raises(TimerdError, match=says):
             await cluster.client("a").announce(cluster.now + timedelta(hours=hours), tasks)

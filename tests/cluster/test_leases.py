@@ -4,14 +4,15 @@ ports and partitions."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import cast
 
 from tests.cluster.crowd import Crowd
 from timerd.adapters.memory import MemoryStore
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
+from timerd.model.codec import CAPABILITIES, KEEPS_FIELDS, known_by_all
 from timerd.model.instance import InstanceEntry, instance_key
 from timerd.model.storage import Cas, CasResult
 from timerd.ports import Store
@@ -41,9 +42,9 @@ class Members:
         self.clock = SimClock(1_800_000_000_000)
         self.all: dict[str, One] = {}
 
-    async def join(self, name: str) -> One:
+    async def join(self, name: str, knows: Collection[str] = CAPABILITIES) -> One:
         gate = Gate(self.store)
-        member = Member(name, cast(Store, gate), self.clock, TIMING)
+        member = Member(name, cast(Store, gate), self.clock, TIMING, knows=knows)
         one = self.all[name] = One(member, gate)
         member.on_lapse(lambda: one.lapses.append(member.incarnation))
         member.on_oust(lambda: one.ousted.append(True))
@@ -149,3 +150,34 @@ async def test_an_idle_cluster_writes_its_heartbeats_and_nothing_else() -> None:
         await crowd.cluster.advance(seconds=60)
         changes = [each.gate.cas_calls - before[name] for name, each in crowd.cluster.instances.items()]
         assert all(28 <= each <= 31 for each in changes), changes
+
+
+async def test_a_new_form_is_written_once_all_who_live_understand_it() -> None:
+    """While the old release lives, and from then on as long as none of it comes back."""
+    members = Members()
+    old = await members.join("a")
+    new = await members.join("b", {*CAPABILITIES, "ordering"})
+    await members.run(3)
+    assert "ordering" not in known_by_all(new.member.announced())
+    assert KEEPS_FIELDS in known_by_all(new.member.announced())
+    assert KEEPS_FIELDS in known_by_all(old.member.announced())
+    await old.member.left()
+    del members.all["a"]
+    await members.run(3)
+    assert "ordering" in known_by_all(new.member.announced())
+    await members.join("a", ("nothing",))
+    await members.run(3)
+    assert "ordering" not in known_by_all(new.member.announced())
+    assert KEEPS_FIELDS not in known_by_all(new.member.announced())
+
+
+async def test_who_died_is_not_asked_and_who_was_not_seen_yet_is() -> None:
+    members = Members()
+    new = await members.join("b", {*CAPABILITIES, "ordering"})
+    assert "ordering" in known_by_all(new.member.announced())
+    await members.join("a")
+    await members.run(3)
+    assert "ordering" not in known_by_all(new.member.announced())
+    del members.all["a"]
+    await members.run(15)
+    assert "ordering" in known_by_all(new.member.announced())

@@ -164,7 +164,7 @@ async def test_between_two_holders_what_was_handed_over_in_hand_is_in_flight(mon
         await pair.hinted(rows=2)
         await pair.cluster.advance(seconds=5)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pair.cluster.instances["a"].node.scheduler, "hold", lambda _: None)
+            patch.setattr(pair.cluster.instances["a"].node.scheduler, "hold", lambda *_: None)
             await pair.cluster.stop("b")
             assert await pair.cluster.holders(pair.bucket) == [""]
             assert await pair.client.cancel(task.id) is CancelOutcome.IN_FLIGHT

@@ -10,9 +10,9 @@ from typing import cast
 import pytest
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.holding import Asked, Offered
-from timerd.core.placement import holder_of
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.core.cluster.placement import holder_of
+from timerd.core.partition.holding import Asked, Offered
+from timerd.core.protocol.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, RegisterKey, control_key

@@ -3,6 +3,7 @@ answers."""
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator
 
@@ -12,8 +13,8 @@ import numpy as np
 import pytest
 
 from tests.cluster.peer_rig import Pair, until
-from timerd.core.holding import Asked
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.core.partition.holding import Asked
+from timerd.core.protocol.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
@@ -165,3 +166,23 @@ def test_rows_travel_without_the_rest_of_their_message() -> None:
     assert (back.partition, back.source) == (HERE, 7)
     assert back.rows.keys() == few.keys()
     assert [back.rows.payload(n) for n in range(3)] == [b"x" * 100] * 3
+
+
+async def test_what_still_asks_when_an_instance_has_hung_up_has_no_answer(pair: Pair) -> None:
+    """A late ack is looked for while its server stops: to the worker that is no error of the server's."""
+    holder, peers = await holder_of(pair), Peers("token")
+    await peers.close()
+    with pytest.raises(Silent):
+        await peers.ask_to_end(holder, pair.bucket, [end(pair.bucket)])
+
+
+async def test_a_hand_over_is_told_although_another_call_was_not_answered(pair: Pair) -> None:
+    """Its tasks wait for it: who was silent a moment ago is called all the same."""
+    b, told = pair.cluster.instances["b"], list[tuple[Partition, Control | None]]()
+    assert b.node.peering is not None
+    b.node.peering.service._handed_over = lambda *said: told.append(said)
+    peers, address = peers_of(pair), b.node.address
+    peers._silent_until_s[address] = asyncio.get_running_loop().time() + 60
+    control = Control(7, "", "", HERE.bucket_ms, HERE.bucket_ms, successor="b")
+    peers.hand_over(address, HERE, control)
+    await until(lambda: told == [(HERE, control)])

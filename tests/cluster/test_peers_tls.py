@@ -13,7 +13,7 @@ import pytest
 from tests.certificates import Authority
 from tests.cluster.peer_rig import bucket_on, until
 from timerd.config import TlsConfig
-from timerd.core.procedures import AskToEnd
+from timerd.core.protocol.procedures import AskToEnd
 from timerd.demo.processes import free_port
 from timerd.model.errors import StartupError
 from timerd.model.identity import RowKey

@@ -68,7 +68,7 @@ class PostHints:
 def second_way(pair: Pair, name: str) -> SecondWay:
     peering = pair.cluster.instances[name].node.peering
     assert peering is not None
-    found = peering.peers.other_way
+    found = peering.peers._other_way
     assert isinstance(found, SecondWay)
     return found
 
@@ -188,7 +188,7 @@ async def test_what_others_write_there_harms_nothing() -> None:
             post.bring(own, message)
         assert second_way(pair, "b").refused == len(bad)
         assert second_way(pair, "b").taken == 0
-        assert sum(m.rows.waiting.rows for m in pair.cluster.instances["b"].node.scheduler.machines.values()) == 1
+        assert sum(m.waiting_rows for m in pair.cluster.instances["b"].node.scheduler.machines.values()) == 1
         await cut(pair)
         await fires_on_time(pair, b"x")
         await pair.cluster.advance(minutes=2)
@@ -216,8 +216,8 @@ class Town:
 
 
 def test_what_nobody_can_hear_is_lost_and_said_to_be() -> None:
-    post, heard = Post(), list[tuple[Partition, RowGroup, int]]()
-    way = SecondWay(post.hints(), Town(), HintSeal(b"s" * 32), lambda *each: heard.append(each))
+    post = Post()
+    way = SecondWay(post.hints(), Town(), HintSeal(b"s" * 32))
     few = pb.HintRequest(rows=[rows_message(HintedRows(HERE, tasks("m", [1, 2]), 5))])
     large = pb.HintRequest(rows=[pb.Rows(payloads=b"x" * MOST_BYTES)])
     assert not way.send("gone:1", few)
@@ -228,8 +228,8 @@ def test_what_nobody_can_hear_is_lost_and_said_to_be() -> None:
 
 def test_another_life_has_another_channel() -> None:
     town, post, heard = Town(), Post(), list[tuple[Partition, RowGroup, int]]()
-    way = SecondWay(post.hints(), town, HintSeal(b"s" * 32), lambda *each: heard.append(each))
-    way.listen()
+    way = SecondWay(post.hints(), town, HintSeal(b"s" * 32))
+    way.listen(lambda *each: heard.append(each))
     before = post.channels()
     town.incarnation = 8
     assert post.channels() != before

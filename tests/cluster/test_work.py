@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from timerd.core.placement import holder_of
+from timerd.core.cluster.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.testing import Cluster
 from timerd.testing.server import CONFIG, START

@@ -90,6 +90,25 @@ async def test_what_is_refused_there_is_refused_at_its_place_in_the_message() ->
         assert "not made by this service" in confirmed.problem.message
 
 
+@pytest.mark.parametrize("at", ["A", "B"])
+async def test_a_token_of_another_namespace_counts_nowhere(at: str) -> None:
+    """Whichever instance is asked: the home of who has it, or the one that sent it."""
+    async with Cluster("A", "B") as cluster:
+        owner = await cluster.worker("A", ("mail", 2))
+        cluster["B"].firing.put(taken_of(range(2)))
+        tokens = (await owner.deliver()).ack_tokens
+        theirs = await cluster.worker(at, ("mail", 2), resume=tokens, namespace="other")
+        for action in (ACK, NACK, REJECT, RELEASE):
+            await theirs.settle(action, tokens)
+            confirmed = await theirs.confirmed()
+            assert list(confirmed.refused) == [0, 1]
+            assert "not made by this service" in confirmed.problem.message
+        assert cluster.in_flight("AB") == [0, 2]
+        assert [cluster[name].firing.leases for name in "AB"] == [{}, {}]
+        await owner.settle(ACK, tokens)
+        assert not (await owner.confirmed()).refused
+
+
 async def test_a_worker_with_a_credit_of_one_never_has_two_tasks() -> None:
     async with Cluster("A", "B", "C") as cluster:
         worker = await cluster.worker("A", ("mail", 1))
@@ -199,15 +218,15 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_another_after_the_gra
 
 async def test_who_gives_up_waiting_for_a_peer_does_not_break_the_stream_to_it() -> None:
     async with Cluster("A", "B") as cluster:
-        home = cluster["A"].home
+        peers = cluster["A"].peer_links
         [link] = cluster["A"].lending.links.values()
         token = bytes(ACK_TOKEN_BYTES)
-        given_up = asyncio.ensure_future(home.forward("B", token, Failure(NOW_MS, "no", hopeless=True)))
+        given_up = asyncio.ensure_future(peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)))
         await asyncio.sleep(0)
         given_up.cancel()
         await cluster.settle_down()
         assert [*cluster["A"].lending.links.values()] == [link]
-        assert await home.forward("B", token, Failure(NOW_MS, "no", hopeless=True)) is False
+        assert await peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)) is False
 
 
 async def test_leases_of_tasks_from_elsewhere_are_extended() -> None:
@@ -287,6 +306,25 @@ async def test_a_stream_that_broke_is_taken_up_within_the_grace() -> None:
         await worker.settle(ACK, sent.ack_tokens)
         assert not (await worker.confirmed()).HasField("problem")
         assert len(cluster["B"].firing.ended) == 1
+
+
+@pytest.mark.parametrize("home", ["A", "C"])
+async def test_what_never_reached_a_worker_costs_no_attempt_whoever_sent_it_and_whichever_home_it_comes_back_to(
+    home: str,
+) -> None:
+    """Of the old home's own tasks and of those of another instance; it has one of each."""
+    async with Cluster("A", "B", "C") as cluster:
+        worker = await cluster.worker("A", ("mail", 4), stream=b"first")
+        cluster["A"].firing.put(taken_of(range(2)))
+        own = (await worker.deliver()).ack_tokens
+        cluster["B"].firing.put(taken_of(range(2, 4)))
+        other = (await worker.deliver()).ack_tokens
+        again = await cluster.worker(home, ("mail", 2), resume=own[:64] + other[:64], replaces=[b"first"])
+        sent = [await again.deliver() for _ in range(2)]
+        assert {each.ack_tokens for each in sent} == {own[64:], other[64:]}, "the same attempts"
+        assert [cluster[name].firing.failed for name in "ABC"] == [[], [], []]
+        await cluster.advance(2 * GRACE_MS)
+        assert cluster.in_flight("ABC") == [2, 2, 0]
 
 
 async def test_a_worker_whose_home_dies_goes_on_at_another_one() -> None:
@@ -424,7 +462,7 @@ async def test_what_is_on_its_way_to_a_home_that_leaves_still_reaches_its_worker
             while not other.in_flight:  # noqa: ASYNC110 - at the first instant at which something is on its way
                 await asyncio.sleep(0)
         await home.delivery.drain(0)
-        await Relaying(home.home, home.service, home.links, lambda _: None).sync()
+        await Relaying(home.home, home.service, home.peer_links, home.links, lambda _: None).sync()
         await home.hanging_up.hang_up()
         arrived = 0
         while arrived < other.in_flight:
@@ -524,5 +562,5 @@ async def test_nothing_is_kept_of_queues_that_a_home_serves_no_more() -> None:
             ):
                 stream.take(each)
         await cluster.advance(GRACE_MS + 1)
-        share, gathering = b.delivery.machine.share, b.delivery._gathering
-        assert (stream._granted_for, gathering._windows, list(share._queues.values())) == ({}, {}, [set()])
+        share, hold = b.delivery.machine.share, b.delivery._send_hold
+        assert (stream._granted_for, hold._windows, list(share._queues.values())) == ({}, {}, [set()])

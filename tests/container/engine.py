@@ -42,7 +42,7 @@ def base() -> str:
     if not is_there and docker("pull", "--quiet", wanted, check=False).returncode:
         raise NoEngine(
             f"No base: the engine has no image {wanted} and cannot fetch it. Name another one in {BASE}; "
-            "docs/kubernetes.md says how to make one."
+            "docs/operate/kubernetes.md says how to make one."
         )
     return wanted
 

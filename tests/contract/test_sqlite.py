@@ -9,16 +9,28 @@ import pytest
 
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.testing.contracts import (
+    EntriesContract,
     LettersContract,
     RegistersContract,
     RowsContract,
     SettleContract,
     SpreadContract,
+    StretchContract,
+    TraitsContract,
 )
 from timerd.testing.contracts.build import START_MS
 
 
-class TestSqliteStore(RowsContract, SpreadContract, SettleContract, RegistersContract, LettersContract):
+class TestSqliteStore(
+    RowsContract,
+    StretchContract,
+    SpreadContract,
+    SettleContract,
+    RegistersContract,
+    EntriesContract,
+    LettersContract,
+    TraitsContract,
+):
     @pytest.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[SqliteStore]:
         store = SqliteStore(tmp_path / "data", lambda: START_MS, "normal")

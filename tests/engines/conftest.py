@@ -4,14 +4,17 @@ CI=true."""
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from typing import NoReturn
 
 import pytest
 
 from tests.engines.finding import Found, FoundRedis, NotFound, cassandra, own_redis, redis
-from tests.engines.keyspace import Keyspace
+from tests.engines.keyspace import Keyspace, settings_for
 from tests.engines.redis_server import RedisServer
+from timerd.adapters.cassandra.driver import Driver
+from timerd.adapters.cassandra.schema import apply_schema
 
 # The first test also waits for the jars and for the start of the node.
 PATIENCE_S = 600
@@ -31,6 +34,18 @@ def cassandra_found() -> Iterator[Found]:
             yield found
     except NotFound as reason:
         _goes_without(reason)
+
+
+@pytest.fixture
+def own_keyspace(cassandra_found: Found) -> Iterator[str]:
+    """Of one test, which looks at what instances say of the store: nothing was there before it."""
+    name = f"timerd_{secrets.token_hex(4)}"
+    settings = settings_for(cassandra_found, keyspace=name)
+    apply_schema(settings)
+    yield name
+    driver = Driver.connect(settings)
+    driver.run(f'DROP KEYSPACE IF EXISTS "{name}"')
+    driver.shutdown()
 
 
 @pytest.fixture(scope="session")

@@ -22,10 +22,11 @@ _PARTITIONS = {
     "estimates": ("namespace", "day"),
     "requests": ("prefix",),
     "expiries": ("day", "slot"),
+    "entries": ("place",),
 }
 
 
-def settings_for(found: Found, *, keyspace: str = NAME, remember_requests: bool = True) -> CassandraSettings:
+def settings_for(found: Found, *, keyspace: str = NAME) -> CassandraSettings:
     """Long time limits: a busy machine is no finding."""
     return CassandraSettings(
         contact_points=(found.address,),
@@ -34,7 +35,6 @@ def settings_for(found: Found, *, keyspace: str = NAME, remember_requests: bool 
         keyspace=keyspace,
         replication={found.datacenter: 1},
         request_timeout_s=20,
-        remember_requests=remember_requests,
     )
 
 

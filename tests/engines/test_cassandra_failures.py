@@ -40,7 +40,6 @@ async def store(keyspace: Keyspace, proxy: DeafProxy) -> AsyncIterator[Cassandra
         contact_points=(found.address,),
         port=found.port,
         request_timeout_s=1,
-        remember_requests=False,
     )
     store = await CassandraStore.open(settings, lambda: START_MS)
     await store.append([carried(key("first"))])

@@ -66,9 +66,7 @@ async def attached(driver: Driver) -> CassandraStore:
 
 @pytest.fixture
 async def store(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
-    """As it is by default: replies are not remembered."""
-    settings = replace(keyspace.settings, remember_requests=False)
-    store = await CassandraStore.open(settings, wall_ms)
+    store = await CassandraStore.open(keyspace.settings, wall_ms)
     yield store
     await store.close()
 
@@ -76,8 +74,7 @@ async def store(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
 @pytest.fixture
 async def other(keyspace: Keyspace) -> AsyncIterator[CassandraStore]:
     """Another instance; its clock is so far ahead that everything of the tests has expired."""
-    settings = replace(keyspace.settings, remember_requests=False)
-    store = await CassandraStore.open(settings, lambda: LATER_MS)
+    store = await CassandraStore.open(keyspace.settings, lambda: LATER_MS)
     yield store
     await store.close()
 
@@ -90,17 +87,6 @@ class TestPages:
             read = await scan(store, limit_bytes=300_000, keys_only=keys_only)
             assert [k.position_ms for k in read.keys] == sorted(positions)
             assert len(read.groups) > 1
-
-    async def test_a_page_says_below_what_nothing_is_left_for_the_next_ones(self, store: CassandraStore) -> None:
-        """A holder fires up to there, before it has read the rest."""
-        await store.append([batch("m", [START_MS + n // 3 for n in range(60)])])
-        through_ms, cursor, done = 0, 0, False
-        while not done:
-            page = await store.scan(HERE, START_MS, END_MS, cursor, 1)
-            positions = [k.position_ms for group in page.groups for k in group.keys()]
-            assert not positions or min(positions) >= through_ms
-            assert page.done or page.through_ms >= max(positions)
-            through_ms, cursor, done = page.through_ms, page.cursor, page.done
 
     async def test_a_page_is_cut_by_the_bytes_of_its_rows(self, store: CassandraStore) -> None:
         sizes = [10, INLINE_BYTES, INLINE_BYTES + 1, 300_000, 0, 1 << 20, 5_000] * 3
@@ -207,8 +193,7 @@ class TestSeveralInstances:
 
 class TestSharedRequests:
     async def test_inserts_of_a_partition_share_batches_and_control_reads(self, keyspace: Keyspace) -> None:
-        settings = replace(keyspace.settings, remember_requests=False)
-        driver = await asyncio.get_running_loop().run_in_executor(None, CountingDriver.connect, settings)
+        driver = await asyncio.get_running_loop().run_in_executor(None, CountingDriver.connect, keyspace.settings)
         assert isinstance(driver, CountingDriver)
         store = await attached(driver)
         await store.cas([Cas(control_key(HERE), None, b"held")])
@@ -223,8 +208,7 @@ class TestSharedRequests:
         assert counted == (1, 5, 500)
 
     async def test_a_spread_reads_the_control_rows_of_many_buckets_at_once(self, keyspace: Keyspace) -> None:
-        settings = replace(keyspace.settings, remember_requests=False)
-        driver = await asyncio.get_running_loop().run_in_executor(None, CountingDriver.connect, settings)
+        driver = await asyncio.get_running_loop().run_in_executor(None, CountingDriver.connect, keyspace.settings)
         assert isinstance(driver, CountingDriver)
         store = await attached(driver)
         await store.append([batch("m", [START_MS + n * 300_000 for n in range(200)])])

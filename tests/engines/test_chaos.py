@@ -31,7 +31,7 @@ def test_three_faults_under_load_break_no_promise(stage: Stage) -> None:
     """A round that does not count is played again, so that a slow machine takes longer and shows the same."""
     rounds: list[Round] = []
     report = Run(stage, FAULTS, TASKS, rounds.append).play(len(FAULTS))
-    print(*rounds, sep="\n")
+    print(*rounds, f"given up: {report.judgement.given_up}", sep="\n")
     assert report.stuck == ""
     assert report.counted >= len(FAULTS), [str(each) for each in rounds]
     broken = [sentence for sentences in report.judgement.verdict.violations.values() for sentence in sentences]

@@ -10,7 +10,6 @@ import pytest
 
 from tests.engines.finding import Found
 from tests.engines.instances import Instance, end_all
-from tests.engines.keyspace import NAME, Keyspace
 from tests.process.seen_health import SeenHealth
 from tests.process.waiting import until
 
@@ -24,8 +23,8 @@ PATIENCE_S = 120
 class Pair:
     """Two instances and their health; they serve, each with partitions of its own."""
 
-    def __init__(self, found: Found, folder: Path) -> None:
-        self.instances = [Instance(name, found, NAME, folder, *QUICK) for name in ("one", "two")]
+    def __init__(self, found: Found, keyspace: str, folder: Path) -> None:
+        self.instances = [Instance(name, found, keyspace, folder, *QUICK) for name in ("one", "two")]
         self.seen = [SeenHealth(instance.address) for instance in self.instances]
 
     def start(self) -> None:
@@ -36,13 +35,16 @@ class Pair:
 
     def comes_through(self, seen: SeenHealth) -> None:
         before = seen.fired()
-        until(lambda: seen.fired() > before and seen.is_ready(), "canaries come through", PATIENCE_S)
+        try:
+            until(lambda: seen.fired() > before and seen.is_ready(), "canaries come through", PATIENCE_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {seen.fired()} have, {before} before; {seen.reasons()}") from error
         assert seen.red() == set()
 
 
 @pytest.fixture
-def pair(cassandra_found: Found, keyspace: Keyspace, tmp_path: Path) -> Iterator[Pair]:
-    pair = Pair(cassandra_found, tmp_path)
+def pair(cassandra_found: Found, own_keyspace: str, tmp_path: Path) -> Iterator[Pair]:
+    pair = Pair(cassandra_found, own_keyspace, tmp_path)
     try:
         pair.start()
         yield pair

@@ -18,7 +18,6 @@ class CassandraLikeMemory(LikeMemory):
     """The same rules, but for what only SQLite has: splits of days, and cursors."""
 
     keyspace: Keyspace
-    counts_marks = False
 
     def __init__(self) -> None:
         self.keyspace.empty()

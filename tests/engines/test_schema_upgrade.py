@@ -34,7 +34,7 @@ Become = Callable[..., None]
 @pytest.fixture
 def settings(cassandra_found: Found) -> Iterator[CassandraSettings]:
     """Of tables of this version."""
-    settings = settings_for(cassandra_found, keyspace=NAME, remember_requests=False)
+    settings = settings_for(cassandra_found, keyspace=NAME)
     apply_schema(settings)
     yield settings
     driver = Driver.connect(settings)

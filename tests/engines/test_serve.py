@@ -14,6 +14,7 @@ from tests.engines.finding import Found
 from tests.engines.keyspace import NAME, Keyspace
 from tests.process.children import Server, run_cli
 from timerd import bootstrap
+from timerd.adapters.cassandra.schema import NEWEST
 from timerd.cli import run
 from timerd.client import Client
 from timerd.commands.settings import load
@@ -130,7 +131,7 @@ class TestRefused:
         assert f"has no data centre 'elsewhere'; it has {cassandra_found.datacenter}" in said
 
     @pytest.mark.engines
-    @pytest.mark.parametrize(("version", "says"), [(99, "by a newer timerd"), (0, "this timerd needs 1")])
+    @pytest.mark.parametrize(("version", "says"), [(99, "by a newer timerd"), (0, f"this timerd needs {NEWEST}")])
     def test_an_older_or_newer_schema(
         self, version: int, says: str, cassandra_found: Found, keyspace: Keyspace
     ) -> None:
@@ -140,7 +141,7 @@ class TestRefused:
             assert says in self.refused(*pairs(cassandra_found))
         finally:
             keyspace.run("DELETE FROM schema_versions WHERE part = 'tables'")
-            keyspace.run("INSERT INTO schema_versions (part, version) VALUES ('tables', 1)")
+            keyspace.run("INSERT INTO schema_versions (part, version) VALUES ('tables', %s)", (NEWEST,))
 
     @pytest.mark.engines
     @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ def utc(ms: int | None) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC)
 
 
+@pytest.mark.long
 def test_the_year_is_whole(year: list[Flight]) -> None:
     assert len(year) == FLIGHTS_IN_ALL
     assert len({flight.flight_id for flight in year}) == FLIGHTS_IN_ALL

@@ -11,7 +11,9 @@ import pytest
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import CancelOutcome, Client, RetryPolicy, TaskInfo, TaskState
 from timerd.model.partition import Partition
-from timerd.model.storage import Found, Page
+from timerd.model.storage import Found, Stretch
+from timerd.sdk.times import instant_ms
+from timerd.services.engine.verbs import Cursor, Query
 from timerd.testing import Server
 from timerd.worker import Delivery
 
@@ -37,6 +39,19 @@ async def test_list_is_in_the_order_of_fire_times(server: Server, client: Client
         found = [task async for task in listed]
         assert [task.fire_time for task in found] == [start + timedelta(minutes=n + 1) for n in range(60)]
         assert len({task.id for task in found}) == 60
+
+
+async def test_every_argument_of_list_count_and_purge_may_be_left_out(server: Server, client: Client) -> None:
+    """Without a range it is about all tasks of the namespace."""
+    await plan(server, client)
+    assert len([task async for task in client.list()]) == 90
+    assert len([task async for task in client.list(start=server.now + timedelta(minutes=30))]) == 32
+    assert len([task async for task in client.list(end=server.now + timedelta(minutes=10))]) == 18
+    assert await client.count(labels={"tenant": "acme"}) == 30
+    assert await client.purge() == 90
+    assert await client.purge(queue="calls", force=True) == 30
+    assert len([task async for task in client.list()]) == 60
+    assert [letter async for letter in client.dead_letters()] == []
 
 
 async def test_list_shows_what_was_asked_for(server: Server, client: Client) -> None:
@@ -218,21 +233,72 @@ async def test_payloads_are_read_only_of_what_is_shown(
     at = server.now + HOUR
     await client.schedule_many("mails", [(b"%d" % n * 1_000, at) for n in range(100)])
     store = server.node.store
-    scan, find = store.scan, store.find
-    scanned: list[bool] = []
+    stretch, find = store.stretch, store.find
+    read_bytes: list[int] = []
     found: list[int] = []
 
-    async def watched_scan(*args: Any, keys_only: bool) -> Page:  # noqa: ANN401
-        scanned.append(keys_only)
-        return await scan(*args, keys_only=keys_only)
+    async def watched_stretch(*args: Any) -> Stretch:  # noqa: ANN401
+        read = await stretch(*args)
+        read_bytes.append(len(read.rows.payloads))
+        return read
 
     async def watched_find(partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         found.append(len(keys))
         return await find(partition, keys)
 
-    monkeypatch.setattr(store, "scan", watched_scan)
+    monkeypatch.setattr(store, "stretch", watched_stretch)
     monkeypatch.setattr(store, "find", watched_find)
     listed = client.list(start=at, end=at + HOUR, include_payload=True, page_size=10)
     assert len({task.payload async for task in listed}) == 100
-    assert set(scanned) == {True}
+    assert set(read_bytes) == {0}
     assert set(found) == {10}
+
+
+@pytest.mark.parametrize("verb", ["list", "count", "purge"])
+async def test_what_a_page_reads_does_not_grow_with_the_bucket(server: Server, verb: str) -> None:
+    """Be they of one instant or of all of the bucket, and whatever the other pages held."""
+    store, engine = server.node.store, server.node.engine
+    stretch, reads = store.stretch, [0]
+
+    async def watched(*args: Any) -> Stretch:  # noqa: ANN401
+        read = await stretch(*args)
+        reads[-1] += len(read.rows)
+        return read
+
+    async def page(query: Query, after: Cursor | None) -> Cursor | None:
+        reads.append(0)
+        if verb == "list":
+            return (await engine.list(query, after, 50, 10_000, payload=False)).cursor
+        if verb == "count":
+            return (await engine.count(query, after, 50))[1]
+        return (await engine.purge(query, after, 50))[1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "stretch", watched)
+        for hours, count in ((1, 200), (3, 2_000)):
+            at = server.now + timedelta(hours=hours)
+            times = [at + timedelta(milliseconds=n % 7 * 20_000) for n in range(count)]
+            await server.client().schedule_many("mails", [(b"x", each) for each in times])
+            lo_ms = instant_ms(at, "at")
+            query, cursor = Query("default", lo_ms, lo_ms + 300_000), None
+            while (cursor := await page(query, cursor)) is not None:
+                pass
+            assert max(reads) <= 100
+            assert sum(reads) >= count
+            reads = [0]
+
+
+async def test_a_page_of_a_queue_among_others_is_short_and_says_where_to_go_on(server: Server, client: Client) -> None:
+    """Rows of others are looked at as well, and count."""
+    at = server.now + HOUR
+    await client.schedule_many("others", [(b"x", at + timedelta(milliseconds=n)) for n in range(1_000)])
+    wanted = await client.schedule("mails", b"x", at=at + timedelta(seconds=2))
+    lo_ms = instant_ms(at, "at")
+    query, cursor, pages, found = Query("default", lo_ms, lo_ms + 60_000, "mails"), None, 0, 0
+    while pages == 0 or cursor is not None:
+        views = await server.node.engine.list(query, cursor, 100, 100, payload=False)
+        cursor, pages, found = views.cursor, pages + 1, found + len(views.views)
+        assert cursor is None or views.scanned_through_ms == cursor.position_ms
+    assert (pages, found) == (11, 1)
+    listed = client.list(start=at, end=at + HOUR, queue="mails")
+    assert [task.id async for task in listed] == [wanted.id]

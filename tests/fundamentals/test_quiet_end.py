@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from timerd.client import OutcomeUnknown
+from timerd.client import TimerdError
 from timerd.services.transport.streams import Unfinished
 from timerd.testing import Server
 
@@ -79,5 +79,5 @@ async def test_a_call_that_the_end_of_its_client_cuts_short_says_so(server: Serv
     waiting = asyncio.create_task(client.get(key="none"))
     await asyncio.sleep(0)
     await client.close()
-    with pytest.raises(OutcomeUnknown, match="The client was closed before the answer came"):
+    with pytest.raises(TimerdError, match="The client was closed before the answer came"):
         await waiting

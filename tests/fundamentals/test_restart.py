@@ -7,14 +7,19 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
+import grpc.aio
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
+from tests.services.test_delivery import RawWorker
 from timerd.client import CancelOutcome, Client, TaskState
+from timerd.core.redelivery_gate import RETURN_MS
 from timerd.model.partition import Partition
 from timerd.ports import Found
 from timerd.testing import Server
 from timerd.testing.server import CONFIG
+from timerd.v1.work_service_pb2 import SETTLE_ACTION_ACK, Credit, Open
+from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 from timerd.worker import Delivery
 
 
@@ -60,6 +65,30 @@ async def test_a_handler_of_forty_minutes_outlives_two_restarts(server: Server, 
     counts = await ledger(server)
     assert counts["acked"] == 1
     assert counts["inserted"] == 1 + counts["carried"]
+
+
+async def test_who_is_back_soon_after_its_server_keeps_what_it_has_though_its_lease_has_ended(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """G5: it could not extend the lease while the server was away, and tries every 2 s at the least to connect."""
+    await client.schedule("mails", b"x", delay=0)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        worker = RawWorker(WorkServiceStub(channel).Work())
+        await worker.open(Open(credits=[Credit(queue="mails", tasks=1)], lease_ms=2_000))
+        tokens = (await worker.deliver()).ack_tokens
+        await server.stop()
+    await server.advance(seconds=5)
+    await server.start()
+    await inbox.works("mails")
+    await server.advance(milliseconds=RETURN_MS - 1)
+    async with grpc.aio.insecure_channel(server.address) as channel:
+        worker = RawWorker(WorkServiceStub(channel).Work())
+        await worker.open(Open(resume=tokens, lease_ms=2_000))
+        await worker.settle(SETTLE_ACTION_ACK, tokens)
+        assert (await worker.confirmed()).refused == []
+    await server.advance(minutes=1)
+    assert inbox.got == []
+    assert (await ledger(server))["acked"] == 1
 
 
 async def test_cancels_and_moves_outlive_a_restart(server: Server, client: Client, inbox: Inbox) -> None:

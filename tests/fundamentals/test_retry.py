@@ -17,6 +17,10 @@ async def fails(_: Delivery) -> None:
     raise RuntimeError("the mail server is away")
 
 
+async def rejects(_: Delivery) -> None:
+    raise Reject("no such customer")
+
+
 async def test_a_failed_attempt_is_repeated_after_the_backoff(server: Server, client: Client, inbox: Inbox) -> None:
     """Attempt 2 comes 10 s after attempt 1 failed, attempt 3 30 s after that (less some jitter), and all have the same
     delivery_id."""
@@ -140,6 +144,23 @@ async def test_retry_comes_after_the_delay_that_the_handler_names(server: Server
     assert await ledger(server) == {"inserted": 2, "carried": 1, "acked": 1}
 
 
+async def test_the_longest_delay_of_a_retry_is_held_exactly(server: Server, client: Client, inbox: Inbox) -> None:
+    """What is longer is refused in the handler."""
+    longest = timedelta(days=49, hours=17)
+
+    async def later(delivery: Delivery) -> None:
+        if delivery.attempt == 1:
+            raise Retry(longest)
+
+    inbox.after = later
+    await inbox.works("mails")
+    at = server.now + timedelta(minutes=1)
+    await client.schedule("mails", b"x", at=at)
+    await server.advance(hours=1)
+    await server.advance(longest)
+    assert inbox.times == [at, at + longest]
+
+
 async def test_a_batch_fails_and_succeeds_task_by_task(server: Server, client: Client) -> None:
     """A batch handler returns one entry for each delivery: what failed is tried again, the others are done."""
     sizes: list[int] = []
@@ -163,3 +184,29 @@ async def test_a_batch_fails_and_succeeds_task_by_task(server: Server, client: C
     assert max(sizes) <= 40
     assert sum(sizes) == 110
     assert await ledger(server) == {"inserted": 110, "carried": 10, "acked": 100}
+
+
+async def test_a_dead_letter_is_shown_with_its_last_error(server: Server, client: Client, inbox: Inbox) -> None:
+    """Its row says what was before the last attempt; Get, List and the letter say the same."""
+    inbox.after = rejects
+    await inbox.works("mails")
+    task = await client.schedule("mails", b"x", delay=1)
+    await server.advance(seconds=5)
+    shown = await client.get(task.id)
+    assert (shown.state, shown.attempt, shown.last_error) == (TaskState.DEAD, 1, "no such customer")
+    [listed] = [each async for each in client.list(start=server.now - timedelta(hours=1), states=[TaskState.DEAD])]
+    assert (listed.attempt, listed.last_error) == (1, "no such customer")
+
+
+async def test_many_dead_letters_live_again_at_once(server: Server, client: Client, inbox: Inbox) -> None:
+    """One of them was purged meanwhile."""
+    inbox.after = rejects
+    await inbox.works("mails")
+    tasks = await client.schedule_many("mails", [(b"%d" % n, timedelta(seconds=1)) for n in range(80)])
+    await server.advance(seconds=5)
+    inbox.after = None
+    first = await client.redrive([task.id for task in tasks[:40]])
+    again = await client.redrive([task.id for task in tasks])
+    await server.advance(seconds=5)
+    assert (int(first), int(again), len(again.missing)) == (40, 40, 40)
+    assert len(inbox.payloads) == 160

@@ -9,6 +9,7 @@ from datetime import timedelta
 from timerd.client import CancelOutcome
 from timerd.model.partition import TIME_SCOPE, bucket_of
 from timerd.sdk.times import instant_ms
+from timerd.services.engine.verbs import Query, TaskView
 from timerd.testing import Server
 from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
@@ -69,3 +70,33 @@ async def test_a_message_over_a_day_and_a_list_in_the_order_of_time() -> None:
         await server.advance(hours=6)
         assert set(found.values()) == {1}
         assert len(found) == 200 + TASKS
+
+
+async def test_pages_over_shards_are_in_order_each_task_once() -> None:
+    """Whatever the size of the pages and of what is read for them; counted as they are listed."""
+    async with Server(config=FOUR) as server:
+        client, start = server.client(), server.now + HOUR
+        tasks = []
+        for n in range(0, 300, 3):
+            items = [(b"%d" % at, start + timedelta(seconds=at * 7 % 40)) for at in range(n, n + 3)]
+            tasks += await client.schedule_many("mails", items)
+        await client.cancel_many([task.id for task in tasks[::10]])
+        lo_ms = instant_ms(start, "start")
+        query, engine = Query("default", lo_ms, lo_ms + 60_000), server.node.engine
+        for size in (1, 7, 64, 1_000):
+            listed: list[TaskView] = []
+            counted, cursor, after = 0, None, None
+            while True:
+                views = await engine.list(query, cursor, size, 10_000, payload=False)
+                assert len(views.views) <= size
+                listed += views.views
+                if (cursor := views.cursor) is None:
+                    break
+            while True:
+                count, after, _ = await engine.count(query, after, size)
+                counted += count
+                if after is None:
+                    break
+            assert len({view.task_id for view in listed}) == len(listed) == counted == 270
+            places = [(view.due_at_ms, view.task_id.digest) for view in listed]
+            assert places == sorted(places)

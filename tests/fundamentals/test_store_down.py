@@ -27,7 +27,7 @@ from timerd.worker import Delivery, Reject
 
 UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
 WRITES = ("append", "mark", "settle", "finish_bucket", "bury", "save_estimates")
-READS = ("scan", "find", "settled", "catalogue", "read")
+READS = ("scan", "stretch", "find", "settled", "catalogue", "read")
 Away = Callable[..., None]
 # Of real time: far more than a refusal takes, far less than a caller would wait.
 SOON_S = 5.0
@@ -195,7 +195,7 @@ async def test_a_redrive_that_has_moved_its_task_is_not_told_as_refused(
     away("exhume")
     monkeypatch.setattr(server.node.store, "cas", cas)
     with pytest.raises(StoreUnknown):
-        await server.node.engine.redrive("default", "r", [task])
+        await server.node.engine.redrive("default", "r", [task], 0)
     monkeypatch.undo()
-    assert await server.node.engine.redrive("default", "r", [task]) == [True]
+    assert await server.node.engine.redrive("default", "r", [task], 0) == [True]
     assert [letter async for letter in client.dead_letters("mails")] == []

@@ -70,7 +70,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--commit", default=commit(), help="of the image, where this is not a work tree of git")
     parser.add_argument("--note", default="", help="about the machine, for the page")
     parser.add_argument("--keep", type=Path, help="folder for the logs of callers and workers")
-    parser.add_argument("--docs", action="store_true", help="write docs/kubernetes.md")
+    parser.add_argument("--docs", action="store_true", help="write docs/operate/kubernetes.md")
     given = parser.parse_args()
     given.scenes = given.scenes.split(",")
     if unknown := [name for name in given.scenes if name not in ("single", *SCENES)]:

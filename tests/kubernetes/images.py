@@ -4,7 +4,8 @@
 
 writes timerd.tar, cassandra.tar and redis.tar into FOLDER, archives as `docker save` writes them, for `ctr images
 import`, `kind load image-archive` and the like. The stores are a Debian root made by mmdebstrap and the jars that the
-tests use elsewhere (JDK 17, Maven); timerd's own image is built by the Docker engine as docs/kubernetes.md says.
+tests use elsewhere (JDK 17, Maven); timerd's own image is built by the Docker engine as docs/operate/kubernetes.md
+says.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures of scenes as Markdown, between the two marks of docs/kubernetes.md."""
+"""Figures of scenes as Markdown, between the two marks of docs/operate/kubernetes.md."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "kubernetes.md"
 BEGIN, END = "<!-- kubernetes: begin -->\n", "<!-- kubernetes: end -->\n"
 Row = dict[str, Any]
 # Column -> the fact that it shows, of scenes under load.

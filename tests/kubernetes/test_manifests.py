@@ -16,7 +16,7 @@ from timerd import __version__
 from timerd.bootstrap import STOP_GRACE_MS
 from timerd.commands.settings import load
 from timerd.config import MIB, ServerConfig
-from timerd.services.holding.hand_over import LEAVE_S, SUCCEEDED_S
+from timerd.services.holding.hand_over import MOST_LEAVE_S, SUCCEEDED_S
 from timerd.services.operating.foreseeing import wish_of
 from timerd.services.transport.hanging_up import WRITTEN_S
 from timerd.services.work.relaying import SYNC_S
@@ -29,7 +29,7 @@ GIB = 1024 * MIB
 UNITS = {"Ki": 1024, "Mi": MIB, "Gi": GIB}
 WAYS = tuple(manifests.WAYS)
 CLUSTERS = tuple(name for name in WAYS if "single" not in name)
-# Interpreter, connections, what is on its way to callers and workers: docs/benchmarks.md has 52 MiB at rest.
+# Interpreter, connections, what is on its way to callers and workers: docs/understand/benchmarks.md has 52 MiB at rest.
 BESIDE_BUDGETS_BYTES = 256 * MIB
 
 
@@ -133,7 +133,7 @@ def test_memory_has_room_for_the_budgets_and_the_processor_has_no_limit(way: str
     assert size_bytes(resources["requests"]["memory"]) <= size_bytes(resources["limits"]["memory"])
     if way != "try":
         assert size_bytes(resources["requests"]["memory"]) >= budgets + BESIDE_BUDGETS_BYTES
-        # docs/capacity.md: a core and 1 GiB of memory_budget each.
+        # docs/operate/capacity.md: a core and 1 GiB of memory_budget each.
         assert (resources["requests"]["cpu"], config.memory_budget_bytes) == ("1", GIB)
     assert "cpu" not in resources["limits"]
 
@@ -144,7 +144,7 @@ def test_there_is_time_to_hand_over_before_the_kill(way: str) -> None:
     # It hands over and sees successors begin, waits for workers and peers, ends its streams, settles, hands over
     # what came meanwhile.
     streams_s = SYNC_S + WRITTEN_S + STOP_GRACE_MS / 1000
-    needed_s = pause_s + 2 * (LEAVE_S + SUCCEEDED_S) + rendered(way).config.drain_ms / 1000 + streams_s
+    needed_s = pause_s + 2 * (MOST_LEAVE_S + SUCCEEDED_S) + rendered(way).config.drain_ms / 1000 + streams_s
     assert rendered(way).pod["terminationGracePeriodSeconds"] >= 1.5 * needed_s
 
 

@@ -2,7 +2,7 @@
 
     KUBECONFIG=... python -m pytest tests/kubernetes/test_on_a_cluster.py
 
-`python -m tests.kubernetes` plays the same scenes and writes docs/kubernetes.md.
+`python -m tests.kubernetes` plays the same scenes and writes docs/operate/kubernetes.md.
 """
 
 from __future__ import annotations

@@ -49,32 +49,12 @@ MUTANTS = (
     Mutant(
         name="old-place-not-asked",
         guarantee="G7",
-        file="timerd/core/cancel.py",
+        file="timerd/core/protocol/cancel.py",
         old="    if here.source is not None and isinstance(said, Cancelled):\n",
         new="    if here.source is not None and not isinstance(said, Cancelled):\n",
         breaks="a cancel goes by a record that came late, and who has the old row sends it after CANCELLED",
         tests=(
             "tests/unit/test_late_records.py::test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on",
         ),
-    ),
-    Mutant(
-        name="door-of-another-server",
-        guarantee="G2",
-        file="timerd/services/transport/side_door.py",
-        old='        if not compare_digest(fields.get(HEADER, "").encode(), self.password.encode()):\n',
-        new="        if False:\n",
-        breaks="a client behind a tunnel stores its tasks with whichever server has that port on its own machine",
-        tests=(
-            "tests/services/test_side_door.py::test_who_has_another_password_does_not_get_in_and_goes_on_by_the_ordinary_port",
-        ),
-    ),
-    Mutant(
-        name="unread-messages-without-bound",
-        guarantee="G13",
-        file="timerd/services/transport/served_stream.py",
-        old="        more_bytes = self._read + len(self._inbox) - self._given\n",
-        new="        more_bytes = self._came - self._given\n",
-        breaks="a caller fills the server's memory while its handler does not read",
-        tests=("tests/services/test_served_stream.py::test_a_caller_is_held_back_while_nobody_reads",),
     ),
 )

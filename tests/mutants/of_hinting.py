@@ -32,9 +32,9 @@ MUTANTS = (
     Mutant(
         name="hints-fire-as-often-as-they-come",
         guarantee="G12",
-        file="timerd/services/peers/peering.py",
-        old="    heard = partial(scheduler.hint, may_repeat=True)\n",
-        new="    heard = partial(scheduler.hint, may_repeat=False)\n",
+        file="timerd/services/holding/scheduler.py",
+        old="machine.hint(rows, source, may_repeat=may_repeat or not self._settings.traits.knows_repeats)",
+        new="machine.hint(rows, source, may_repeat=may_repeat)",
         breaks="a hint that is called in vain and comes by Redis as well fires its task twice",
         tests=("tests/cluster/test_second_way.py::test_a_hint_that_comes_by_both_ways_fires_once",),
     ),

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from tests.mutants import of_asking, of_changing, of_delivering, of_hinting, of_load, of_storing
+from tests.mutants import (
+    of_asking,
+    of_changing,
+    of_delivering,
+    of_hinting,
+    of_load,
+    of_recurrence,
+    of_releases,
+    of_repeats,
+    of_schedules,
+    of_storing,
+)
 
 MUTANTS = (
     *of_storing.MUTANTS,
+    *of_repeats.MUTANTS,
     *of_delivering.MUTANTS,
     *of_changing.MUTANTS,
     *of_asking.MUTANTS,
     *of_hinting.MUTANTS,
     *of_load.MUTANTS,
+    *of_releases.MUTANTS,
+    *of_schedules.MUTANTS,
+    *of_recurrence.MUTANTS,
 )

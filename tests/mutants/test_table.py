@@ -12,7 +12,7 @@ from tests.mutants.mutant import Mutant, Rotten
 from tests.mutants.table import MUTANTS
 from tests.mutants.trial import ROOT, Verdict, check_sound, copy_into, judge
 
-GUARANTEES = [f"G{n}" for n in (*range(1, 10), 11, 12, 13, 14)]
+GUARANTEES = [*(f"G{n}" for n in (*range(1, 10), *range(11, 19))), *(f"S{n}" for n in range(1, 5))]
 A_TEST = "tests/services/test_throttle.py::test_rows_are_spread_over_the_time_that_they_may_take"
 
 
@@ -28,7 +28,9 @@ def test_its_tests_exist(mutant: Mutant) -> None:
     assert mutant.tests
     for test in mutant.tests:
         file, _, name = test.partition("::")
+        name, _, story = name.rstrip("]").partition("[")
         assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), test
+        assert not story or (ROOT / "tests/scenarios/partition" / f"{story}.txt").is_file(), test
 
 
 def test_names_are_plain_and_told_apart() -> None:
@@ -39,8 +41,10 @@ def test_names_are_plain_and_told_apart() -> None:
 
 @pytest.mark.parametrize("guarantee", GUARANTEES)
 def test_the_guarantee_names_its_mutants(guarantee: str) -> None:
-    page = (ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8")
-    [row] = [line for line in page.splitlines() if line.startswith(f"| {guarantee} ")]
+    page = (ROOT / "docs" / "understand" / "guarantees.md").read_text(encoding="utf-8")
+    tests = page.partition("\n## The tests of each promise\n")[2]
+    [row] = [line for line in tests.splitlines() if line.startswith(f"| {guarantee} |")]
+    assert f"\n- **{guarantee}, " in page
     named = re.findall(r"`([a-z]+(?:-[a-z]+)+)`", row.rstrip("| ").rpartition("|")[2])
     assert named == [mutant.name for mutant in MUTANTS if mutant.guarantee == guarantee] != []
 

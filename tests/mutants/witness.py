@@ -29,8 +29,8 @@ _SEEN = Account()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    # Without the parameters: a test fails where one of its cases does.
-    test = report.nodeid.partition("[")[0]
+    # Without the parameters: a test fails where one of its cases does. A story is a test of its own.
+    test = report.nodeid if "::test_story[" in report.nodeid else report.nodeid.partition("[")[0]
     if report.failed:
         (_SEEN.failed if report.when == "call" else _SEEN.broken).setdefault(test, _reason(report))
     elif report.when == "call" and report.passed:

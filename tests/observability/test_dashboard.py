@@ -25,7 +25,7 @@ from timerd.cli import app
 from timerd.client import SyncClient
 
 ROOT = Path(__file__).resolve().parents[2]
-RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+RUNBOOK = (ROOT / "docs" / "operate" / "runbook.md").read_text(encoding="utf-8")
 PARTS = ("**What it means.**", "**What to look at.**", "**What to do.**")
 # What Prometheus itself gives to whatever it reads.
 OF_PROMETHEUS = {"job", "instance"}
@@ -36,6 +36,7 @@ OF_OTHERS = {
     "timerd_store_errors_total": {"call", "error"},
     "timerd_hint_messages_total": {"outcome"},
     "timerd_lease_events_total": {"event"},
+    "timerd_unforeseen_errors_total": {"work"},
 }
 
 Labels = dict[str, set[str]]
@@ -130,7 +131,7 @@ def test_each_alert_has_its_paragraph_and_points_to_it() -> None:
     assert list(paragraphs) == [rule["alert"] for rule in rules()]
     assert [name for name, text in paragraphs.items() if not all(part in text for part in PARTS)] == []
     for rule in rules():
-        assert rule["annotations"]["runbook_url"] == f"docs/runbook.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/operate/runbook.md#{rule['alert'].lower()}"
         assert rule["labels"]["severity"] in ("warning", "critical")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from timerd import Delivery, Reject, Retry
 from timerd.adapters.memory import MemoryStore
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
 from timerd.core.taken import QueueKey
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Cas
@@ -141,7 +141,7 @@ async def test_what_is_due_and_which_attempt_was_sent_are_counted_by_queue() -> 
         await client.schedule_many("mails", [(b"", server.now.replace(second=s)) for s in (1, 2, 30)])
         await server.advance(seconds=10)
         machines = server.node.scheduler.machines.values()
-        assert sum(m.rows.waiting.due_rows(MAILS, server._clock.now_ms, 99) for m in machines) == 2
+        assert sum(m.due_rows(MAILS, server._clock.now_ms, 99) for m in machines) == 2
         worker = server.worker()
 
         @worker.on("mails")

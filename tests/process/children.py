@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from timerd.demo.processes import free_port
@@ -59,8 +60,11 @@ class Child:
     def tell(self, line: str) -> None:
         assert self._process is not None
         assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(line + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise AssertionError(f"{self._command} has ended; its errors: {self.errors()}") from None
 
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
@@ -87,11 +91,13 @@ class Child:
         return self.errors()
 
     def _close(self) -> None:
-        """Without reading to the end: a command that it had started may live on with the other end."""
+        """Without reading to the end: a command that it had started may live on with the other end. What was told to it
+        and not read is lost with it."""
         assert self._process is not None
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                pipe.close()
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def terminate(self) -> int:
         """SIGTERM, and its exit code."""

@@ -1,4 +1,4 @@
-"""docs/operations.md: what it says to type for one machine is typed here, in its order, in one shell.
+"""docs/operate/operations.md: what it says to type for one machine is typed here, in its order, in one shell.
 
 What installs is left out, and the ports are free ones; all else runs as it stands there.
 """
@@ -21,7 +21,7 @@ import pytest
 from timerd.demo.processes import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(330)]
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operations.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "operate" / "operations.md").read_text(encoding="utf-8")
 ONE_MACHINE = PAGE.partition("\n## One machine\n")[2].partition("\n## ")[0]
 # A busy machine is no finding.
 PATIENCE_S = 300

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from timerd.adapters.cassandra.cursors import Place, cursor_after, place_of
+from timerd.adapters.cassandra.codec import Place, cursor_after, place_of
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Mark, Page
 
@@ -24,9 +24,9 @@ def cut(whole: Page, cursor: int, most: int) -> Page:
     groups = [thing for _, thing in taken if isinstance(thing, RowGroup)]
     marks = [thing for _, thing in taken if isinstance(thing, Mark)]
     if len(taken) == len(left):
-        return Page(groups, marks, 0, done=True, rereads=True)
+        return Page(groups, marks, 0, done=True)
     last = taken[-1][0]
-    return Page(groups, marks, cursor_after(last), done=False, rereads=True, through_ms=last[0])
+    return Page(groups, marks, cursor_after(last), done=False, through_ms=last[0])
 
 
 def _rows(group: RowGroup) -> list[RowGroup]:

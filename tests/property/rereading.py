@@ -19,6 +19,8 @@ ROW_BYTES = 200
 
 
 class RereadingStore(OneCommitStore):
+    traits = replace(OneCommitStore.traits, has_cursors=False, pages_in_order=True)
+
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         return [replace(appended, sources={}) for appended in await super().append(messages)]
 

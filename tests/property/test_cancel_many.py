@@ -9,11 +9,10 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.property.world import QUEUES, Result, Task, World, done
-from timerd.core.cancel import Cancelled, end_task
-from timerd.core.cancel_many import end_many
-from timerd.core.holding import Asked
-from timerd.core.procedures import Procedure
-from timerd.core.waiting_rows import all_wait
+from timerd.core.partition.holding import Asked
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.procedures import Procedure
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
@@ -40,7 +39,7 @@ def for_each(deed: Callable[[Thing], None], things: Sequence[Thing]) -> None:
 
 def run(world: World, procedure: Procedure[Result]) -> Result:
     """To its end. What has left its place has done so durably, or it would be waited for."""
-    if any(machine.log.leaving for machine in world.machines.values()):
+    if any(machine.leaving for machine in world.machines.values()):
         world.settle_down()
     request = next(procedure)
     try:
@@ -108,8 +107,8 @@ def state_of(world: World) -> State:
         for record in kept.records.values()
         for key, outcome in record.outcomes()
     }
-    verdicts = {partition: dict(machine.rows.verdicts) for partition, machine in world.machines.items()}
-    counts = {partition: machine.log.totals() for partition, machine in world.machines.items()}
+    verdicts = {partition: machine._table._rows.outcomes.tasks() for partition, machine in world.machines.items()}
+    counts = {partition: machine.totals() for partition, machine in world.machines.items()}
     return marks, ends, verdicts, counts
 
 
@@ -147,4 +146,4 @@ def test_all_wait_where_each_is_said_to_wait(before: list[Deed], first: list[int
         homes.setdefault(task.id.home, []).append(RowKey(task.id.position_ms, task.id.digest, 0))
     for partition, machine in world.machines.items():
         for key in homes.get(partition, ()):
-            assert all_wait(machine, [key]) == (machine.ask(key) == (Asked.WAITING, None))
+            assert machine.all_wait([key]) == (machine.ask(key) == (Asked.WAITING, None))

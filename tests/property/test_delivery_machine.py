@@ -15,7 +15,6 @@ from timerd.core.retry import backoff_ms
 from timerd.core.settlement import Action, Settlement
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.identity import DIGEST_BYTES, RowKey, attempt_of
-from timerd.model.partition import bucket_of
 from timerd.model.task import RetryPolicy, Template
 
 GRACE_MS = 1_000
@@ -82,7 +81,7 @@ class DeliveryModel(RuleBasedStateMachine):
 
     @rule(lease_ms=st.sampled_from(LEASES_MS))
     def join(self, lease_ms: int) -> None:
-        self.machine.join(self.next_worker, "default", lease_ms)
+        self.machine.join(self.next_worker, "default", lease_ms, str(self.next_worker).encode())
         self.workers[self.next_worker] = WorkerState(lease_ms, {})
         self.next_worker += 1
 
@@ -156,12 +155,10 @@ class DeliveryModel(RuleBasedStateMachine):
     @rule(pick=picks, count=st.integers(1, 5))
     def ack(self, pick: int, count: int) -> None:
         chosen = self.some(pick, count)
-        settled = self.machine.settle(Action.ACK, b"".join(c[2] for c in chosen), self.now_ms, None, "")
+        settled = self.machine.settle("default", Action.ACK, b"".join(c[2] for c in chosen), self.now_ms, None, "")
         known = [i for i, _, _ in chosen if i in self.open]
         assert [e.key for e in settled.ended] == [self.open[i].key for i in known]
-        assert [(t.key, t.partition.bucket_ms) for t in settled.late] == [
-            (key, bucket_of(key.position_ms)) for i, key, _ in chosen if i not in self.open
-        ]
+        assert settled.late == {at: i for at, (i, _, _) in enumerate(chosen) if i not in self.open}
         assert (settled.again, settled.letters, settled.refused) == ([], [], {})
         for i, _, _ in chosen:
             self.open.pop(i, None)
@@ -174,11 +171,16 @@ class DeliveryModel(RuleBasedStateMachine):
     def fail(self, pick: int, count: int, delay_ms: int | None, hopeless: bool) -> None:
         chosen = self.some(pick, count)
         action = Action.REJECT if hopeless else Action.NACK
-        settled = self.machine.settle(action, b"".join(c[2] for c in chosen), self.now_ms, delay_ms, "why")
+        settled = self.machine.settle("default", action, b"".join(c[2] for c in chosen), self.now_ms, delay_ms, "why")
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         unknown = self.not_outlived(chosen)
         late = [x.token.key.digest for x in settled.failed_late]
-        assert (late, settled.refused) == ([i[:DIGEST_BYTES] for i in unknown], {})
+        # Whoever rejects what was sent again hears that it is over; a failure of it is passed over.
+        outlived = [
+            at for at, (i, key, _) in enumerate(chosen) if i in self.open and self.open[i].key.version != key.version
+        ]
+        assert late == [i[:DIGEST_BYTES] for i in unknown]
+        assert list(settled.refused) == (outlived if hopeless else [])
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         self.compare_failed(settled, [(i, delay_ms) for i in current], hopeless=hopeless)
 
@@ -186,7 +188,7 @@ class DeliveryModel(RuleBasedStateMachine):
     @rule(pick=picks, count=st.integers(1, 5))
     def release(self, pick: int, count: int) -> None:
         chosen = self.some(pick, count)
-        settled = self.machine.settle(Action.RELEASE, b"".join(c[2] for c in chosen), self.now_ms, None, "")
+        settled = self.machine.settle("default", Action.RELEASE, b"".join(c[2] for c in chosen), self.now_ms, None, "")
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         assert [each.key for each in settled.back] == [self.open[i].key for i in current]
         assert (settled.ended, settled.again, settled.letters, settled.failed_late) == ([], [], [], [])
@@ -205,6 +207,22 @@ class DeliveryModel(RuleBasedStateMachine):
     def retire(self, pick: int) -> None:
         worker = self.live()[pick % len(self.live())]
         self.machine.retire(worker)
+        self.workers[worker].blocked = False
+        self.workers[worker].credits = dict.fromkeys(self.workers[worker].credits, 0)
+
+    @precondition(lambda self: self.workers)
+    @rule(pick=picks)
+    def replace(self, pick: int) -> None:
+        """The worker has nothing of it, alive or in its grace."""
+        worker = sorted(self.workers)[pick % len(self.workers)]
+        settled, found = self.machine.replaced("default", [str(worker).encode()], self.now_ms)
+        theirs = [i for i, delivery in self.open.items() if delivery.worker == worker]
+        assert found == [worker]
+        assert {each.key for each in settled.back} == {self.open[i].key for i in theirs}
+        assert settled.size == len(theirs)
+        for delivery_id in theirs:
+            delivery = self.open.pop(delivery_id)
+            self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
         self.workers[worker].blocked = False
         self.workers[worker].credits = dict.fromkeys(self.workers[worker].credits, 0)
 

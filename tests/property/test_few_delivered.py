@@ -55,11 +55,11 @@ def taken_with(template: Template, given_rows: list[Row], partition: Partition) 
 @settings(max_examples=150, deadline=None)
 @given(templates, st.lists(rows, min_size=1, max_size=MOST_ROWS), partitions)
 def test_it_says_the_same(template: Template, given_rows: list[Row], partition: Partition) -> None:
-    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000)
+    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000, NOW_MS)
     assert is_few(assignment.taken)
-    few = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    few = list(deliver_wire.deliver_messages(assignment, SECRET))
     with patch.object(deliver_wire, "is_few", lambda _: False), patch("timerd.core.flights.FEW_ROWS", 0):
-        many = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+        many = list(deliver_wire.deliver_messages(assignment, SECRET))
     assert few == many
 
 
@@ -67,10 +67,10 @@ def test_it_says_the_same(template: Template, given_rows: list[Row], partition: 
 @given(templates, st.lists(rows, min_size=MOST_ROWS + 1, max_size=40), partitions)
 def test_some_dozen_say_the_same(template: Template, given_rows: list[Row], partition: Partition) -> None:
     """Of which what is looked up or cut out one by one is lists."""
-    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000)
-    some = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+    assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000, NOW_MS)
+    some = list(deliver_wire.deliver_messages(assignment, SECRET))
     with patch.object(deliver_wire, "MANY_ROWS", 0), patch("timerd.model.rows.MANY_PIECES", 0):
-        many = list(deliver_wire.deliver_messages(assignment, SECRET, NOW_MS))
+        many = list(deliver_wire.deliver_messages(assignment, SECRET))
     assert some == many
 
 
@@ -87,11 +87,11 @@ def test_tokens_are_read_the_same_however_many() -> None:
     """A forged one among them names nothing."""
     tokens = tokens_of(taken_of(range(12), version=2 << 16))
     forged = tokens[:-1] + bytes([tokens[-1] ^ 1])
-    expected = [*delivery_ids_of(forged, SECRET)]
+    expected = [*delivery_ids_of(forged, SECRET, "default")]
     assert (expected[:-1], expected[-1]) == (ids_of(taken_of(range(11), version=2 << 16)), b"")
     for first in range(12):
         for stop in range(first, 13):
-            assert delivery_ids_of(forged[first * 64 : stop * 64], SECRET) == expected[first:stop]
+            assert delivery_ids_of(forged[first * 64 : stop * 64], SECRET, "default") == expected[first:stop]
 
 
 @pytest.mark.parametrize("generation", [0, 2])
@@ -102,7 +102,8 @@ def test_short_ids_are_those_of_the_tokens_however_many(generation: int) -> None
     for given_tokens in (tokens, forged):
         for count in (1, 9, 12, 24):
             last = given_tokens[-count * 64 :]
-            assert [long_id(each) for each in short_ids_of(last, SECRET)] == delivery_ids_of(last, SECRET)
+            short = short_ids_of(last, SECRET, "default")
+            assert [long_id(each) for each in short] == delivery_ids_of(last, SECRET, "default")
 
 
 def test_each_delivery_id_has_a_short_one_of_its_own() -> None:

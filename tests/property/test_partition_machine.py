@@ -24,6 +24,10 @@ class ServiceModel(RuleBasedStateMachine):
     @initialize(budget_bytes=st.sampled_from([1 << 30, 300]), lag_ms=st.sampled_from([600_000, 8_000]))
     def begin(self, budget_bytes: int, lag_ms: int) -> None:
         self.world = World(budget_bytes, lag_ms, store=self.store())
+        self.begun()
+
+    def begun(self) -> None:
+        """For whoever looks at what goes on."""
 
     def store(self) -> OneCommitStore:
         return OneCommitStore()

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from timerd.core import settled_index
-from timerd.core.settled_index import SettledIndex, keys_in
+from timerd.core.partition import settled_index
+from timerd.core.partition.settled_index import SettledIndex, keys_in
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.rows import RowGroup, concat, single_row
 from timerd.model.settle import Outcome, settle_entries

@@ -14,9 +14,9 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.cancel import Cancelled, end_task
-from timerd.core.cancel_many import end_many
-from timerd.core.effects import (
+from timerd.core.instance_machine import InstanceMachine
+from timerd.core.ledger import Ledger
+from timerd.core.partition.effects import (
     AskMoves,
     ChangeControl,
     CountRows,
@@ -30,14 +30,23 @@ from timerd.core.effects import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.holding import Phase, Settings
-from timerd.core.insert import ClosedForGood, Inserted, insert, insert_carried
-from timerd.core.instance_machine import InstanceMachine
-from timerd.core.ledger import Ledger
-from timerd.core.memory import Memory
-from timerd.core.move import Wish, move_task
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, FindVacant, Procedure, Request, Together, Vacant
+from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried
+from timerd.core.protocol.move import Wish, move_task
+from timerd.core.protocol.procedures import (
+    AppendRows,
+    AskToEnd,
+    AskToEndMany,
+    FindVacant,
+    Procedure,
+    Request,
+    Together,
+    Vacant,
+)
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.errors import Aborted, Precondition
 from timerd.model.identity import RowKey, TaskId, digest_of
@@ -160,17 +169,17 @@ class World:
     def __post_init__(self) -> None:
         self.memory = TightMemory(self.budget_bytes)
         self.instance = InstanceMachine(60_000)
-        self.settings = Settings("me", max_mark_lag_ms=self.lag_ms)
+        self.settings = Settings("me", max_mark_lag_ms=self.lag_ms, traits=self.store.traits)
         self.performer = OneByOne(self.store, cast(Any, self), cast(Any, self.hint))
         self.scopes = {TEMPLATES[0].scope, TEMPLATES[1].scope}
 
     # -- what a scheduler is asked for ----------------------------------------------------------------------------
 
-    def hint(self, partition: Partition, rows: RowGroup, source: int) -> None:
+    def hint(self, partition: Partition, rows: RowGroup, source: int, may_repeat: bool = False) -> None:
         if self.loses_hints:
             return
         if partition in self.machines:
-            self.machines[partition].hint(rows, source)
+            self.machines[partition].hint(rows, source, may_repeat=may_repeat)
         elif self.instance.is_near(partition, self.now_ms):
             self.hold(partition)
 
@@ -256,7 +265,7 @@ class World:
         self.perform(machine, [*effects, *machine.tick(self.now_ms)])
 
     def _carry_open(self, machine: PartitionMachine) -> None:
-        keys = list(machine.rows.open_before(1 << 62))
+        keys = list(machine.open_keys())
         leases = {key: self.tasks[key.digest].lease_until_ms or self.now_ms for key in keys}
         machine.guard(leases, self.now_ms, CarryReason.HAND_OVER)
 
@@ -345,7 +354,7 @@ class World:
         self.drive(end_many([task.id for task in tasks], Outcome.CANCELLED, b"cancel"), said)
 
     def move(self, task: Task, delay_ms: int) -> None:
-        wish = Wish(f"{self.now_ms} {self.messages}", self.now_ms + delay_ms, self.now_ms, 86_400_000)
+        wish = Wish(f"{self.now_ms}-{self.messages}", self.now_ms + delay_ms, self.now_ms, 86_400_000)
         self.messages += 1
         task.moving += 1
         task.fire_at_ms.add(wish.fire_at_ms)
@@ -395,7 +404,7 @@ class World:
         """Else the call waits until it is durable that the row went elsewhere."""
         machine = self.machines.get(request.partition)
         keys = [request.key] if isinstance(request, AskToEnd) else request.keys
-        return machine is None or all(map(machine.log.has_left, keys))
+        return machine is None or all(map(machine.has_left, keys))
 
     # -- workers --------------------------------------------------------------------------------------------------
 
@@ -450,7 +459,7 @@ class World:
         assert task.key is not None
         assert task.partition is not None
         machine = self.machines.get(task.partition)
-        if machine is not None and machine.rows.is_open(task.key):
+        if machine is not None and machine.is_open(task.key):
             position_ms = max(task.key.position_ms, self.now_ms) + delay_ms
             machine.again([Again(task.partition, task.key, position_ms, self.now_ms, "no")])
             task.lease_until_ms = 0
@@ -465,7 +474,7 @@ class World:
     def _confirm(self) -> None:
         left = []
         for machine, ticket, task in self.confirming:
-            if machine.log.done_through >= ticket:
+            if machine.done_through >= ticket:
                 task.acked = True
             else:
                 left.append((machine, ticket, task))
@@ -563,7 +572,7 @@ class World:
                 records = done(store.settled(partition))
                 return lambda: machine.settled_read(records, self.now_ms)
             case ReadPage():
-                page = done(read_page(store, effect, machine.rows.lacking, PAGE_BYTES))
+                page = done(read_page(store, effect, machine.lacking, PAGE_BYTES))
                 return lambda: machine.page_read(page, self.now_ms)
             case WriteSettled(record):
                 done(store.settle([record]))

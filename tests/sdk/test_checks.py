@@ -11,7 +11,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd import Client, Worker
-from timerd.client import InvalidTask, Item, PartlyStored, RetryPolicy, TaskState, TimerdError
+from timerd.client import InvalidTask, Item, PartlyStored, RetryPolicy, TimerdError
 from timerd.sdk.verdicts import clip, verdict_of
 from timerd.v1 import task_pb2
 
@@ -74,11 +74,7 @@ WRONG: dict[str, tuple[Call, str]] = {
     "cancel of nothing": (lambda client: client.cancel_many(None), "`task_ids` must be a list"),
     "redrive of too many": (lambda client: client.redrive(["x" * 1000] * 20_000), "at most 16,777,216 at a time"),
     "redrive of less than none": (lambda client: client.redrive(queue="q", max_redriven=-1), "`max_redriven` is -1"),
-    "list without a range": (listed, "Give both `start` (inclusive) and `end` (exclusive)"),
-    "list without an end": (lambda client: listed(client, start=DAY), "Give both `start`"),
-    "purge without a range": (lambda client: client.purge(queue="q"), "Give both `start`"),
-    "count without a start": (lambda client: client.count(end=DAY), "Give both `start`"),
-    "count of states": (lambda client: client.count(states=[TaskState.DEAD]), "an estimate, which knows only queues"),
+    "purge of everything unsaid": (lambda client: client.purge(force=True), "Nothing says which tasks to purge"),
     "list backwards": (lambda client: listed(client, start=DAY, end=DAY - HOUR), "must be after `start`"),
     "states in words": (lambda client: listed(client, start=DAY, end=DAY + HOUR, states=["dead"]), "list of TaskState"),
     "page size": (lambda client: listed(client, start=DAY, end=DAY + HOUR, page_size=-1), "`page_size` is -1"),

@@ -20,7 +20,7 @@ from timerd import Client
 from timerd.client import InvalidTask, ItemOutcome, PartlyStored
 from timerd.sdk import columns
 from timerd.sdk.columns import Tasks, batches_of_columns
-from timerd.sdk.templates import Template
+from timerd.sdk.task_fields import Template
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

@@ -1,6 +1,7 @@
 """Connections that nobody speaks on: a dead peer is noticed, and the pings that find it out are welcome.
 
-The real spans are 20, 10 and 5 seconds; here they are shorter by the same factor, as short as gRPC allows.
+The real spans are a few seconds (tests/process/test_cut_connection.py has them); here they are shorter by a factor, as
+short as gRPC allows.
 """
 
 from __future__ import annotations
@@ -14,17 +15,25 @@ import grpc
 import grpc.aio
 import pytest
 
+from tests.cable import Cable
 from timerd import Client, TimerdError
 from timerd.config import ServerConfig
 from timerd.sdk.connection import OPTIONS
+from timerd.services.peers.peers import OPTIONS as PEERS
 from timerd.services.server import _options
 from timerd.v1 import timer_service_pb2 as pb
 
-FASTER = 20
+FASTER = 3
 # A server that minds them hangs up after the third.
 PINGS = 5
 Options = Sequence[tuple[str, int]]
-SPANS = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.min_ping_interval_without_data_ms")
+PING_AFTER, ANSWER_WITHIN, PING_TIMEOUT = (
+    "grpc.keepalive_time_ms",
+    "grpc.keepalive_timeout_ms",
+    "grpc.http2.ping_timeout_ms",
+)
+LEAST_INTERVAL = "grpc.http2.min_ping_interval_without_data_ms"
+SPANS = (PING_AFTER, ANSWER_WITHIN, PING_TIMEOUT, LEAST_INTERVAL)
 SERVER: Options = _options(ServerConfig())
 
 
@@ -32,13 +41,25 @@ def faster(options: Options) -> list[tuple[str, int]]:
     return [(name, value // FASTER if name in SPANS else value) for name, value in options]
 
 
-def test_the_client_pings_less_often_than_the_server_allows_and_needs() -> None:
+def test_the_client_pings_less_often_than_the_server_allows() -> None:
     client, server = dict(OPTIONS), dict(SERVER)
-    assert client["grpc.keepalive_time_ms"] >= 2 * server["grpc.http2.min_ping_interval_without_data_ms"]
+    assert client[PING_AFTER] >= 2 * server[LEAST_INTERVAL]
     assert client["grpc.keepalive_permit_without_calls"] == server["grpc.keepalive_permit_without_calls"] == 1
     assert client["grpc.http2.max_pings_without_data"] == server["grpc.http2.max_pings_without_data"] == 0
-    for side in (client, server):
-        assert side["grpc.keepalive_time_ms"] + side["grpc.keepalive_timeout_ms"] <= 30_000
+
+
+@pytest.mark.parametrize("options", [OPTIONS, SERVER, PEERS], ids=["client", "server", "peers"])
+def test_each_side_notices_within_ten_seconds(options: Options) -> None:
+    """Without `ping_timeout_ms` gRPC waits a minute, whatever `keepalive_timeout_ms` says."""
+    spans = dict(options)
+    assert spans[PING_TIMEOUT] == spans[ANSWER_WITHIN]
+    assert spans[PING_AFTER] + spans[ANSWER_WITHIN] <= 10_000
+
+
+def test_a_worker_notices_and_is_back_before_its_server_gives_it_up() -> None:
+    """So that the server hears from it what did not reach it (docs/understand/guarantees.md, G5)."""
+    client, server = dict(OPTIONS), dict(SERVER)
+    assert client[PING_AFTER] + client[ANSWER_WITHIN] < server[ANSWER_WITHIN]
 
 
 @asynccontextmanager
@@ -64,7 +85,7 @@ async def end_of_a_quiet_stream(address: str, options: Options) -> str:
         stream: Any = channel.stream_stream("/timerd.v1.TimerService/Session")()
         assert await stream.read() is not grpc.aio.EOF
         try:
-            async with asyncio.timeout(PINGS * dict(options)["grpc.keepalive_time_ms"] / 1000):
+            async with asyncio.timeout(PINGS * dict(options)[PING_AFTER] / 1000):
                 await stream.read()
         except TimeoutError:
             return ""
@@ -80,42 +101,6 @@ async def test_our_server_takes_our_pings_where_one_left_at_its_defaults_hangs_u
         )
     assert ends[0] == ""
     assert "too_many_pings" in ends[1].lower().replace(" ", "_")
-
-
-class Cable:
-    """Between a client and a server; when it is cut, neither hears of it."""
-
-    def __init__(self, address: str) -> None:
-        self._host, _, self._port = address.rpartition(":")
-        self._is_cut = asyncio.Event()
-        self._writers: list[asyncio.StreamWriter] = []
-        self.connections: asyncio.Queue[int] = asyncio.Queue()
-
-    async def lay(self) -> str:
-        self._server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
-        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
-
-    def cut(self) -> None:
-        self._is_cut.set()
-
-    async def remove(self) -> None:
-        self._server.close()
-        for writer in self._writers:
-            writer.close()
-        await self._server.wait_closed()
-
-    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections.put_nowait(1)
-        there, back = await asyncio.open_connection(self._host, int(self._port))
-        self._writers += [writer, back]
-        copies = [asyncio.create_task(self._copy(reader, back)), asyncio.create_task(self._copy(there, writer))]
-        await asyncio.wait(copies)
-
-    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            if not self._is_cut.is_set():
-                writer.write(data)
-        writer.close()
 
 
 async def test_a_peer_that_vanished_is_noticed_long_before_any_timeout() -> None:

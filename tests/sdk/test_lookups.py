@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import grpc
 import pytest
@@ -15,6 +16,7 @@ from timerd.v1 import timer_service_pb2 as pb
 
 DAY = datetime(2030, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+LAST = datetime(9999, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
 UNAVAILABLE = (grpc.StatusCode.UNAVAILABLE, "starting", (("timerd-reason", "STARTING"), ("timerd-retry-after-ms", "1")))
 
 
@@ -51,6 +53,16 @@ async def test_a_lost_answer_has_an_unknown_outcome_at_the_deadline(server: Fake
             await client.cancel(key="k")
 
 
+async def test_a_read_that_is_not_answered_has_no_outcome_to_be_unknown(server: FakeServer) -> None:
+    for method in ("Get", "Count", "List"):
+        server.timers.unary_answers[method].extend([(grpc.StatusCode.UNKNOWN, "oops", ())] * 100)
+    async with Client(server.target, timeout=0.2) as client:
+        for ask in (client.get("A"), client.count(queue="q"), anext(client.list())):
+            with pytest.raises(Unavailable, match=r"only reads.*oops") as told:
+                await ask
+            assert told.value.reason == ""
+
+
 async def test_a_list_follows_its_pages_also_empty_ones(client: Client, server: FakeServer) -> None:
     server.timers.unary_answers["List"].extend(
         [
@@ -69,6 +81,29 @@ async def test_a_list_follows_its_pages_also_empty_ones(client: Client, server: 
     assert (chosen.queue, list(chosen.states), dict(chosen.labels)) == ("q", [1], {"a": "b"})
     assert (chosen.start_time.ToDatetime(UTC), chosen.end_time.ToDatetime(UTC)) == (DAY, DAY + HOUR)
     assert asked[2].include_payload
+
+
+@pytest.mark.parametrize(("start", "end"), [(None, None), (DAY, None), (None, DAY)], ids=["none", "start", "end"])
+async def test_what_is_left_out_of_a_range_is_open(
+    client: Client, server: FakeServer, start: datetime | None, end: datetime | None
+) -> None:
+    answers = server.timers.unary_answers
+    for method, answer in (("List", pb.ListResponse()), ("Count", pb.CountResponse()), ("Purge", pb.PurgeResponse())):
+        answers[method].append(answer)
+    assert [task async for task in client.list(start=start, end=end)] == []
+    await client.count(start=start, end=end, states=[TaskState.DEAD])
+    await client.purge(start=start, end=end)
+    kinds: dict[str, Any] = {"List": pb.ListRequest, "Count": pb.CountRequest, "Purge": pb.PurgeRequest}
+    filters = [kinds[method].FromString(data).filter for method, data in server.timers.unary]
+    expected = (start or datetime(1970, 1, 1, tzinfo=UTC), end or LAST)
+    assert [(each.start_time.ToDatetime(UTC), each.end_time.ToDatetime(UTC)) for each in filters] == [expected] * 3
+
+
+async def test_a_count_of_a_queue_alone_is_an_estimate(client: Client, server: FakeServer) -> None:
+    server.timers.unary_answers["Count"].append(pb.CountResponse(count=5, estimated=True))
+    await client.count(queue="q")
+    [(_, data)] = server.timers.unary
+    assert pb.CountRequest.FromString(data).filter == pb.TaskFilter(queue="q")
 
 
 async def test_a_count_adds_up_its_pages(client: Client, server: FakeServer) -> None:

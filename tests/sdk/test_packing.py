@@ -14,8 +14,7 @@ from timerd.sdk import bulk
 from timerd.sdk.batches import Batch
 from timerd.sdk.bulk import BulkItem, batches_of
 from timerd.sdk.errors import InvalidTask
-from timerd.sdk.templates import Template
-from timerd.sdk.values import Item
+from timerd.sdk.task_fields import Item, Template
 from timerd.v1 import timer_service_pb2 as pb
 
 MOMENTS = st.datetimes(

@@ -19,6 +19,7 @@ SOON = datetime.now(UTC) + timedelta(minutes=5)
 BUSY = task_pb2.Problem(code=8, message="Too much in hand.", reason="INGEST_BUDGET", retry_after_ms=5)
 DOWN = task_pb2.Problem(code=14, message="The store is down.", reason="STORE_DOWN")
 LOST = task_pb2.Problem(code=13, message="Something broke.")
+NO_TOKEN = task_pb2.Problem(code=16, message="The token has expired.", reason="NO_ACCESS", only_this_try=True)
 
 
 async def test_after_a_broken_stream_the_same_bytes_go_out_again(client: Client, server: FakeServer) -> None:
@@ -51,6 +52,35 @@ async def test_a_refusal_that_may_pass_is_followed_by_the_same_bytes(
     assert (await client.schedule("q", "x", delay=60)).id
     assert len(server.timers.received) == 3
     assert len(set(server.timers.received)) == 1
+
+
+async def test_a_refusal_that_speaks_of_its_try_only_says_nothing_of_a_lost_one(
+    client: Client, server: FakeServer
+) -> None:
+    server.timers.refusals.extend([LOST, NO_TOKEN])
+    with pytest.raises(OutcomeUnknown, match="earlier try"):
+        await client.schedule("q", "x", delay=60)
+    server.timers.refusals.extend([DOWN, NO_TOKEN])
+    with pytest.raises(AccessDenied):
+        await client.schedule("q", "x", delay=60)
+
+
+async def test_a_call_that_may_undo_another_one_says_when_it_was_made(client: Client, server: FakeServer) -> None:
+    """Unless its caller may make it again with the same request_id: then nothing in it depends on the time."""
+    stored = {0: pb.ItemResult(outcome=task_pb2.ITEM_OUTCOME_STORED, task_id="A1")}
+    await client.reschedule("A1", at=SOON)
+    server.timers.item_results = dict(stored)
+    await client.schedule("q", "x", at=SOON, key="k", on_conflict="replace")
+    assert [has_time(request) for request in server.timers.requests()] == [True, True]
+    await client.reschedule("A1", at=SOON, request_id="r1")
+    server.timers.item_results = dict(stored)
+    await client.schedule("q", "x", at=SOON, key="k", on_conflict="replace", request_id="r2")
+    await client.schedule("q", "x", at=SOON)
+    assert [has_time(request) for request in server.timers.requests()[2:]] == [False, False, False]
+
+
+def has_time(request: pb.SessionRequest) -> bool:
+    return request.schedule.HasField("request_time") or request.reschedule.HasField("request_time")
 
 
 async def test_cancel_and_reschedule_are_repeated_too(client: Client, server: FakeServer) -> None:

@@ -189,7 +189,7 @@ async def test_a_reschedule_answers_the_new_instant(client: Client, server: Fake
     assert await client.reschedule("A1", at=SOON) - SOON < timedelta(milliseconds=1)
     await client.reschedule(key="k", delay=5)
     by_id, by_key = (request.reschedule for request in server.timers.requests())
-    assert (by_id.task_id, by_id.HasField("request_time")) == ("A1", False)
+    assert (by_id.task_id, by_id.HasField("request_time")) == ("A1", True)
     assert (by_key.key, by_key.delay.seconds, by_key.HasField("request_time")) == ("k", 5, True)
 
 

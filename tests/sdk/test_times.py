@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from zoneinfo import ZoneInfo
 
@@ -9,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.client import InvalidTask
+from timerd import Client, Retry, SyncClient, Worker
+from timerd.client import InvalidTask, RetryPolicy
 from timerd.sdk.times import datetime_of_ms, due_of, instant_ms, ms_of_timestamp, span_ms, timestamp_of_ms
+from timerd.sdk.verdicts import verdict_of
+from timerd.v1 import work_service_pb2 as wk
 
 
 def test_a_naive_datetime_is_refused_with_a_sentence_that_shows_how_to_write_an_aware_one() -> None:
@@ -53,7 +57,37 @@ def test_spans_are_seconds_or_timedeltas_and_are_rounded_up(span: float | timede
     assert span_ms(span) == ms
 
 
-@pytest.mark.parametrize("span", [-1, float("nan"), float("inf"), "5m", timedelta(seconds=-1)])
+TOO_LONG = timedelta(days=10_000 * 365 + 1)
+CUT: dict[str, tuple[Callable[[], object], str]] = {
+    "retry": (lambda: Retry(timedelta(days=60)), "`delay` must be .*, 0 or more and at most 49 days"),
+    "lease": (lambda: Worker(lease=timedelta(days=60)), "`lease` must be .*, more than 0 and at most 49 days"),
+    "no lease": (lambda: Worker(lease=0), "`lease` must be .*, more than 0"),
+    "timeout": (lambda: Client(timeout=timedelta(days=36_501)), "`timeout` must be .*, more than 0 and at most 36,500"),
+    "no timeout": (lambda: SyncClient(timeout=0), "`timeout` must be .*, more than 0"),
+    "backoff": (lambda: RetryPolicy(initial_backoff=TOO_LONG).to_proto(), "`initial_backoff` .* below 10,000 years"),
+    "longest backoff": (lambda: RetryPolicy(max_backoff=TOO_LONG).to_proto(), "`max_backoff` .* below 10,000 years"),
+    "attempt": (lambda: RetryPolicy(attempt_timeout=TOO_LONG).to_proto(), "`attempt_timeout` .* below 10,000 years"),
+    "delay": (lambda: due_of(None, TOO_LONG), "`delay` must be .* below 10,000 years"),
+}
+
+
+@pytest.mark.parametrize("place", CUT)
+def test_a_span_that_cannot_be_held_exactly_is_refused_where_it_is_given(place: str) -> None:
+    make, sentence = CUT[place]
+    with pytest.raises(InvalidTask, match=sentence):
+        make()
+
+
+def test_the_longest_spans_are_held_exactly() -> None:
+    longest = timedelta(days=49, hours=17)
+    assert Retry(longest).delay_ms == span_ms(longest) == 4_294_800_000
+    settle = wk.Settle(delay_ms=verdict_of(Retry(longest)).delay_ms)
+    assert wk.Settle.FromString(settle.SerializeToString()).delay_ms == 4_294_800_000
+    days = RetryPolicy(max_backoff=timedelta(days=3_000_000, microseconds=1)).to_proto().max_backoff
+    assert (days.seconds, days.nanos) == (3_000_000 * 86_400, 1_000_000)
+
+
+@pytest.mark.parametrize("span", [True, -1, float("nan"), float("inf"), "5m", timedelta(seconds=-1)])
 def test_a_span_that_is_none_is_refused(span: float) -> None:
     with pytest.raises(InvalidTask, match="0 or more"):
         span_ms(span)

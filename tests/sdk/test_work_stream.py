@@ -57,6 +57,19 @@ async def test_after_a_broken_stream_the_worker_resumes_with_what_it_holds(serve
     assert patient.begun == [b"a", b"b"]
 
 
+async def test_a_stream_names_those_that_it_replaces(server: FakeServer) -> None:
+    """The last one that was answered, and what was tried since."""
+    async with running(Patient(server).worker):
+        await server.work.until(lambda: len(server.work.opens) == 1)
+        for count in (2, 3):
+            server.work.break_streams()
+            await server.work.until(lambda wanted=count: len(server.work.opens) == wanted)  # type: ignore[misc]
+    first, second, third = server.work.opens
+    assert len({first.stream, second.stream, third.stream}) == 3
+    assert {len(each.stream) for each in server.work.opens} == {16}
+    assert [list(each.replaces) for each in server.work.opens] == [[], [first.stream], [second.stream]]
+
+
 async def test_settlements_are_sent_again_until_confirmed(server: FakeServer) -> None:
     server.work.confirms = False
     patient = Patient(server)

@@ -13,8 +13,8 @@ import grpc.aio
 import numpy as np
 
 from timerd.config import ServerConfig
-from timerd.core.keys import Conflict
-from timerd.model.errors import NotFound, Precondition
+from timerd.core.protocol.keys import Conflict
+from timerd.model.errors import AlreadyExists, NotFound, NotStored, Precondition
 from timerd.model.identity import RowKey, TaskId, encode_id, mac_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.task import Template
@@ -56,6 +56,8 @@ class FakeVerbs:
     floor_ms: int = 0
     scheduled: list[NewTasks] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
+    answers: dict[bytes, bytes] = field(default_factory=dict)
+    moved: dict[str, int] = field(default_factory=dict)
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
     def now_ms(self) -> int:
@@ -84,20 +86,22 @@ class FakeVerbs:
         self.scheduled.append(tasks)
         ids = [self.id_of(tasks, row) for row in range(len(tasks.rows))]
         kept: dict[int, TaskId] = {}
-        refused: dict[int, str] = {}
+        refused: dict[int, NotStored] = {}
         for row, task in enumerate(ids):
             self._store(tasks, row, task, kept, refused)
         places = np.array([task.position_ms for task in ids], np.int64)
         shards = {task.home.bucket_ms: task.shard for task in ids}
         return StoredTasks(PlacedIds(self.secret, tasks.prefix, tasks.rows, places, shards), kept, refused)
 
-    def _store(self, tasks: NewTasks, row: int, task: TaskId, kept: dict[int, TaskId], refused: dict[int, str]) -> None:
+    def _store(
+        self, tasks: NewTasks, row: int, task: TaskId, kept: dict[int, TaskId], refused: dict[int, NotStored]
+    ) -> None:
         key, policy = tasks.keys.get(row, ("", Conflict.REJECT))
         if key in self.keys and policy is Conflict.KEEP:
             kept[row] = self.keys[key]
             return
         if key in self.keys and policy is Conflict.REJECT:
-            refused[row] = f"The key {key!r} is taken."
+            refused[row] = AlreadyExists(f"The key {key!r} is taken.", "KEY_TAKEN", field="key")
             return
         fire_at_ms = int(tasks.rows.columns["fire_at_ms"][row])
         template, payload = tasks.rows.template_of(row), tasks.rows.payload(row)
@@ -110,18 +114,31 @@ class FakeVerbs:
         gone = [self.views.pop(task.digest, None) for task in ids]
         return [CancelAnswer.ALREADY_CANCELLED if view is None else CancelAnswer.CANCELLED for view in gone]
 
-    async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
+    async def is_stored(self, tasks: NewTasks) -> bool:
+        return any(tasks.prefix == before.prefix for before in self.scheduled)
+
+    async def recall(self, request: bytes) -> bytes | None:
+        return self.answers.get(request)
+
+    async def remember(self, request: bytes, answer: bytes) -> bytes:
+        return self.answers.setdefault(request, answer)
+
+    async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
+        return self.moved.get(request)
+
+    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
         self._called("reschedule")
         if task.digest not in self.views:
             raise Precondition("The task has ended.", "TASK_ENDED")
         self.views[task.digest] = replace(self.views[task.digest], fire_at_ms=fire_at_ms)
+        self.moved[request] = fire_at_ms
         return fire_at_ms
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         self._called("get")
         return self.views[task.digest]
 
-    async def resolve_key(self, namespace: str, key: str) -> TaskId:
+    async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
         self._called("resolve_key")
         if key not in self.keys:
             raise NotFound(f"No task has the key {key!r}.", "KEY_NOT_FOUND", field="key")
@@ -177,7 +194,7 @@ class FakeVerbs:
         found = [d for d in self.dead if lo_ms <= d.died_at_ms < hi_ms and queue in ("", d.template.queue)]
         return [d for d in found if d.died_at_ms.to_bytes(8, "big") + d.task_id > after][:limit]
 
-    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool]:
+    async def redrive(self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int) -> Sequence[bool]:
         self._called("redrive")
         there = {letter.task_id for letter in self.dead}
         wanted = {task.to_bytes() for task in ids}

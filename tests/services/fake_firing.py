@@ -12,6 +12,7 @@ from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
 from timerd.model.storage import DeadLetter
+from timerd.services.engine.verbs import Late, Otherwise, State
 
 
 class FakeFiring:
@@ -31,9 +32,11 @@ class FakeFiring:
         self.back: list[Again] = []
         self.letters: list[DeadLetter] = []
         self.late: list[AckToken] = []
-        self.late_here: list[AckToken] = []
         self.failed_late: list[tuple[AckToken, Failure]] = []
-        self.waits_elsewhere = True
+        # Of what has ended in another way: digest -> what its task is.
+        self.states: dict[bytes, State] = {}
+        # How many acks were looked for together.
+        self.slices: list[int] = []
         self.leases: dict[bytes, int] = {}
         self.presence: list[tuple[str, bool]] = []
         self.ends = 0
@@ -102,13 +105,14 @@ class FakeFiring:
     def worked(self, queue: QueueKey, *, present: bool) -> None:
         self.presence.append((queue.queue, present))
 
-    def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
+    def end(self, ended: Sequence[Ended], otherwise: Otherwise) -> Awaitable[None]:
         self.ended += ended
+        otherwise += [(each, self.states[each.key.digest]) for each in ended if each.key.digest in self.states]
         self.ends += 1
         return self._durable()
 
-    def end_acked(self, acked: Sequence[AckedRows]) -> Awaitable[None]:
-        return self.end([ended for each in acked for ended in each.each()])
+    def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
+        return self.end([ended for each in acked for ended in each.each()], otherwise)
 
     def again(self, failed: Sequence[Again]) -> Awaitable[None]:
         self.failed += failed
@@ -132,21 +136,16 @@ class FakeFiring:
         self.ended += ended
         return self._durable()
 
-    async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
-        """Every second one waits elsewhere."""
-        self.late_here += late[::2]
+    async def end_late(self, late: Sequence[AckToken]) -> Sequence[Late]:
+        self.late += late
+        self.slices.append(len(late))
         await self._durable()
-        return list(late[1::2])
+        return [self.states.get(token.key.digest) for token in late]
 
-    async def end_late(self, token: AckToken) -> bool:
-        self.late.append(token)
-        await self._durable()
-        return True
-
-    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+    async def fail_late(self, token: AckToken, failure: Failure) -> State | None:
         self.failed_late.append((token, failure))
         await self._durable()
-        return self.waits_elsewhere
+        return self.states.get(token.key.digest)
 
     def settling(self, settlement: Settlement, now_ms: int) -> None:
         """Nothing waits elsewhere here."""

@@ -24,10 +24,11 @@ from timerd.services.transport.access import NEEDED, allow
 from timerd.services.transport.principals import ROLES, Principal, Principals, read_principals
 from timerd.services.transport.tls import peer_credentials
 from timerd.testing import Server
-from timerd.v1 import timer_service_pb2, work_service_pb2
+from timerd.v1 import schedule_service_pb2, timer_service_pb2, work_service_pb2
 from timerd.worker import Worker
 
-FILES = (timer_service_pb2.DESCRIPTOR, work_service_pb2.DESCRIPTOR, externalscaler_pb2.DESCRIPTOR)
+CALLED = (timer_service_pb2, work_service_pb2, schedule_service_pb2, externalscaler_pb2)
+FILES = [module.DESCRIPTOR for module in CALLED]
 SERVICES = [service for file in FILES for service in file.services_by_name.values()]
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 METHODS = [f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods]
@@ -75,7 +76,7 @@ def test_every_method_of_ours_needs_a_role() -> None:
 
 
 def test_the_page_says_which_method_needs_which_role() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "operate" / "security.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
     named = {role: set(re.findall(r"\b[A-Z][A-Za-z]+\b", text)) for role, text in rows.items()}
     assert named == {role: {name.rpartition("/")[2] for name in METHODS if NEEDED[name] == role} for role in ROLES}
@@ -229,7 +230,7 @@ def test_a_wrong_line_is_named_and_its_secret_is_not(tmp_path: Path, text: str, 
 
 
 def test_no_file_of_principals_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(StartupError, match="Cannot read the principals"):
+    with pytest.raises(StartupError, match="Cannot read the file of principals"):
         Principals(tmp_path / "absent")
 
 

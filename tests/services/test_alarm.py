@@ -77,6 +77,19 @@ async def test_it_looks_at_the_clock_before_it_rings(make: Callable[[Callable[[]
     alarm.close()
 
 
+async def test_a_system_that_slept_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The loop's timers stood still meanwhile."""
+    monkeypatch.setattr("timerd.adapters.alarm._LOOK_EVERY_MS", 10.0)
+    now_ms = 0.0
+    alarm, rang = LoopAlarm(lambda: now_ms), asyncio.Event()
+    alarm.listen(rang.set)
+    alarm.set(3_600_000.0)
+    await asyncio.sleep(0.03)
+    assert not rang.is_set()
+    now_ms = 3_600_000.0
+    await asyncio.wait_for(rang.wait(), 20)
+
+
 async def test_what_is_set_already_rings_all_the_same() -> None:
     """Once for each time that it has rung, whatever was set in between."""
     alarm = timerfd_or_skip(clock_ms)

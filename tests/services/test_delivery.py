@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc.aio
@@ -12,14 +12,21 @@ import pytest
 import pytest_asyncio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
-from tests.unit.deliveries import NOW_MS, ids_of, taken_of, tokens_of
+from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
+from timerd.core.delivery_machine import Assignment, DeliveryMachine
+from timerd.core.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
+from timerd.core.settlement import Action
 from timerd.model.errors import StoreUnavailable
+from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.work.delivery import STREAM_BYTES, Delivery
-from timerd.services.work.round_sizes import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
-from timerd.services.work.settling import FEW_LATE, LATE_TOGETHER
+from timerd.services.dispatch.delivery import STREAM_BYTES, Delivery
+from timerd.services.dispatch.late_settling import SLICE_TOKENS, SLICES_AT_ONCE
+from timerd.services.dispatch.ports import Confirmation, Sent
+from timerd.services.dispatch.tokens import ack_tokens
+from timerd.services.engine.verbs import State
 from timerd.services.work.work_service import WorkService, work_handler
+from timerd.services.work.work_stream import _TOKEN_BYTES
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 
@@ -35,10 +42,20 @@ class Rig:
         self.channel = channel
         self.stub = WorkServiceStub(channel)
 
-    async def worker(self, *credits: tuple[str, int], resume: bytes = b"", lease_ms: int = 0) -> RawWorker:
+    async def worker(
+        self,
+        *credits: tuple[str, int],
+        resume: bytes = b"",
+        lease_ms: int = 0,
+        stream: bytes = b"",
+        replaces: Sequence[bytes] = (),
+    ) -> RawWorker:
         worker = RawWorker(self.stub.Work())
         asked = [pb.Credit(queue=q, tasks=n) for q, n in credits]
-        await worker.open(pb.Open(credits=asked, resume=resume, lease_ms=lease_ms, worker="test"))
+        opening = pb.Open(
+            credits=asked, resume=resume, lease_ms=lease_ms, worker="test", stream=stream, replaces=replaces
+        )
+        await worker.open(opening)
         return worker
 
     async def settle_down(self) -> None:
@@ -104,7 +121,7 @@ class RawWorker:
 @pytest_asyncio.fixture
 async def rig() -> AsyncIterator[Rig]:
     firing, alarm = FakeFiring(), FakeAlarm()
-    delivery = Delivery(firing, alarm, resume_grace_ms=GRACE_MS, server="here")
+    delivery = Delivery(firing, alarm, DeliveryMachine(firing.secret, GRACE_MS), server="here")
     server = grpc.aio.server()
     server.add_generic_rpc_handlers((work_handler(WorkService(delivery)),))
     port = server.add_insecure_port("127.0.0.1:0")
@@ -112,6 +129,72 @@ async def rig() -> AsyncIterator[Rig]:
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         yield Rig(firing, alarm, delivery, channel)
     await server.stop(0)
+
+
+class Silent:
+    """A sink that takes everything, and no backlog. `confirmed`: what it was answered."""
+
+    counts_as_worker = False
+    takes_backlog = False
+    closing = False
+    namespace = "default"
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.tokens = b""
+        self.confirmed: list[Confirmation] = []
+        self.is_told = False
+
+    def deliver(self, assignment: Assignment) -> Sent:
+        self.tokens += ack_tokens(assignment.taken, SECRET)
+        return Sent(1, len(assignment.taken))
+
+    def block_if_full(self) -> bool:
+        return False
+
+    def owe(self, tokens: int) -> None:
+        """Each settle is confirmed by itself."""
+
+    def confirm(self, confirmation: Confirmation) -> None:
+        self.confirmed.append(confirmation)
+
+    def go_away(self) -> None:
+        self.is_told = True
+
+
+async def test_a_sink_need_not_be_a_worker_and_leaves_the_backlog_to_others(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(2)))
+    sink = Silent(rig.delivery.next_number())
+    rig.delivery.join(sink, "default", 30_000)
+    rig.delivery.credit(sink, "mail", 2)
+    await rig.settle_down()
+    assert (rig.firing.presence, rig.delivery.workers, rig.delivery.in_flight) == ([], 0, 2)
+    await rig.worker(("mail", 1))
+    assert (rig.firing.presence, rig.delivery.workers) == ([("mail", True)], 1)
+    rig.delivery.settle(sink, 3, Action.ACK, sink.tokens, None, "")
+    await rig.settle_down()
+    assert sink.confirmed == [Confirmation(3, 2)]
+    assert sink.confirmed[0].problem == ""
+    rig.delivery.settle(sink, 4, Action.NACK, bytes(ACK_TOKEN_BYTES), None, "")
+    await rig.settle_down()
+    assert sink.confirmed[1].problem.startswith("This ack token was not made by this service.")
+    await rig.delivery.drain(10)
+    assert sink.is_told
+
+
+async def test_many_who_wait_for_one_write_that_fails_hear_of_one_incident(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.firing.put(taken_of(range(2)))
+    worker = await rig.worker(("mail", 2))
+    tokens = (await worker.deliver()).ack_tokens
+    rig.firing.error = RuntimeError("out of the blue")
+    await worker.settle(ACK, tokens[:ACK_TOKEN_BYTES], sequence=1)
+    await worker.settle(ACK, tokens[ACK_TOKEN_BYTES:], sequence=2)
+    problems = {(await worker.confirmed()).problem.message for _ in range(2)}
+    assert len(problems) == 1
+    assert problems.pop().rpartition(" ")[0].endswith("under incident")
+    assert len([record for record in caplog.records if record.message.startswith("incident ")]) == 1
 
 
 async def test_credit_is_respected(rig: Rig) -> None:
@@ -259,16 +342,16 @@ async def test_a_reject_is_buried(rig: Rig) -> None:
 
 @pytest.mark.parametrize("action", [NACK, REJECT])
 async def test_a_failure_of_what_is_not_open_here_is_looked_up(rig: Rig, action: pb.SettleAction) -> None:
-    """Only a reject that finds nothing has to be told: after a nack the task goes on in any case, or has ended."""
+    """Only a reject that comes too late has to be told: after a nack the task goes on in any case, or has ended."""
     worker = await rig.worker(("mail", 2))
     tokens = tokens_of(taken_of(range(2)))
     await worker.settle(action, tokens[:64], delay_ms=70, error="no")
     assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
-    rig.firing.waits_elsewhere = False
+    rig.firing.states[taken_of([1]).digests[0]] = State.ACKED
     await worker.settle(action, tokens[64:], error="no")
     confirmed = await worker.confirmed()
     assert list(confirmed.refused) == ([0] if action == REJECT else [])
-    assert ("cannot be rejected" in confirmed.problem.message) == (action == REJECT)
+    assert ("was over before the reject came" in confirmed.problem.message) == (action == REJECT)
     told = [(token.key.digest, failure.delay_ms, failure.hopeless) for token, failure in rig.firing.failed_late]
     digests = taken_of(range(2)).digests
     assert told == [(digests[0], 70, action == REJECT), (digests[1], None, action == REJECT)]
@@ -287,16 +370,79 @@ async def test_a_wrong_settle_is_answered_and_the_stream_lives(rig: Rig) -> None
     assert [t.key.position_ms for t in rig.firing.late] == [NOW_MS]
 
 
-@pytest.mark.parametrize("count", [FEW_LATE, FEW_LATE + 1, 2 * LATE_TOGETHER + 2])
-async def test_acks_of_what_is_not_open_here_are_confirmed_when_all_have_ended(rig: Rig, count: int) -> None:
-    """Few one by one, many together where they wait."""
+async def test_late_acks_are_confirmed_by_message_and_one_stream_waits_for_no_other(rig: Rig) -> None:
+    """Streams take turns: one that says thousands holds up neither the loop nor another stream."""
+    many, few = await rig.worker(("mail", 2)), await rig.worker(("mail", 2))
+    rig.firing.durable.clear()
+    taken = taken_of(range(10 * SLICE_TOKENS))
+    tokens = tokens_of(taken)
+    half = len(tokens) // 2
+    for at, part in enumerate((tokens[:half], tokens[half:])):
+        await many.settle(ACK, part, sequence=at + 1)
+    await rig.settle_down()
+    await few.settle(ACK, tokens_of(taken_of([0], prefix=b"another one.")))
+    await rig.settle_down()
+    under_way = len(rig.firing.late)
+    assert under_way <= SLICES_AT_ONCE * SLICE_TOKENS
+    rig.firing.durable.set()
+    assert (await few.confirmed()).sequence == 5
+    assert len(rig.firing.late) < len(taken)
+    assert [(await many.confirmed()).sequence for _ in range(2)] == [1, 2]
+    assert len(rig.firing.late) == len(taken) + 1
+    assert max(rig.firing.slices) <= SLICE_TOKENS
+
+
+async def test_what_a_broken_stream_has_said_late_is_looked_for_no_more(rig: Rig) -> None:
+    """By the number of those that are looked for: what is under way when it breaks is the last."""
     worker = await rig.worker(("mail", 2))
-    taken = taken_of(range(count))
-    await worker.settle(ACK, tokens_of(taken))
-    assert await worker.confirmed() == pb.SettleConfirmed(sequence=5)
-    ended = [token.key.digest for token in rig.firing.late_here + rig.firing.late]
-    assert sorted(ended) == sorted(taken.digests)
-    assert len(rig.firing.late_here) == (0 if count == FEW_LATE else -(-count // 2))
+    rig.firing.durable.clear()
+    await worker.settle(ACK, tokens_of(taken_of(range(10 * SLICE_TOKENS))))
+    await rig.settle_down()
+    under_way = len(rig.firing.late)
+    worker.call.cancel()
+    await rig.settle_down()
+    rig.firing.durable.set()
+    await rig.settle_down()
+    assert 0 < under_way <= SLICES_AT_ONCE * SLICE_TOKENS
+    assert len(rig.firing.late) == under_way
+    assert not rig.delivery._settling.busy
+
+
+async def test_a_worker_says_no_more_late_acks_than_are_looked_for_in_a_while(rig: Rig) -> None:
+    """What it says beyond that is not read, so it takes no memory."""
+    worker = await rig.worker(("mail", 2))
+    rig.firing.durable.clear()
+    tokens = tokens_of(taken_of(range(1_000)))
+    most = STREAM_BYTES[1] // _TOKEN_BYTES + 1_000
+
+    async def write() -> None:
+        for n in range(2 * most // 1_000):
+            await worker.settle(ACK, tokens, sequence=n + 1)
+
+    writing = asyncio.create_task(write())
+    turns = rig.delivery._settling._late._turns
+    while (held := sum(len(message.late) for messages in turns.values() for message in messages)) < 10_000:
+        await rig.settle_down()
+    await rig.settle_down()
+    assert held <= most
+    rig.firing.durable.set()
+    await writing
+
+
+@pytest.mark.parametrize("state", [State.DEAD, State.CANCELLED, State.EXPIRED, State.PENDING, State.FINISHED])
+async def test_an_ack_of_what_ended_otherwise_is_not_confirmed(rig: Rig, state: State) -> None:
+    """Late, or while its end was being written; the others of its message are."""
+    worker = await rig.worker(("mail", 9))
+    late = taken_of(range(3))
+    rig.firing.states[late.digests[1]] = state
+    await worker.settle(ACK, tokens_of(late))
+    confirmed = await worker.confirmed()
+    assert (list(confirmed.refused), list(confirmed.states)) == ([1], [int(state)])
+    assert (confirmed.problem.reason, "over before the ack came" in confirmed.problem.message) == ("NOT_SETTLED", True)
+    rig.firing.put(late)
+    await worker.settle(ACK, (await worker.deliver()).ack_tokens)
+    confirmed = await worker.confirmed()
+    assert (list(confirmed.refused), list(confirmed.states)) == ([1], [int(state)])
 
 
 @pytest.mark.parametrize(
@@ -378,6 +524,44 @@ async def test_a_worker_that_comes_back_keeps_what_it_holds(rig: Rig) -> None:
     assert (await second.confirmed()).sequence == 5
     assert (len(rig.firing.ended), rig.delivery.in_flight) == (3, 0)
     assert rig.firing.presence == [("mail", True)]
+
+
+async def test_what_never_reached_a_worker_that_comes_back_is_sent_again_as_it_was(rig: Rig) -> None:
+    """On a stream that the server takes for alive: it ends at once."""
+    rig.firing.put(taken_of(range(3), FLAT))
+    first = await rig.worker(("mail", 5), stream=b"first")
+    tokens = (await first.deliver()).ack_tokens
+    second = await rig.worker(("mail", 3), resume=tokens[:64], stream=b"second", replaces=[b"first"])
+    again = b"".join([(await second.deliver()).ack_tokens for _ in range(2)])
+    assert again == tokens[64:], "the same attempts"
+    assert rig.firing.failed == []
+    assert "another stream" in await first.refusal()
+    await rig.settle_down()
+    assert rig.delivery.workers == 1
+    await rig.advance(GRACE_MS + 100)
+    assert await second.has_nothing()
+    assert rig.delivery.in_flight == 3
+
+
+async def test_names_that_are_too_many_or_too_long_are_refused(rig: Rig) -> None:
+    for opening in (pb.Open(stream=bytes(65)), pb.Open(replaces=[b"x"] * 17), pb.Open(replaces=[bytes(65)])):
+        call = rig.stub.Work()
+        await call.write(pb.WorkRequest(open=opening))
+        assert "16 random bytes" in await RawWorker(call).refusal()
+
+
+async def test_what_was_never_written_to_a_worker_that_is_gone_costs_no_attempt(rig: Rig) -> None:
+    rig.firing.put(taken_of(range(40), FLAT, payload=bytes(900_000)))
+    slow = await rig.worker(("mail", 40))
+    await rig.settle_down()
+    sent = rig.delivery.in_flight
+    slow.call.cancel()
+    await rig.settle_down()
+    left = rig.delivery.in_flight
+    assert left < sent, "what waited for its turn is with nobody"
+    other = await rig.worker(("mail", sent - left))
+    attempts = [list((await other.deliver()).attempts) for _ in range(sent - left)]
+    assert attempts == [[]] * (sent - left), "the first of each"
 
 
 async def test_what_a_dead_worker_held_goes_to_another_after_the_grace(rig: Rig) -> None:

@@ -11,8 +11,8 @@ from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.taken import QueueKey
 from timerd.model.task import Template
-from timerd.services.work import due_looks
-from timerd.services.work.due_looks import LOOKED_AT, DueLooks
+from timerd.services.dispatch import due_looks
+from timerd.services.dispatch.due_looks import LOOKED_AT, DueLooks
 
 MANY = 500
 

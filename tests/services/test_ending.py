@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 
 from timerd.client import CancelOutcome, Client
-from timerd.core.cancel import Cancelled
-from timerd.core.procedures import MarkAndLook, Request, SetMarks, Together
+from timerd.core.protocol.cancel import Cancelled
+from timerd.core.protocol.procedures import MarkAndLook, Request, SetMarks, Together
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.settle import Outcome

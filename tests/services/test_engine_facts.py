@@ -11,7 +11,8 @@ import pytest
 
 from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
-from timerd.core.memory import Memory
+from timerd.core.partition.memory import Memory
+from timerd.core.tally import Tallies
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, RegisterKey, control_key
 from timerd.model.settle import Outcome
@@ -45,8 +46,7 @@ class Restless(MemoryStore):
 
 
 def held() -> Any:  # noqa: ANN401 - as much of a machine as is looked at
-    nothing = SimpleNamespace(oldest_ms=lambda: None, waiting=SimpleNamespace(rows=0))
-    return SimpleNamespace(log=SimpleNamespace(totals=lambda: Counter(ENDED)), rows=nothing)
+    return SimpleNamespace(oldest_ms=lambda: None, waiting_rows=0, totals=lambda: Counter(ENDED))
 
 
 @pytest.mark.parametrize("after", ["catalogue", "read"])
@@ -56,7 +56,9 @@ async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> N
     await store.append([Append(((PARTITION, tasks("mails", [100, 200, 300])),))])
     control = Control(1, "", "", 0, 0, counts=tuple(ENDED.items()))
     await store.cas([Cas(control_key(PARTITION), None, control.to_bytes())])
-    scheduler = SimpleNamespace(machines=machines, memory=Memory(1 << 20))
+    foreign = SimpleNamespace(foreign_rows=lambda: 0)
+    deliveries = SimpleNamespace(machine=SimpleNamespace(tallies=Tallies()))
+    scheduler = SimpleNamespace(machines=machines, memory=Memory(1 << 20), held=foreign, deliveries=deliveries)
     time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
     facts = Facts(store, cast(Any, scheduler), cast(Any, time), ServerConfig())
     assert (await facts.read()).ledger["acked"] == 3

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.core.lease_trust import MARGIN_MS, LeaseTrust
+from timerd.core.cluster.lease_trust import MARGIN_MS, LeaseTrust
 from timerd.model.errors import Unavailable
 from timerd.services.holding.engine_time import EngineTime
 

@@ -10,12 +10,12 @@ from typing import Any, cast
 
 import pytest
 
+from tests.services.fake_scheduler import scheduler_with
+from tests.unit.partition_rig import HERE, NOW_MS, hot, rows
+from tests.unit.partition_rig import QUEUE as QUEUE_OF_ROWS
 from tests.unit.test_acked_together import KEYS
-from tests.unit.test_partition_machine import HERE, NOW_MS, hot, rows
-from tests.unit.test_partition_machine import QUEUE as QUEUE_OF_ROWS
-from timerd.core.before_restart import BeforeRestart
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition.holding import Phase
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
@@ -30,7 +30,10 @@ DUE_MS = 1_000
 
 
 class Waiting:
-    """One row that is due."""
+    """A partition with one row that is due."""
+
+    def __init__(self, phase: Phase) -> None:
+        self.phase = phase
 
     def next_ms(self, _: QueueKey) -> int:
         return DUE_MS
@@ -43,12 +46,9 @@ class Waiting:
 
 
 def _firing(phase: Phase) -> Firing:
-    machine = SimpleNamespace(phase=phase, rows=SimpleNamespace(waiting=Waiting()))
-    machine.sweep = SimpleNamespace(loaded_ms=DUE_MS + 1)
-    machine.known_ms = lambda now_ms: now_ms
+    machine = Waiting(phase)
     machines = SimpleNamespace(by_scope={TIME_SCOPE: {"one": machine}})
-    scheduler = SimpleNamespace(machines=machines, opening=(), held=SimpleNamespace())
-    return Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
+    return Firing(scheduler_with(machines), cast(Any, None), cast(Any, None), b"secret")
 
 
 def test_the_backlogs_of_other_queues_are_not_asked() -> None:
@@ -105,11 +105,11 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
         return waits
 
     dead = Ended(Partition(0, 0, 0), RowKey(DUE_MS, b"d" * 16, 0), Outcome.DEAD)
-    machine = SimpleNamespace(end=lambda items: (0, []), log=SimpleNamespace(bury=list))
+    machine = SimpleNamespace(end=lambda items: (0, []), bury=list)
     held = SimpleNamespace(durable=durable, settle_soon=lambda _: None)
-    scheduler, store = SimpleNamespace(machines={dead.partition: machine}, held=held), Store()
-    firing = Firing(cast(Any, scheduler), cast(Any, None), cast(Any, store), b"secret")
-    monkeypatch.setattr(firing, "_elsewhere", SimpleNamespace(end=end))
+    scheduler, store = scheduler_with({dead.partition: machine}, held), Store()
+    firing = Firing(scheduler, cast(Any, None), cast(Any, store), b"secret")
+    monkeypatch.setattr(firing.late_failures, "_elsewhere", SimpleNamespace(end=end))
     letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no")
     with nullcontext() if waits else pytest.raises(Unavailable):
         await firing.bury([cast(Any, letter)], [dead])
@@ -118,15 +118,15 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
 
 async def test_what_a_worker_was_told_to_have_stays_held_back_when_the_failure_of_its_lease_gives_way() -> None:
     """It came back 4 ms after its lease had ended, while its row was being looked up."""
-    before = BeforeRestart()
+    scheduler = scheduler_with({})
+    before = scheduler.deliveries.machine.before
     key = RowKey(DUE_MS, b"d" * 16, 0)
     delivery_id = delivery_id_of(key.digest, key.version)
-    held = SimpleNamespace(came_since=before.came_since, lease_of=lambda _: None)
-    firing = Firing(cast(Any, SimpleNamespace(held=held, machines={})), cast(Any, None), cast(Any, None), b"secret")
+    firing = Firing(scheduler, cast(Any, None), cast(Any, None), b"secret")
     until_ms = before.hold(delivery_id, key.version, 5_004, 8_004, may_begin=True)
     assert until_ms is not None
     firing.leased({delivery_id: until_ms})
-    await firing._again_elsewhere(Again(Partition(0, 0, 0), key, 5_000, 5_000, "lease ended"))
+    await firing.late_failures.again(Again(Partition(0, 0, 0), key, 5_000, 5_000, "lease ended"))
     assert firing._lease_of(key) == until_ms
 
 
@@ -160,12 +160,12 @@ class Rig:
             machine.partition = Partition(HERE.scope, HERE.bucket_ms, shard)
             machines[machine.partition] = machine
             self.acked.append(acked(machine.partition))
-        scheduler = SimpleNamespace(machines=machines, held=self.held)
+        scheduler = scheduler_with(machines, self.held)
         self.machines = list(machines.values())
-        self.firing = Firing(cast(Any, scheduler), cast(Any, None), cast(Any, None), b"secret")
+        self.firing = Firing(scheduler, cast(Any, None), cast(Any, None), b"secret")
         monkeypatch.setattr(self.firing, "_end_elsewhere", self._end_elsewhere)
 
-    async def _end_elsewhere(self, item: Ended) -> None:
+    async def _end_elsewhere(self, _: object, item: Ended) -> None:
         self.elsewhere.append(item.key)
 
 
@@ -179,8 +179,8 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 
 async def test_what_is_acked_together_counts_at_once_and_is_done_when_it_is_durable(rig: Rig) -> None:
-    done = asyncio.ensure_future(rig.firing.end_acked(rig.acked))
-    assert [len(machine.rows.open) for machine in rig.machines] == [0, 0]
+    done = asyncio.ensure_future(rig.firing.end_acked(rig.acked, []))
+    assert [machine.open_rows for machine in rig.machines] == [0, 0]
     await asyncio.sleep(0.01)
     assert not done.done()
     rig.held.durable_by.set()
@@ -191,20 +191,20 @@ async def test_what_is_acked_together_counts_at_once_and_is_done_when_it_is_dura
 async def test_of_a_partition_that_was_taken_over_each_is_ended_where_it_lives_now(rig: Rig) -> None:
     rig.held.lost.add(rig.acked[1].partition)
     rig.held.durable_by.set()
-    await rig.firing.end_acked(rig.acked)
+    await rig.firing.end_acked(rig.acked, [])
     assert rig.elsewhere == KEYS
 
 
 async def test_of_a_partition_that_is_not_held_too(rig: Rig) -> None:
     rig.held.durable_by.set()
-    await rig.firing.end_acked([rig.acked[0], acked(Partition(HERE.scope, HERE.bucket_ms, 7))])
-    assert (len(rig.machines[0].rows.open), rig.elsewhere) == (0, KEYS)
+    await rig.firing.end_acked([rig.acked[0], acked(Partition(HERE.scope, HERE.bucket_ms, 7))], [])
+    assert (rig.machines[0].open_rows, rig.elsewhere) == (0, KEYS)
 
 
 async def test_those_that_are_not_all_open_end_one_by_one(rig: Rig) -> None:
     """One of them ended by itself before."""
     rig.machines[0].end([Ended(rig.acked[0].partition, KEYS[7], Outcome.ACKED)])
     rig.held.durable_by.set()
-    await rig.firing.end_acked(rig.acked)
-    assert [len(machine.rows.open) for machine in rig.machines] == [0, 0]
+    await rig.firing.end_acked(rig.acked, [])
+    assert [machine.open_rows for machine in rig.machines] == [0, 0]
     assert rig.elsewhere == [KEYS[7]]

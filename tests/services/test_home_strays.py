@@ -22,7 +22,7 @@ class Peer:
         self.resumed: list[tuple[bytes, bool]] = []
         self.sent: list[pb.RelayRequest] = []
 
-    def open(self, worker: int, namespace: str, lease_ms: int) -> None:
+    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes) -> None:
         """It knows the worker."""
 
     def resume(self, worker: int, tokens: bytes, answered: Callable[[Any], None], *, holds_unknown: bool) -> None:
@@ -37,9 +37,11 @@ class Delivery:
     """Of a home that has nothing of this worker."""
 
     def __init__(self) -> None:
-        self.machine = SimpleNamespace(open_among=lambda tokens: [False] * (len(tokens) // len(TOKEN)))
+        self.machine = SimpleNamespace(open_among=lambda _, tokens: [False] * (len(tokens) // len(TOKEN)))
         self.released: list[bytes] = []
-        self.release = self.released.append
+
+    def release(self, _namespace: str, tokens: bytes) -> None:
+        self.released.append(tokens)
 
     def resumed(self, _stream: object, tokens: bytes, *, known_only: bool) -> Held:
         return Held(lost=[tokens] if known_only else [])

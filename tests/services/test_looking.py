@@ -6,22 +6,25 @@ from __future__ import annotations
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
+from tests.services.fake_scheduler import scheduler_with
 from tests.services.test_scheduler import trusted_time
-from tests.unit.test_held_back import ID, SENT, carried
-from tests.unit.test_partition_machine import HERE
-from timerd.core.partition_machine import PartitionMachine
+from tests.unit.partition_rig import HERE
+from tests.unit.test_redelivery_guard import ID, SENT, carried
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.settlement import Failure
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
 from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.engine.elsewhere import Known
 from timerd.services.engine.firing import Firing
-from timerd.services.engine.held_back import HeldBack
 from timerd.services.engine.looking import Looking
-from timerd.services.engine.verbs import LOOKED_FOR_MS
+from timerd.services.engine.verbs import LOOKED_FOR_MS, State
 from timerd.services.holding.tickets import NoLongerHeld
 from timerd.services.work.relay_service import HomeStream
 
@@ -36,9 +39,9 @@ class Rig:
         self.said: list[object] = []
         self.is_taken_over = False
         records = SimpleNamespace(durable=self._durable, settle_soon=lambda _: None)
-        scheduler = SimpleNamespace(machines=held, held=records)
-        self.firing = Firing(cast(Any, scheduler), trusted_time(), cast(Any, None), b"secret")
-        self.firing.looking.tell = lambda delivery_id, hold_ms: self.said.append((delivery_id, hold_ms))
+        peers = cast(Any, SimpleNamespace(look_for=lambda *said: self.said.append(said)))
+        scheduler, store = scheduler_with(held, records), cast(Any, None)
+        self.firing = Firing(scheduler, trusted_time(), store, b"secret", peers=peers)
 
     async def _durable(self, _: PartitionMachine, ticket: int) -> None:
         self.said.append(("durable", ticket))
@@ -46,22 +49,21 @@ class Rig:
             raise NoLongerHeld("by another instance")
 
     def looks(self, monkeypatch: pytest.MonkeyPatch, error: Exception | None = None) -> None:
-        async def look(_: AckToken) -> bool:
+        async def look(_: AckToken) -> None:
             self.said.append("looked")
             if error is not None:
                 raise error
-            return True
 
-        monkeypatch.setattr(self.firing, "_end_where_it_lives", look)
+        monkeypatch.setattr(self.firing.late_acks, "_end_where_it_lives", look)
 
 
 async def test_whoever_has_the_row_holds_it_back_until_it_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the record that says where it went is not durable yet."""
     rig = Rig({})
-    machine = carried(rig.firing._held_back)
+    machine = carried(rig.firing._redelivery_guard)
     cast(Any, rig.firing)._scheduler.machines[HERE] = machine
     rig.looks(monkeypatch)
-    assert await rig.firing.end_late(ACKED)
+    assert await rig.firing.late_acks.end_one(ACKED) is None
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked", (ID, 0)]
 
 
@@ -72,12 +74,12 @@ async def test_what_waits_with_this_instance_is_no_matter_of_the_others(
     """The record that says where it went is not durable yet: it is looked for after that, in the store if need be."""
     rig = Rig({})
     rig.is_taken_over = is_taken_over
-    machine = carried(rig.firing._held_back)
+    machine = carried(rig.firing._redelivery_guard)
     machines = cast(Any, rig.firing)._scheduler.machines
-    machines[HERE] = machines[rig.firing._held_back.waits_in(ID, HERE)] = machine
+    machines[HERE] = machines[rig.firing._redelivery_guard.waits_in(ID, HERE)] = machine
     rig.looks(monkeypatch)
-    assert await rig.firing.end_late(ACKED)
-    assert rig.said == [("durable", machine.log.last_ticket), "looked"]
+    assert await rig.firing.late_acks.end_one(ACKED) is None
+    assert rig.said == [("durable", machine.last_ticket), "looked"]
 
 
 async def test_where_the_row_is_given_away_while_it_is_looked_for_the_others_hear_of_it_then(
@@ -85,19 +87,18 @@ async def test_where_the_row_is_given_away_while_it_is_looked_for_the_others_hea
 ) -> None:
     """It was carried to the end of its lease for the hand-over, a moment before it was acked."""
     rig = Rig({})
-    machine = carried(rig.firing._held_back)
+    machine = carried(rig.firing._redelivery_guard)
     machines = cast(Any, rig.firing)._scheduler.machines
-    machines[rig.firing._held_back.waits_in(ID, HERE)] = machine
+    machines[rig.firing._redelivery_guard.waits_in(ID, HERE)] = machine
 
-    async def look(_: AckToken) -> bool:
+    async def look(_: AckToken) -> None:
         machines.clear()
         rig.firing.looking.gave_away()
         rig.firing.looking.gave_away()
         rig.said.append("found")
-        return True
 
-    monkeypatch.setattr(rig.firing, "_end_where_it_lives", look)
-    assert await rig.firing.end_late(ACKED)
+    monkeypatch.setattr(rig.firing.late_acks, "_end_where_it_lives", look)
+    assert await rig.firing.late_acks.end_one(ACKED) is None
     rig.firing.looking.gave_away()
     assert rig.said == [(ID, LOOKED_FOR_MS), "found", (ID, 0)]
 
@@ -108,7 +109,7 @@ async def test_after_an_error_they_hold_it_back_still_for_the_worker_says_it_onc
     rig = Rig({})
     rig.looks(monkeypatch, StoreUnknown("away"))
     with pytest.raises(StoreUnknown):
-        await rig.firing.end_late(ACKED)
+        await rig.firing.late_acks.end_one(ACKED)
     rig.firing.looking.gave_away()
     assert rig.said == [(ID, LOOKED_FOR_MS), "looked"]
 
@@ -118,42 +119,41 @@ async def test_a_failure_of_an_earlier_attempt_does_not_let_it_fire_while_its_ac
 ) -> None:
     """The attempt whose lease ran out fails at last, a moment after the next one was acked."""
     rig = Rig({})
-    held_back, failed = rig.firing._held_back, list[AckToken]()
+    redelivery_guard, failed = rig.firing._redelivery_guard, list[AckToken]()
 
     async def fail(token: AckToken, _: Failure) -> bool:
         failed.append(token)
         return True
 
-    async def look(token: AckToken) -> bool:
-        assert not await rig.firing.fail_late(token, Failure(NOW_MS, "too slow"))
-        return bool(held_back.lease_ms(SENT))
+    async def look(token: AckToken) -> None:
+        assert await rig.firing.fail_late(token, Failure(NOW_MS, "too slow")) is State.ACKED
+        assert redelivery_guard.lease_ms(SENT)
 
-    monkeypatch.setattr(rig.firing, "_fail_where_it_waits", fail)
-    monkeypatch.setattr(rig.firing, "_end_where_it_lives", look)
-    assert await rig.firing.end_late(ACKED)
+    monkeypatch.setattr(rig.firing.late_failures, "fail", fail)
+    monkeypatch.setattr(rig.firing.late_acks, "_end_where_it_lives", look)
+    assert await rig.firing.late_acks.end_one(ACKED) is None
     assert not failed
-    held_back.hold({ID: NOW_MS})
-    assert await rig.firing.fail_late(ACKED, Failure(NOW_MS, "by itself"))
-    assert (failed, held_back.lease_ms(SENT)) == ([ACKED], 0)
+    redelivery_guard.hold({ID: NOW_MS})
+    assert await rig.firing.fail_late(ACKED, Failure(NOW_MS, "by itself")) is None
+    assert (failed, redelivery_guard.lease_ms(SENT)) == ([ACKED], 0)
 
 
 def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:
-    held_back, said = HeldBack(), list[int]()
-    looking = Looking(held_back)
-    looking.tell = lambda _, hold_ms: said.append(hold_ms)
+    redelivery_guard, said = RedeliveryGuard(), list[int]()
+    looking = Looking(redelivery_guard, cast(Any, SimpleNamespace(look_for=lambda _, hold_ms: said.append(hold_ms))))
     first, second = (looking.for_row_of(ID, NOW_MS, is_elsewhere=False) for _ in range(2))
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert held_back.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
+    assert redelivery_guard.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
     looking.gave_away()
     second.__exit__(None, None, None)
-    assert (held_back.lease_ms(SENT), said) == (0, [LOOKED_FOR_MS, 0])
+    assert (redelivery_guard.lease_ms(SENT), said) == (0, [LOOKED_FOR_MS, 0])
 
 
 def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_it_is_over() -> None:
-    held_back = HeldBack()
-    looking, number = Looking(held_back), iter(range(9))
+    redelivery_guard = RedeliveryGuard()
+    looking, number = Looking(redelivery_guard), iter(range(9))
     delivery = SimpleNamespace(next_number=lambda: next(number))
 
     def looked_for(said: pb.AckLookedFor) -> None:
@@ -161,9 +161,9 @@ def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_i
 
     home = HomeStream(cast(Any, delivery), cast(Any, None), lambda _: False, looked_for)
     home.take(pb.RelayRequest(looked_for=pb.AckLookedFor(delivery_id=ID, hold_ms=LOOKED_FOR_MS)))
-    assert held_back.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
+    assert redelivery_guard.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
     home.take(pb.RelayRequest(looked_for=pb.AckLookedFor(delivery_id=ID)))
-    assert (held_back.lease_ms(SENT), held_back.is_active(NOW_MS)) == (0, False)
+    assert (redelivery_guard.lease_ms(SENT), redelivery_guard.is_active(NOW_MS)) == (0, False)
 
 
 @pytest.mark.parametrize("error", [None, NoLongerHeld("given away")])
@@ -173,18 +173,20 @@ async def test_many_that_wait_here_are_held_back_until_their_end_is_durable(
     """And longer, where another instance has them by then: the worker says it once more."""
     rig = Rig({})
     durable = asyncio.get_running_loop().create_future()
-    monkeypatch.setattr(rig.firing._elsewhere, "end_all_in_memory", lambda *_: ({SENT}, durable))
-    ending = asyncio.create_task(rig.firing.end_late_here([ACKED]))
+    log, rows = SimpleNamespace(last_ticket=1, end=lambda _: None), SimpleNamespace(leave=lambda *_: None)
+    machine = Mock(log=log, rows=rows)
+    monkeypatch.setattr(rig.firing._elsewhere, "in_memory", lambda *_: Known(cast(Any, machine), SENT, None))
+    monkeypatch.setattr(rig.firing._elsewhere, "durable", lambda *_: durable)
+    ending = asyncio.create_task(cast(Any, rig.firing.end_late([ACKED])))
     await asyncio.sleep(0)
     rig.firing.looking.gave_away()
     assert rig.said == [(ID, LOOKED_FOR_MS)]
     if error is None:
         durable.set_result(None)
-        assert await ending == []
+        assert await ending == [None]
         assert rig.said == [(ID, LOOKED_FOR_MS), (ID, 0)]
         return
     durable.set_exception(error)
-    with pytest.raises(NoLongerHeld):
-        await ending
+    assert await ending == [error]
     assert rig.said == [(ID, LOOKED_FOR_MS)]
-    assert rig.firing._held_back.lease_ms(SENT)
+    assert rig.firing._redelivery_guard.lease_ms(SENT)

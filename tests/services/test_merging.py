@@ -8,10 +8,11 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.unit.test_partition_machine import QUEUE, START_MS, hot, key, rows
-from timerd.core.holding import Settings
-from timerd.core.memory import Memory
-from timerd.core.partition_machine import PartitionMachine
+from tests.unit.partition_rig import QUEUE, START_MS, hot, key, rows
+from timerd.adapters.memory import MemoryStore
+from timerd.core.partition.holding import Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
@@ -23,13 +24,13 @@ HOME = Partition(TIME_SCOPE, START_MS, 0)
 
 
 async def test_of_many_marks_the_last_ones_stay_on_the_page() -> None:
-    machine = PartitionMachine(HOME, Settings(holder="test"), Memory(1 << 20))
+    machine = PartitionMachine(HOME, Settings(holder="test", traits=MemoryStore.traits), Memory(1 << 20))
     keys = [key(n) for n in range(2 * MARKS_AT_ONCE + 7)]
     marks = [Mark(HOME, each, MarkKind.CANCELLED, b"") for each in keys]
     rest = await mark_ahead(machine, Page([], marks, 9, done=True))
     assert len(rest.marks) == MARKS_AT_ONCE
-    machine.rows.mark(rest.marks)
-    assert machine.rows.verdicts.keys() == {each.digest for each in keys}
+    machine.mark(rest.marks)
+    assert machine._table._rows.outcomes.tasks().keys() == {each.digest for each in keys}
     few = Page([], marks[:MARKS_AT_ONCE], 9, done=True)
     assert await mark_ahead(machine, few) is few
 
@@ -37,15 +38,15 @@ async def test_of_many_marks_the_last_ones_stay_on_the_page() -> None:
 @pytest.fixture
 def small() -> Iterator[None]:
     """Ten rows are much, and three are many in one look."""
-    row_bytes = hot(rows(key(0))).rows.waiting.size_bytes
+    row_bytes = hot(rows(key(0)))._table._rows.waiting.size_bytes
     with patch.object(merging, "AHEAD_BYTES", 10 * row_bytes), patch.object(merging, "FAST_BYTES", 3 * row_bytes):
         yield
 
 
 def brought_in_again(count: int) -> PartitionMachine:
     machine = hot(rows(*(key(n) for n in range(count))))
-    machine.rows.withheld[QUEUE] = (START_MS + 2_000, 0)
-    machine.rows.begin_reload(QUEUE)
+    machine._table._rows.left.cut[QUEUE] = (START_MS + 2_000, 0)
+    machine._table._rows.begin_reload(QUEUE)
     return machine
 
 
@@ -57,7 +58,7 @@ async def looks(machine: PartitionMachine, *taken: int) -> int:
     async def sleep(_seconds: float) -> None:
         nonlocal seen
         seen += 1
-        machine.rows.take(QUEUE, next(left), START_MS + 9_000)
+        machine._table._rows.pull(QUEUE, next(left), START_MS + 9_000)
 
     with patch.object(asyncio, "sleep", sleep):
         await keep_pace(machine)
@@ -79,7 +80,7 @@ async def test_a_queue_that_leaves_slowly_is_brought_in_all_the_same() -> None:
 async def test_where_much_has_ended_meanwhile_it_comes_as_fast_as_it_can() -> None:
     """So that it is cut once more, and what has ended need not be kept in mind until all of it has come."""
     machine = brought_in_again(30)
-    machine.log.end([(key(n), Outcome.ACKED) for n in range(40, 44)])
+    machine._table._log.end([(key(n), Outcome.ACKED) for n in range(40, 44)])
     with patch.object(merging, "MOST_ENDED", 3):
         assert await looks(machine) == 0
     with patch.object(merging, "MOST_ENDED", 4):
@@ -89,7 +90,7 @@ async def test_where_much_has_ended_meanwhile_it_comes_as_fast_as_it_can() -> No
 @pytest.mark.usefixtures("small")
 async def test_it_is_not_held_up_where_another_queue_waits_to_be_brought_in() -> None:
     machine = brought_in_again(30)
-    machine.rows.withheld[QueueKey("default", "calls")] = (START_MS + 1_500, 0)
+    machine._table._rows.left.cut[QueueKey("default", "calls")] = (START_MS + 1_500, 0)
     assert await looks(machine) == 0
 
 

@@ -8,10 +8,11 @@ import pytest
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.unit.deliveries import NOW_MS, taken_of
-from timerd.core.pace import WINDOW_MS
+from timerd.core.delivery_machine import Assignment, DeliveryMachine
+from timerd.core.pacing import WINDOW_MS
 from timerd.model.task import Template
-from timerd.services.work.delivery import Delivery
-from timerd.v1 import work_service_pb2 as pb
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Confirmation, Sent
 
 SMALL = Template("default", "small")
 BEGIN_MS = NOW_MS + 1_000 - 1_000 % WINDOW_MS
@@ -21,22 +22,29 @@ class Reader:
     """A worker that has room for everything."""
 
     number = 1
+    namespace = "default"
     closing = False
+    counts_as_worker = True
+    takes_backlog = True
 
     def __init__(self) -> None:
         self.queues: list[str] = []
 
-    def push(self, response: pb.WorkResponse, size_bytes: int = 0) -> None:
-        self.queues.append(response.deliver.queue)
+    def deliver(self, assignment: Assignment) -> Sent:
+        self.queues.append(assignment.taken.rows.template_of(0).queue)
+        return Sent(1, 200 * len(assignment.taken))
 
     def block_if_full(self) -> bool:
         return False
 
-    def owe(self) -> None:
+    def owe(self, tokens: int) -> None:
         raise AssertionError("it settles nothing")
 
-    def confirm(self, confirmed: pb.SettleConfirmed) -> None:
+    def confirm(self, confirmation: Confirmation) -> None:
         raise AssertionError("it settles nothing")
+
+    def go_away(self) -> None:
+        raise AssertionError("nobody stops")
 
 
 class Town:
@@ -44,7 +52,7 @@ class Town:
 
     def __init__(self, credit: int) -> None:
         self.firing, self.alarm, self.reader = FakeFiring(), FakeAlarm(), Reader()
-        self.delivery = Delivery(self.firing, self.alarm)
+        self.delivery = Delivery(self.firing, self.alarm, DeliveryMachine(self.firing.secret, 1_000))
         self.delivery.join(self.reader, "default", 30_000)
         self.delivery.credit(self.reader, "mail", credit)
         self.delivery.credit(self.reader, "small", 10)

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.settled_index import Entries, SettledIndex
+from timerd.core.partition.settled_index import Entries, SettledIndex
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control

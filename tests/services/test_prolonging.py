@@ -9,9 +9,9 @@ import pytest
 
 from tests.services.test_scheduler import START_MS, trusted_time
 from timerd.adapters.memory import MemoryStore
-from timerd.core.holding import Phase, Settings
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.memory import Memory
+from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.memory import Memory
 from timerd.model.identity import delivery_id_of
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.settle import CarryReason
@@ -41,6 +41,16 @@ class LastOne(Alone):
         self.is_leaving = True
 
 
+class Between(Alone):
+    """`gives`: another one has come, and all is placed there."""
+
+    incarnation = 1
+    gives = False
+
+    def live(self) -> tuple[str, ...]:
+        return ("other",) if self.gives else (self.name,)
+
+
 class AskedStore(MemoryStore):
     """Answers a look-up when `answers` is set."""
 
@@ -61,7 +71,15 @@ class Stop:
     def __init__(self) -> None:
         self.store, self.member = AskedStore(), LastOne("me")
         instance, time = InstanceMachine(90_000), trusted_time()
-        self.scheduler = Scheduler(self.store, time, Settings("me"), instance, Memory(1 << 30), 86_400_000, self.member)
+        self.scheduler = Scheduler(
+            self.store,
+            time,
+            Settings("me", traits=MemoryStore.traits),
+            instance,
+            Memory(1 << 30),
+            86_400_000,
+            self.member,
+        )
         self.firing = Firing(self.scheduler, time, self.store, b"secret")
 
     async def begin(self) -> None:
@@ -69,12 +87,12 @@ class Stop:
         self.scheduler.hold(HERE)
         await self.scheduler.step(START_MS)
         machine, held = self.scheduler.machines[HERE], self.scheduler.held
-        (queue,) = machine.rows.waiting.queues()
+        (queue,) = machine.queues()
         assert machine.take(queue, len(SENT), START_MS) is not None
         machine.guard(dict.fromkeys(SENT, LEASE_ENDS_MS), START_MS, CarryReason.GUARD)
-        held.carried(machine, SENT)
+        self.scheduler.deliveries.carried(machine, SENT)
         held.settle_soon(machine)
-        await asyncio.wait_for(held.durable(machine, machine.log.last_ticket), 5)
+        await asyncio.wait_for(held.durable(machine, machine.last_ticket), 5)
         await self.scheduler.step(START_MS)
         self.firing.leased({delivery_id_of(row.digest, row.version): EXTENDED_MS for row in SENT})
         self.scheduler.hand_over.keep()
@@ -112,13 +130,13 @@ async def test_what_another_holder_has_carried_on_meanwhile_is_prolonged_where_i
 ) -> None:
     """Also when the mark has passed the place that it was carried from, of which nothing is in memory any more."""
     machine, held = stop.scheduler.machines[HERE], stop.scheduler.held
-    (queue,) = machine.rows.waiting.queues()
+    (queue,) = machine.queues()
     assert machine.take(queue, len(SENT), LEASE_ENDS_MS) is not None
     then_ms = LEASE_ENDS_MS + 20_000
-    open_rows = dict.fromkeys(machine.rows.open_before(1 << 62), then_ms)
+    open_rows = dict.fromkeys(machine.open_keys(), then_ms)
     machine.guard(open_rows, LEASE_ENDS_MS, CarryReason.GUARD, was_sent=False)
     held.settle_soon(machine)
-    await asyncio.wait_for(held.durable(machine, machine.log.last_ticket), 5)
+    await asyncio.wait_for(held.durable(machine, machine.last_ticket), 5)
     stop.store.answers.set()
     for second in range(seconds):
         held.tick(LEASE_ENDS_MS + 1_000 * second)
@@ -138,3 +156,29 @@ async def test_a_store_that_does_not_tell_which_rows_wait_keeps_nothing_from_bei
     await asyncio.wait_for(stop.scheduler.leave(START_MS), 10)
     assert HERE not in stop.scheduler.machines
     assert await stop.waiting_until() == {LEASE_ENDS_MS}
+
+
+async def test_who_gives_a_partition_to_one_that_has_come_takes_along_what_it_alone_was_told(stop: Stop) -> None:
+    """In a rolling restart each partition goes there and back within seconds: who carried the rows there is gone."""
+    stop.store.answers.set()
+    stop.firing.leased(dict.fromkeys((delivery_id_of(row.digest, row.version) for row in SENT), LEASE_ENDS_MS))
+    await asyncio.wait_for(stop.scheduler.leave(START_MS), 10)
+    between, time = Between("between"), trusted_time()
+    scheduler = Scheduler(
+        stop.store,
+        time,
+        Settings("between", traits=MemoryStore.traits),
+        InstanceMachine(90_000),
+        Memory(1 << 30),
+        86_400_000,
+        between,
+    )
+    firing = Firing(scheduler, time, stop.store, b"secret")
+    scheduler.hold(HERE)
+    await scheduler.step(START_MS)
+    assert await stop.waiting_until() == {LEASE_ENDS_MS}
+    firing.leased({delivery_id_of(row.digest, row.version): EXTENDED_MS for row in SENT})
+    between.gives = True
+    await scheduler.step(START_MS)
+    assert HERE not in scheduler.machines
+    assert await stop.waiting_until() == {EXTENDED_MS}

@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, QUEUE, START_MS, acquired, key, page, rows
-from timerd.core.effects import ReadPage
-from timerd.core.partition_machine import PartitionMachine
+from tests.unit.partition_rig import HERE, QUEUE, START_MS, acquired, key, page, rows
+from timerd.core.partition.effects import ReadPage
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -127,8 +127,8 @@ async def test_pages_of_a_queue_that_is_brought_in_again_are_larger() -> None:
     library = Library()
     await library.page(FIRST)
     await library.rest()
-    library.machine.rows.withheld[QUEUE] = (START_MS, 0)
-    library.machine.rows.begin_reload(QUEUE)
+    library.machine._table._rows.left.cut[QUEUE] = (START_MS, 0)
+    library.machine._table._rows.begin_reload(QUEUE)
     await library.page(replace(FIRST, lo_ms=START_MS + 1))
     await library.rest()
     assert library.shelf.limits == [PAGE_BYTES] * 2 + [AGAIN_TIMES * PAGE_BYTES] * 2
@@ -138,14 +138,14 @@ async def test_a_large_page_of_a_queue_that_is_brought_in_again_comes_in_order_a
     library = Library()
     keys = [key(n, n) for n in range(INLINE_ROWS)]
     library.shelf.on_page = [rows(*keys[1::2], source=1), rows(*keys[::2], source=2)]
-    library.machine.rows.cursor = 2
+    library.machine._table._rows.met.cursor = 2
     assert len((await library.page(FIRST)).groups) == 2
     await library.rest()
-    library.machine.rows.withheld[QUEUE] = (START_MS + 1, 0)
-    library.machine.rows.begin_reload(QUEUE)
+    library.machine._table._rows.left.cut[QUEUE] = (START_MS + 1, 0)
+    library.machine._table._rows.begin_reload(QUEUE)
     # It begins where the page read ahead would: that one was read for a sweep, and is left.
     (run,) = (await library.page(replace(FIRST, cursor=1))).groups
     assert run.keys() == keys[1:]
-    library.machine.rows.end_reload()
+    library.machine._table._rows.end_reload()
     assert len((await library.page(replace(FIRST, cursor=2))).groups) == 2
     await library.rest()

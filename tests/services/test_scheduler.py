@@ -8,12 +8,15 @@ from collections.abc import Sequence
 import pytest
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.holding import Offered, Phase, Settings
+from timerd.core.cluster.lease_trust import LeaseTrust
+from timerd.core.deliveries import Deliveries
+from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.lease_trust import LeaseTrust
-from timerd.core.memory import Memory
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import OfferRows
+from timerd.core.partition.holding import Offered, Phase, Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.protocol.procedures import OfferRows
+from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
@@ -23,7 +26,8 @@ from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, 
 from timerd.services.engine.firing import Firing
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import JUST_SENT_MS
-from timerd.services.holding.other_holders import Alone
+from timerd.services.holding.peer_view import NoPeers
+from timerd.services.holding.performing import PeersOf
 from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
@@ -35,15 +39,32 @@ def trusted_time() -> EngineTime:
     return EngineTime(SimClock(START_MS), LeaseTrust.always())
 
 
-def scheduler_of(store: MemoryStore, time: EngineTime | None = None) -> Scheduler:
-    """Of an instance that is alone, at START_MS if nothing else is said."""
+class Leased(Deliveries):
+    """All of them are with workers until then."""
+
+    def __init__(self, until_ms: int) -> None:
+        super().__init__(DeliveryMachine(b"", 0), RedeliveryGuard())
+        self._until_ms = until_ms
+
+    def lease_of(self, key: RowKey) -> int | None:
+        return self._until_ms
+
+
+def scheduler_of(
+    store: MemoryStore,
+    time: EngineTime | None = None,
+    deliveries: Deliveries | None = None,
+    peers: PeersOf | None = None,
+) -> Scheduler:
+    """Of an instance that is alone if no peers are given, at START_MS if nothing else is said."""
     machine, memory = InstanceMachine(90_000), Memory(1 << 30)
-    return Scheduler(store, time or trusted_time(), Settings("me"), machine, memory, 86_400_000)
+    clock, settings = time or trusted_time(), Settings("me", traits=MemoryStore.traits)
+    return Scheduler(store, clock, settings, machine, memory, 86_400_000, deliveries=deliveries, peers=peers)
 
 
 def sent(machine: PartitionMachine) -> RowKey:
     """The first row of the machine's only queue, which is open from here on."""
-    (queue,) = machine.rows.waiting.queues()
+    (queue,) = machine.queues()
     taken = machine.take(queue, 1, START_MS)
     assert taken is not None
     [row] = taken.rows.keys()
@@ -135,7 +156,7 @@ async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
-    (queue,) = machine.rows.waiting.queues()
+    (queue,) = machine.queues()
     taken = machine.take(queue, 1, START_MS)
     assert taken is not None
     ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
@@ -160,7 +181,7 @@ async def test_what_has_expired_is_no_ack_where_its_partition_is_elsewhere_by_th
     scheduler = scheduler_of(store, time)
     firing = Firing(scheduler, time, store, b"secret")
     for outcome, marks in ((Outcome.EXPIRED, 0), (Outcome.ACKED, 1)):
-        await firing.end([Ended(here, row, outcome)])
+        await firing.end([Ended(here, row, outcome)], [])
         found = (await store.find(here, [(row.position_ms, row.digest)]))[0]
         assert len(found.marks) == marks, outcome
 
@@ -186,7 +207,7 @@ async def test_a_late_answer_to_who_held_before_does_not_end_who_holds_now() -> 
     scheduler.hold(here)
     await scheduler.step(START_MS)
     before = scheduler.machines[here]
-    (queue,) = before.rows.waiting.queues()
+    (queue,) = before.queues()
     before.take(queue, 1, START_MS)
     store.late = answers = asyncio.Event()
     scheduler.held.tick(START_MS + 2_000)
@@ -206,18 +227,17 @@ async def test_what_has_only_just_been_sent_may_end_where_it_is_before_its_parti
     store, here, clock = MemoryStore(), Partition(0, bucket_of(START_MS), 0), SimClock(START_MS)
     await store.append([carried(key("a"))])
     time = EngineTime(clock, LeaseTrust.always())
-    scheduler = scheduler_of(store, time)
-    scheduler.held.lease_of = lambda _: START_MS + 30_000
+    scheduler = scheduler_of(store, time, Leased(START_MS + 30_000))
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
-    (queue,) = machine.rows.waiting.queues()
+    (queue,) = machine.queues()
     machine.take(queue, 1, START_MS)
     machine.hand_over("other")
     for after_ms, is_open in ((JUST_SENT_MS, True), (JUST_SENT_MS + 1, False)):
         clock.now_ms = START_MS + after_ms
         scheduler.held.carry_sent(machine, clock.now_ms)
-        assert bool(machine.rows.open) is is_open, after_ms
+        assert bool(machine.open_rows) is is_open, after_ms
 
 
 @pytest.mark.parametrize("outcome", [Outcome.DEAD, Outcome.ACKED])
@@ -237,7 +257,7 @@ async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_alr
 NEXT = Partition(0, bucket_of(START_MS) + BUCKET_MS, 0)
 
 
-class AnotherHolder(Alone):
+class AnotherHolder(NoPeers):
     """Of the next bucket."""
 
     answer = Offered.SILENT
@@ -254,8 +274,8 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     await store.append([carried(key("a"))])
     closed = Control(1, "other", "", NEXT.bucket_ms + 1_000, NEXT.bucket_ms).to_bytes()
     await store.cas([Cas(control_key(NEXT), None, closed)])
-    scheduler = scheduler_of(store)
-    scheduler.procedures.others = other = AnotherHolder()
+    other = AnotherHolder()
+    scheduler = scheduler_of(store, peers=lambda _: other)
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
@@ -263,10 +283,10 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     ticket = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
     scheduler.held.settle_soon(machine)
     await asyncio.wait_for(scheduler.held.durable(machine, ticket), 5)
-    waits = not machine.log.is_idle
+    waits = not machine.is_idle
     other.answer = Offered.ADOPTED
     await asyncio.wait_for(scheduler.held.until_idle(), 5)
-    assert (waits, machine.log.is_idle) == (True, True)
+    assert (waits, machine.is_idle) == (True, True)
     [found] = await store.find(NEXT, [(NEXT.bucket_ms + 100, row.digest)])
     assert (len(found.rows), found.marks) == (1, [])
 
@@ -292,16 +312,15 @@ async def test_whoever_has_what_is_carried_to_another_instance_hears_of_it_befor
     order: list[str] = []
     store, here = OrderedStore(order), Partition(0, bucket_of(START_MS), 0)
     await store.append([carried(key("a"))])
-    scheduler = scheduler_of(store)
-    scheduler.procedures.others = AnotherHolder()
-    scheduler.effector.gone = lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}")
+    scheduler = scheduler_of(store, peers=lambda _: AnotherHolder())
+    scheduler.effector.on_gone(lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}"))
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
     row = sent(machine)
     machine.guard({row: NEXT.bucket_ms + 500}, START_MS, CarryReason.HAND_OVER)
     scheduler.held.settle_soon(machine)
-    await asyncio.wait_for(scheduler.held.durable(machine, machine.log.last_ticket), 5)
+    await asyncio.wait_for(scheduler.held.durable(machine, machine.last_ticket), 5)
     assert order == ["row", "record", f"told of {BUCKET_MS}", "row"]
 
 
@@ -333,8 +352,8 @@ async def test_what_was_handed_over_is_only_kept_in_mind_by_a_stop_that_waits_fo
     scheduler.hold(NEXT)
     machine = scheduler.machines[NEXT]
     scheduler.hand_over.ended(machine)
-    assert scheduler.hand_over._given == []
+    assert not scheduler.hand_over._given
     scheduler.hand_over.is_leaving = True
     scheduler.hand_over.ended(machine)
-    assert scheduler.hand_over._given == [NEXT]
+    assert list(scheduler.hand_over._given) == [NEXT]
     await scheduler.held.until_idle()

@@ -9,10 +9,10 @@ import pytest
 
 from timerd.adapters.sqlite import requests as stored_requests
 from timerd.model.errors import Invalid
-from timerd.model.first_reply import first_reply, read_reply
+from timerd.model.first_reply import first_reply, indexes_of, read_reply
 from timerd.model.identity import PREFIX_BYTES
 from timerd.services.calls import requests
-from timerd.services.calls.requests import Draft, draft_of_batch
+from timerd.services.calls.requests import Draft, draft_of_batch, rules_for
 from timerd.v1 import task_pb2, timer_service_pb2
 
 NOW_MS = 1_800_000_000_000
@@ -40,8 +40,9 @@ def wrong_length() -> bytes:
 
 async def drafted(raw: bytes) -> tuple[object, ...]:
     """What is in the draft, or what was said instead."""
+    request = timer_service_pb2.ScheduleBatchRequest.FromString(raw)
     try:
-        draft: Draft = await draft_of_batch(timer_service_pb2.ScheduleBatchRequest.FromString(raw), NOW_MS, LIMIT_BYTES)
+        draft: Draft = await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES))
     except Invalid as error:
         return str(error), error.field, error.reason
     rows = draft.tasks.rows
@@ -94,23 +95,26 @@ async def test_a_message_is_known_by_what_it_was_known_by_in_earlier_versions(
     if asked_s:
         request.request_time.seconds = asked_s
     for _ in range(2):
-        assert (await draft_of_batch(request, NOW_MS, LIMIT_BYTES)).tasks.prefix.hex() == prefix
+        assert (await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES))).tasks.prefix.hex() == prefix
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 8, 9, 1_000])
 @pytest.mark.parametrize("moved_ms", [0, 5])
 def test_a_reply_says_again_what_it_was_told(count: int, moved_ms: int) -> None:
     asked_ms = np.arange(count, dtype=np.int64) + NOW_MS
-    positions, fires = read_reply(first_reply(asked_ms + moved_ms, asked_ms))
-    assert positions.tolist() == (asked_ms + moved_ms).tolist()
-    assert fires.tolist() == asked_ms.tolist()
+    for indexes in (np.arange(count, dtype=np.uint32), np.arange(1, count + 1, dtype=np.uint32)):
+        reply = first_reply(asked_ms + moved_ms, asked_ms, indexes)
+        positions, fires = read_reply(reply)
+        assert positions.tolist() == (asked_ms + moved_ms).tolist()
+        assert fires.tolist() == asked_ms.tolist()
+        assert indexes_of(reply).tolist() == indexes.tolist()
 
 
 @pytest.mark.parametrize("span_ms", [1, 255, 300_000, 30 * 86_400_000, 1 << 45])
 def test_a_reply_takes_as_many_bytes_as_its_instants_differ_in(span_ms: int) -> None:
     random = np.random.default_rng(1)
     asked_ms, positions_ms = (NOW_MS + random.integers(0, span_ms, 1_000) for _ in range(2))
-    reply = first_reply(positions_ms, asked_ms)
+    reply = first_reply(positions_ms, asked_ms, np.arange(1_000, dtype=np.uint32))
     assert [times.tolist() for times in read_reply(reply)] == [positions_ms.tolist(), asked_ms.tolist()]
     width = next(width for width in (0, 1, 2, 4, 8) if span_ms <= 256**width)
     assert len(reply) < 2 * (1_000 * width + 24)

@@ -1,1 +1,1 @@
-"""The simulator: the services and the core under virtual time, with faults by seed. See docs/architecture.md."""
+"""The simulator: services and the core under virtual time, with faults by seed (docs/understand/architecture.md)."""

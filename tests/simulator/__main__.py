@@ -30,7 +30,7 @@ SHOWN = 10
 
 
 class Judge(Protocol):
-    def __call__(self, seed: int, variant: str = "correct", *, traced: bool = False) -> Verdict: ...
+    def __call__(self, seed: int, variant: str = "correct", *, traced: bool = False, once: bool = False) -> Verdict: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +48,11 @@ CLUSTER = Form(cluster_judge.judged, cluster_branches.BRANCHES, tuple(cluster_va
 
 def first_caught(form: Form, variant: str, seeds: Iterable[int]) -> Verdict | None:
     """The first seed at which the broken variant shows."""
-    return next((verdict for seed in seeds if (verdict := form.judged(seed, variant)).wrong), None)
+    return next((verdict for seed in seeds if (verdict := form.judged(seed, variant, once=True)).wrong), None)
 
 
-def verdicts(form: Form, seeds: range, jobs: int, variant: str) -> Iterator[Verdict]:
-    judged = partial(form.judged, variant=variant)
+def verdicts(form: Form, seeds: range, jobs: int, variant: str, *, once: bool) -> Iterator[Verdict]:
+    judged = partial(form.judged, variant=variant, once=once)
     if jobs == 1:
         yield from map(judged, seeds)
         return
@@ -60,20 +60,22 @@ def verdicts(form: Form, seeds: range, jobs: int, variant: str) -> Iterator[Verd
         yield from pool.imap_unordered(judged, seeds, chunksize=5)
 
 
-def replay(console: Console, form: Form, seed: int, variant: str) -> int:
-    verdict = form.judged(seed, variant, traced=True)
+def replay(console: Console, form: Form, seed: int, variant: str, *, once: bool) -> int:
+    verdict = form.judged(seed, variant, traced=True, once=once)
     for line in (*verdict.trace, *verdict.wrong):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     console.print(f"seed {seed}, {variant}: {len(verdict.wrong)} violations in {verdict.events} events")
     return 1 if verdict.wrong else 0
 
 
-def survey(console: Console, form: Form, seeds: range, jobs: int, variant: str, most_minutes: float) -> int:
+def survey(
+    console: Console, form: Form, seeds: range, jobs: int, variant: str, most_minutes: float, *, once: bool
+) -> int:
     begun = time.monotonic()
     seen = 0
     hits: Counter[str] = Counter()
     wrong: list[Verdict] = []
-    for verdict in track(verdicts(form, seeds, jobs, variant), "histories", len(seeds), console=console):
+    for verdict in track(verdicts(form, seeds, jobs, variant, once=once), "histories", len(seeds), console=console):
         seen, hits = seen + 1, hits + verdict.hits
         if verdict.wrong:
             wrong.append(verdict)
@@ -114,6 +116,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="replay one history, with its trace")
     parser.add_argument("--variant", default="correct", help="the rule that is broken")
     parser.add_argument("--variants", action="store_true", help="when is each broken variant caught")
+    parser.add_argument("--once", action="store_true", help="without repeats at a distance and tries that are held up")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--minutes", type=float, default=math.inf, help="as many of them as pass in this time")
     asked = parser.parse_args()
@@ -123,10 +126,10 @@ def main() -> int:
         parser.error(f"there is no variant {asked.variant}: choose one of {', '.join(form.variants)}")
     seeds = range(asked.first, asked.first + asked.seeds)
     if asked.seed is not None:
-        return replay(console, form, asked.seed, asked.variant)
+        return replay(console, form, asked.seed, asked.variant, once=asked.once)
     if asked.variants:
         return variant_table(console, form, seeds)
-    return survey(console, form, seeds, asked.jobs, asked.variant, asked.minutes)
+    return survey(console, form, seeds, asked.jobs, asked.variant, asked.minutes, once=asked.once)
 
 
 if __name__ == "__main__":

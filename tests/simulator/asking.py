@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.simulator.events import Wanted
-from timerd.core.keys import Conflict
+from timerd.core.protocol.keys import Conflict
 from timerd.model.identity import message_prefix
 from timerd.model.task import RetryPolicy, Template
 from timerd.services.calls.due_times import DueClock

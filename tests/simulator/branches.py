@@ -11,16 +11,15 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
-import timerd.core.insert as insert_module
-import timerd.core.keys as keys_module
-import timerd.core.lookup as lookup_module
-import timerd.services.engine.elsewhere as elsewhere_module
+import timerd.core.protocol.insertion as insert_module
+import timerd.core.protocol.keys as keys_module
+import timerd.core.protocol.lookup as lookup_module
 from tests.simulator.events import Called, Event, Replied, Said, Verb
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, OfferRows, SetMarks
-from timerd.core.rows_in_hand import RowsInHand
-from timerd.core.settle_log import SettleLog
+from timerd.core.partition.holding import Phase
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.rows_in_hand import RowsInHand
+from timerd.core.partition.settle_log import SettleLog
+from timerd.core.protocol.procedures import AppendRows, OfferRows, SetMarks
 from timerd.model.errors import Aborted
 from timerd.model.registers import Control
 from timerd.model.settle import Outcome
@@ -77,6 +76,13 @@ BRANCHES = (
     "cancel: in flight",
     "acked together",
     "order judged",
+    "repeated: schedule with a key",
+    "repeated: move",
+    "repeated: cancel",
+    "repeated: redrive",
+    "overtaken: key",
+    "overtaken: move",
+    "a caller gave up",
 )
 HITS: Counter[str] = Counter()
 
@@ -114,7 +120,7 @@ def _parked(_: Any, keys: Any, __: Any) -> None:
 
 
 def _recarried(log: SettleLog, *_: Any) -> None:
-    hit("carry: completed by a later holder", sum(n < 0 for n in log._carrying))
+    hit("carry: completed by a later holder", len(list(log.records.redone())))
 
 
 def _recovered(_: Any, records: Any, *__: Any) -> None:
@@ -131,7 +137,7 @@ def _ended_together(_: Any, entries: Any) -> None:
 
 
 def _hinted(rows: RowsInHand, *_: Any) -> None:
-    hit("written beside a reload", rows.reloading is not None)
+    hit("written beside a reload", rows.left.reload is not None)
 
 
 def _changed(machine: PartitionMachine, status: CasStatus, _: int) -> None:
@@ -175,7 +181,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (Firing, "end_late", hits("late ack")),
     (Firing, "fail_late", hits("late nack or reject")),
     (Firing, "leased", hits("resumed after a restart")),
-    (elsewhere_module, "again_waiting", hits("late nack finds its row")),
+    (PartitionMachine, "again_waiting", hits("late nack finds its row")),
     (lookup_module, "_forwarded", hits("look-up follows FORWARD")),
     (lookup_module, "TryCas", hits("move: decided by others (look-up)")),
     (insert_module, "_early", _passed),
@@ -198,11 +204,24 @@ def watched() -> Iterator[Counter[str]]:
 def answered(events: Iterable[Event]) -> None:
     """What shows in the replies."""
     calls: dict[int, Called] = {}
+    known: set[str] = set()
     for event in events:
         if isinstance(event, Called):
             calls[event.call] = event
         elif isinstance(event, Replied):
-            _reply(calls[event.call].verb, event)
+            called = calls[event.call]
+            _reply(called.verb, event)
+            _tell_repeat(called, event, is_repeat=called.request in known)
+            known |= {called.request} if event.said is Said.OK else set()
+
+
+def _tell_repeat(called: Called, replied: Replied, *, is_repeat: bool) -> None:
+    hit("a caller gave up", "given up" in replied.answers)
+    is_overtaken = any("OVERTAKEN" in answer for answer in replied.answers)
+    hit(f"overtaken: {'key' if called.verb is Verb.SCHEDULE else 'move'}", is_overtaken)
+    if is_repeat and replied.said is Said.OK:
+        has_key = any(each.key for each in called.wanted)
+        hit(f"repeated: {called.verb}{' with a key' if has_key else ''}")
 
 
 def _reply(verb: Verb, replied: Replied) -> None:
@@ -219,4 +238,4 @@ def _reply(verb: Verb, replied: Replied) -> None:
             hit("redrive: lives again", answer == "True")
         elif verb is Verb.SCHEDULE and replied.said is not Said.NOT_DONE:
             hit("key: kept", answer.startswith("kept"))
-            hit("key: refused", answer == "refused")
+            hit("key: refused", answer.startswith("refused"))

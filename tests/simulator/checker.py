@@ -1,5 +1,5 @@
-"""Judges a history by what was promised (docs/guarantees.md, G1-G9). It sees calls, replies and deliveries, and knows
-neither machine nor store.
+"""Judges a history by what was promised (docs/understand/guarantees.md, G1-G9). It sees calls, replies and deliveries,
+and knows neither machine nor store.
 
 A task may be delivered when its instant has come (G4), at an instant that was asked for (G8), unless somebody has it in
 hand (G5), its end was confirmed (G5), a cancel was answered (G7) or its schedule was refused (G2). When all has run out
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
+from tests.simulator.answers import Answers
 from tests.simulator.events import (
     Broke,
     Called,
@@ -30,12 +31,16 @@ from tests.simulator.keys import Keys
 from tests.simulator.known import InHand, Known
 from tests.simulator.lost import GRACE_MS, LostOnTheWay
 from tests.simulator.order import Order
+from timerd.core.redelivery_gate import RETURN_MS
 
 # A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
 CLEAN_STOP_MS = 5_000
 # The server counts leases in whole milliseconds.
 ROUNDED_MS = 1
 LIVE = ("PENDING", "IN_FLIGHT", "RETRYING")
+
+# Of one delivery only one of the two is so.
+CONTRADICTIONS = frozenset((("ack", "its reject was confirmed"), ("reject", "its ack was confirmed")))
 
 
 class Checker:
@@ -46,7 +51,9 @@ class Checker:
         self._ordered = ordered
         self._tasks: dict[str, Known] = {}
         self._calls: dict[int, Called] = {}
-        self._first: dict[str, tuple[Called, set[bytes], int]] = {}
+        self._answers = Answers()
+        # Tries of a cancel that were not refused, by request.
+        self._cancelling: defaultdict[str, set[int]] = defaultdict(set)
         self._settled: dict[tuple[str, int], Settled] = {}
         self._tokens: defaultdict[str, int] = defaultdict(int)
         self._keys = Keys()
@@ -103,31 +110,38 @@ class Checker:
     # -- callers --------------------------------------------------------------------------------------------------
 
     def _called(self, called: Called) -> None:
+        """A repeat of what was answered changes nothing."""
         self._calls[called.call] = called
         for name, wanted in zip(called.names, called.wanted, strict=False):
-            task = self._tasks.setdefault(name, Known(name, wanted, sure={wanted.fire_at_ms}))
+            task = self._tasks.setdefault(name, Known(name, wanted, first_ms=called.at_ms))
             task.schedules.add(called.call)
             self._keys.asked(called, task, wanted)
+        if called.verb is Verb.CANCEL:
+            self._cancelling[called.request].add(called.call)
+        if called.key:
+            self._keys.cancel_asked(called)
         for task in self._of(called):
-            if called.verb is Verb.CANCEL:
+            if called.verb is Verb.CANCEL and not self._answers.is_answered(called):
                 task.cancels.add(called.request)
-            elif called.verb is Verb.MOVE:
-                self._first.setdefault(called.request, (called, set(task.attempts), task.moves))
-                task.maybe[called.call] = called.fire_at_ms
-            elif called.verb is Verb.REDRIVE:
-                self._first.setdefault(called.request, (called, set(task.attempts), task.moves))
-                task.between.append((called.at_ms, float("inf")))
+            elif called.verb in (Verb.MOVE, Verb.REDRIVE):
+                changes = task.moves if called.verb is Verb.MOVE else task.redrives
+                before = set(task.attempts)
+                changes.asked(called.call, called.request, called.fire_at_ms, called.at_ms, called.asked_ms, before)
+                task.redriven()
 
     def _of(self, called: Called) -> list[Known]:
         return [self._tasks[name] for name in called.names]
 
     def _replied(self, replied: Replied, called: Called) -> None:
+        is_repeat = self._answers.is_answered(called)
+        for sentence in self._answers.compared(called, replied):
+            self._wrong(sentence)
         match called.verb:
             case Verb.SCHEDULE:
                 self._scheduled(replied, called)
             case Verb.CANCEL:
                 self._cancelled(replied, called)
-            case Verb.MOVE:
+            case Verb.MOVE if not is_repeat:
                 self._moved(replied, called)
             case Verb.REDRIVE:
                 self._redriven(replied, called)
@@ -135,20 +149,25 @@ class Checker:
                 self._looked(replied, called)
 
     def _scheduled(self, replied: Replied, called: Called) -> None:
-        self._keys.answered(called)
+        # A row of a try that had reserved the key before the later call may be on its way.
+        is_alone = self._keys.is_alone(called)
+        first_ms = self._keys.answered(called, replied)
         for n, task in enumerate(self._of(called)):
-            if replied.said is Said.NOT_DONE:
-                task.refused.add(called.call)
-            elif replied.said is Said.OK and replied.answers[n] == "stored":
-                self._stored(task, replied, called)
-            elif replied.said is Said.OK:
+            if replied.said is Said.UNKNOWN:
+                continue
+            answer = replied.answers[n] if replied.said is Said.OK else replied.answers[0]
+            task.overtaken |= is_alone and "OVERTAKEN" in answer
+            if answer == "stored":
+                self._stored(task, replied, first_ms)
+            else:
                 task.refused.add(called.call)
 
-    def _stored(self, task: Known, replied: Replied, called: Called) -> None:
-        if not task.stored:
-            task.stored_ms, task.was_sent_first = replied.at_ms, task.delivered > 0
-            self._order.stored(task)
-        for other in self._keys.replaced_by(task, called):
+    def _stored(self, task: Known, replied: Replied, first_ms: float) -> None:
+        if task.stored:
+            return
+        task.stored_ms, task.was_sent_first = replied.at_ms, task.delivered > 0
+        self._order.stored(task)
+        for other in self._keys.replaced_by(task, first_ms):
             other.replaced |= not other.over
             self._end(other, f"{task.name} took its key over")
 
@@ -157,11 +176,16 @@ class Checker:
             task.over, task.over_ms = why, self._now_ms
 
     def _cancelled(self, replied: Replied, called: Called) -> None:
-        for n, task in enumerate(self._of(called)):
-            if replied.said is Said.NOT_DONE:
-                task.cancels.discard(called.request)
-            elif replied.said is Said.OK:
+        if called.key:
+            self._keys.cancel_answered(called, replied)
+        if replied.said is Said.NOT_DONE:
+            self._cancelling[called.request].discard(called.call)
+        names = replied.ids if called.key else called.names
+        for n, task in enumerate(self._tasks[name] for name in names if name in self._tasks):
+            if replied.said is Said.OK:
                 self._cancel_answered(task, replied.answers[n], called)
+            elif not self._cancelling[called.request]:
+                task.cancels.discard(called.request)
 
     def _cancel_answered(self, task: Known, answer: str, called: Called) -> None:
         if answer in ("CANCELLED", "ALREADY_CANCELLED", "IN_FLIGHT"):
@@ -181,29 +205,31 @@ class Checker:
     def _moved(self, replied: Replied, called: Called) -> None:
         [task] = self._of(called)
         if replied.said is Said.NOT_DONE:
-            del task.maybe[called.call]
+            task.moves.of[called.request].overtaken |= "OVERTAKEN" in replied.answers
+            task.moves.refused(called.call, called.request)
         if replied.said is not Said.OK:
             return
-        first, before, moves = self._first[called.request]
-        fire_at_ms = task.maybe.pop(called.call)
-        if int(replied.answers[0]) != fire_at_ms:
-            self._wrong(f"G8: {task.name} was moved to {fire_at_ms}, and the reply says {replied.answers[0]}")
-        if task.over in ("CANCELLED", "ALREADY_CANCELLED") and task.over_ms < first.at_ms:
+        move, fire_at_ms = task.moves.of[called.request], int(replied.answers[0])
+        if fire_at_ms not in move.tries.values():
+            self._wrong(f"G8: {task.name} was moved to {set(move.tries.values())}, and the reply says {fire_at_ms}")
+        if task.over in ("CANCELLED", "ALREADY_CANCELLED") and task.over_ms < move.first_ms:
             self._wrong(f"G8: {task.name} was moved after {task.over}")
-        others = any(self._calls[c].request != called.request for c in task.maybe) or task.moves > moves
-        task.sure = task.sure | {fire_at_ms} if others else {fire_at_ms}
-        task.moves += 1
-        for delivery_id in before:
+        move.fire_at_ms, move.answered_ms = fire_at_ms, self._now_ms
+        for delivery_id in move.before:
             task.end(delivery_id, f"it was moved ({called.request})", self._now_ms)
 
     def _redriven(self, replied: Replied, called: Called) -> None:
         [task] = self._of(called)
-        task.between.remove((called.at_ms, float("inf")))
-        if replied.said is Said.UNKNOWN or (replied.said is Said.OK and replied.answers[0] == "True"):
-            task.between.append((called.at_ms, replied.at_ms if replied.said is Said.OK else float("inf")))
-            task.moves += 1
-            if not task.delivered and replied.said is Said.OK:
+        change = task.redrives.of.get(called.request)
+        if change is None or change.is_answered or replied.said is Said.UNKNOWN:
+            return
+        if replied.answers[0] == "True":
+            change.answered_ms = self._now_ms
+            if not task.delivered:
                 self._wrong(f"G8: {task.name} lives again, and was never delivered")
+        else:
+            task.redrives.refused(called.call, called.request)
+        task.redriven()
 
     def _looked(self, replied: Replied, called: Called) -> None:
         [task] = self._of(called)
@@ -244,6 +270,8 @@ class Checker:
     def _may_start(self, task: Known, got: Delivered) -> None:
         if got.fire_at_ms > (got.sent_ms or got.at_ms):
             self._wrong(f"G4: {task.name} came {got.fire_at_ms - got.at_ms:.3f} ms early")
+        if task.overtaken:
+            self._wrong(f"G2: {task.name} was delivered, and its call was refused as overtaken")
         if task.refused == task.schedules:
             self._wrong(f"G2: {task.name} was delivered, and every call that scheduled it was told that it is not done")
         self._is_its_turn(task, got)
@@ -286,7 +314,11 @@ class Checker:
             task.unconfirmed.pop((confirmed.worker, confirmed.sequence), None)
         if confirmed.refused:
             task.acking = False
-        elif said.action == "ack":
+            return
+        before = task.ended.get(said.delivery_id, "")
+        if (said.action, before) in CONTRADICTIONS:
+            self._wrong(f"G18: the {said.action} of {task.name} was confirmed although {before}")
+        if said.action == "ack":
             task.end(said.delivery_id, "its ack was confirmed", self._now_ms)
             if task.in_hand is not None and task.in_hand.delivery_id == said.delivery_id:
                 task.in_hand, task.acking = None, False
@@ -356,6 +388,7 @@ class Checker:
         if event.what == "started":
             self._order.server_started()
             self._lost.server_started()
+            self._give_time_to_return(event.at_ms + RETURN_MS - ROUNDED_MS)
         elif event.what == "killed":
             self._lost.server_killed()
         if event.what == "stopping":
@@ -371,6 +404,15 @@ class Checker:
             is_forgotten = event.what == "stopped" and task.in_hand is not None and task.in_hand.brought
             if crashed or is_forgotten:
                 task.in_hand, task.acking = None, False
+            elif event.what == "stopped" and task.in_hand is not None:
+                task.in_hand.returns = self._now_ms < task.in_hand.until_ms
+
+    def _give_time_to_return(self, until_ms: float) -> None:
+        """What was handed over with its lease stays with its worker, although that could not extend it meanwhile."""
+        for task in self._tasks.values():
+            if task.in_hand is not None and task.in_hand.returns:
+                task.in_hand.returns = False
+                task.in_hand.until_ms = max(task.in_hand.until_ms, until_ms)
 
     # -- the end --------------------------------------------------------------------------------------------------
 

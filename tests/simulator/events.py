@@ -47,16 +47,22 @@ class Called:
     names: tuple[str, ...]
     fire_at_ms: int = 0
     wanted: tuple[Wanted, ...] = ()
+    # When it was made first; 0: the caller does not say so.
+    asked_ms: int = 0
+    # Of a cancel, in the place of names.
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Replied:
-    """`answers`: one a name where OK; else the reason."""
+    """`answers`: one a name where OK; else the reason. `ids`: of the tasks that were stored; of a call by key the name
+    of the task that it was about."""
 
     at_ms: float
     call: int
     said: Said
     answers: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +183,9 @@ def shown(event: Event, start_ms: int) -> str:
     parts = []
     for each in fields(event):
         value = getattr(event, each.name)
-        if each.name == "at_ms" or value in ((), "", False):
+        if each.name in ("at_ms", "ids") or value in ((), "", False):
             continue
-        if (each.name.endswith("_at_ms") or each.name == "sent_ms") and value:
+        if (each.name.endswith("_at_ms") or each.name in ("sent_ms", "asked_ms")) and value:
             value = f"{value - start_ms:+}"
         parts.append(f"{each.name}={_plain(value, start_ms)}")
     return f"{event.at_ms - start_ms:>12.3f}  {type(event).__name__:<9} {' '.join(parts)}"

@@ -16,12 +16,13 @@ from random import Random
 from typing import Any, TypeVar
 
 from tests.property.world import OneCommitStore, done
+from tests.simulator.repeats import held_up
 from tests.simulator.virtual_loop import Owner
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import Append, Appended, CasResult, CasStatus
 
 Result = TypeVar("Result")
-READS = {"scan", "find", "settled", "catalogue", "letters", "dead", "estimates", "read", "look", "facts"}
+READS = {"scan", "stretch", "find", "settled", "catalogue", "letters", "dead", "estimates", "read", "look", "facts"}
 
 
 @dataclass
@@ -97,6 +98,7 @@ class FaultyStore:
     """All of `Store`, for one run of the server."""
 
     def __init__(self, disk: OneCommitStore, weather: Weather, owner: Owner) -> None:
+        self.traits = disk.traits
         self._disk = disk
         self._weather = weather
         self._owner = owner
@@ -114,6 +116,7 @@ class FaultyStore:
 
     async def _perform(self, name: str, work: Callable[[], Result], *, writes: bool) -> Result:
         weather = self._weather
+        await held_up()
         await weather.way(name)
         self._step(name)
         fate = weather.fate()
@@ -137,6 +140,7 @@ class FaultyStore:
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         """What comes while a commit is being gathered goes with it."""
+        await held_up()
         await self._weather.way("append")
         if self._weather.writes_at_the_floor:
             await self._weather.until_the_floor()
@@ -175,6 +179,7 @@ class FaultyStore:
 
     async def cas(self, changes: Sequence[Any]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
+        await held_up()
         weather = self._weather
         weather.cas_on_the_way += 1
         weather.cas_begun += 1

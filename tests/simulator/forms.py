@@ -100,7 +100,8 @@ async def _write_beside_reloads(story: Story) -> None:
     chance = story.random.choice
     for n in range(chance((2, 3))):
         names = tuple(f"r{n}.{i}" for i in range(3))
-        story.spawn(story.schedule(f"r{n}", names, tuple(Wanted(int(story.loop.now_ms) + 200, "a") for _ in names)))
+        request = f"r{n}" if story.repeats is None else f"rr{n}"
+        story.spawn(story.schedule(request, names, tuple(Wanted(int(story.loop.now_ms) + 200, "a") for _ in names)))
     await asyncio.sleep(0.3)
     story.hire(("ack",), ("a", "b"), credit=chance((1, 2)))
     for n in range(8):

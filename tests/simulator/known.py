@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.simulator.events import Delivered, Settled, Wanted
+from tests.simulator.known_calls import Changes
 
 
 @dataclass(slots=True)
 class InHand:
     """Until when a worker has a delivery. `brought`: after a crash nobody knew of it until the worker came back.
     `lapsed`: by then the task may have been moved or have lived again, and what it was delivered as since does not wait
-    for this one. `silent_ms`: between the end of a lease and the next sign of life of its worker; what was sent then,
-    and is still on its way, was free to be sent."""
+    for this one. `returns`: it was in hand when the server stopped in peace. `silent_ms`: between the end of a lease
+    and the next sign of life of its worker; what was sent then, and is still on its way, was free to be sent."""
 
     worker: str
     delivery_id: bytes
@@ -20,6 +21,7 @@ class InHand:
     until_ms: float
     brought: bool = False
     lapsed: bool = False
+    returns: bool = False
     silent_ms: tuple[float, float] = (0.0, 0.0)
 
     def is_of(self, said: Settled) -> bool:
@@ -49,9 +51,13 @@ class Known:
     # Another call wanted its key while its own was under way; it was delivered before that was answered.
     has_rival: bool = False
     was_sent_first: bool = False
-    # Instants that it may be delivered for: for certain, and by calls whose outcome is open.
-    sure: set[int] = field(default_factory=set)
-    maybe: dict[int, int] = field(default_factory=dict)
+    # When it was first asked for.
+    first_ms: float = 0.0
+    # A call that asked for it was refused, for a later one has its key.
+    overtaken: bool = False
+    moves: Changes = field(default_factory=Changes)
+    redrives: Changes = field(default_factory=Changes)
+    # When redrives were carried out, or may be.
     between: list[tuple[float, float]] = field(default_factory=list)
     ended: dict[bytes, str] = field(default_factory=dict)
     ended_ms: dict[bytes, float] = field(default_factory=dict)
@@ -72,7 +78,6 @@ class Known:
     given_up: dict[bytes, float] = field(default_factory=dict)
     rejected: bool = False
     cancels: set[str] = field(default_factory=set)
-    moves: int = 0
 
     @property
     def stored(self) -> bool:
@@ -89,7 +94,7 @@ class Known:
 
     def may_have_left(self, delivery_id: bytes) -> bool:
         """Whether the task may be on to another delivery than this one: a move, or a redrive of what was given up."""
-        return delivery_id in self.given_up or bool(self.maybe) or any(hi == float("inf") for _, hi in self.between)
+        return delivery_id in self.given_up or self.moves.is_any_open or self.redrives.is_any_open
 
     def may_live_again(self, got: Delivered) -> bool:
         """Another task took its key, but it was dead by then, and not cancelled: it may be redriven."""
@@ -98,5 +103,15 @@ class Known:
 
     @property
     def asked(self) -> set[int]:
-        """Every instant that a call has named."""
-        return {*self.sure, *self.maybe.values()}
+        """Every instant that it may be at, of those that a call has named."""
+        return self.moves.instants(self.wanted.fire_at_ms)
+
+    @property
+    def is_where_it_was(self) -> bool:
+        """No call has asked to give it another instant."""
+        return not (self.moves.is_any or self.redrives.is_any)
+
+    def redriven(self) -> None:
+        """Something has changed in what is known of its redrives."""
+        alive = [each for each in self.redrives.of.values() if not each.overtaken]
+        self.between = [(each.first_ms, each.answered_ms) for each in alive]

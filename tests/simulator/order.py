@@ -40,7 +40,7 @@ class Order:
 
     def passed_over(self, task: Known, got: Delivered) -> list[Known]:
         """Whose turn it was when this one was delivered."""
-        if task.delivered > 1 or task.moves or task.maybe or task.wanted.fire_at_ms < task.stored_ms:
+        if task.delivered > 1 or not task.is_where_it_was or task.wanted.fire_at_ms < task.stored_ms:
             return []
         self._loaded.add(bucket_of(task.wanted.fire_at_ms))
         queue = [other for other in self._stored if other.wanted.queue == task.wanted.queue]
@@ -50,7 +50,7 @@ class Order:
 
     def _waits(self, other: Known, got: Delivered) -> bool:
         """For certain."""
-        if other.delivered or other.moves or other.maybe or other.cancels or other.wanted.expire_at_ms:
+        if other.delivered or not other.is_where_it_was or other.cancels or other.wanted.expire_at_ms:
             return False
         fire_at_ms = other.wanted.fire_at_ms
         is_due = max(other.stored_ms, fire_at_ms) + SETTLED_MS < got.at_ms

@@ -12,18 +12,21 @@ from tests.simulator.virtual_loop import LoopClock, Owner, VirtualLoop
 from timerd.adapters.alarm import LoopAlarm
 from timerd.bootstrap import Node
 from timerd.config import ServerConfig
-from timerd.core.holding import Settings
+from timerd.core.cluster.lease_trust import LeaseTrust
+from timerd.core.deliveries import Deliveries
+from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.lease_trust import LeaseTrust
-from timerd.core.memory import Memory
+from timerd.core.partition.holding import Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.ports import Store
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.firing import Firing
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.transport.hanging_up import HangingUp
-from timerd.services.work.delivery import Delivery
 from timerd.services.work.work_service import WorkService
 
 SECRET = b"of the simulator"
@@ -74,12 +77,14 @@ class Run:
         """As bootstrap.assemble."""
         time = EngineTime(clock, LeaseTrust.always())
         instance, memory = InstanceMachine(config.look_ahead_ms), Memory(config.memory_budget_bytes)
-        scheduler = Scheduler(store, time, settings, instance, memory, config.history_retention_ms)
+        machine = DeliveryMachine(SECRET, config.resume_grace_ms)
+        deliveries = Deliveries(machine, RedeliveryGuard())
+        scheduler = Scheduler(
+            store, time, settings, instance, memory, config.history_retention_ms, deliveries=deliveries
+        )
         engine = Engine(store, scheduler, time, SECRET, config)
-        firing = Firing(scheduler, time, store, SECRET, config.resume_grace_ms)
-        delivery = Delivery(firing, LoopAlarm(time.exact_ms), resume_grace_ms=config.resume_grace_ms)
-        scheduler.held.lease_of, scheduler.held.in_flight = delivery.lease_of, delivery.machine.places
-        scheduler.held.came_since = delivery.machine.before.came_since
+        firing = Firing(scheduler, time, store, SECRET)
+        delivery = Delivery(firing, LoopAlarm(time.exact_ms), machine)
         return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires), HangingUp())
 
     async def call(self, work: Coroutine[Any, Any, Result]) -> Result:

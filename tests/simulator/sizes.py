@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from timerd.core import flights, settled_index
+from timerd.core import flights
+from timerd.core.partition import settled_index
+from timerd.services.dispatch import due_looks
 from timerd.services.holding import merging
-from timerd.services.work import due_looks
 
 
 @contextmanager

@@ -12,10 +12,12 @@ import logging
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-import timerd.core.memory as memory_module
+import timerd.core.partition.memory as memory_module
+import timerd.services.checkup as checkup_module
 import timerd.services.holding.paging as paging_module
 import timerd.services.holding.scheduler as scheduler_module
 import timerd.services.stopping as stopping_module
@@ -37,18 +39,24 @@ from tests.simulator.chances import (
 from tests.simulator.events import Called, Event, Replied, Said, Server, Settled, Verb, Wanted
 from tests.simulator.faults import FaultyStore, Weather
 from tests.simulator.forms import Form, begin, form_of, shape
+from tests.simulator.repeats import MEMORY_MS, PATIENCE_MS, Repeats
 from tests.simulator.server import Gone, Run
 from tests.simulator.virtual_loop import OWNER, START_MS, Livelock, Owner, VirtualLoop
 from tests.simulator.worker import CREDIT, Worker
 from timerd.config import ServerConfig
-from timerd.core.holding import Settings
-from timerd.model.errors import NotStored, StoreUnknown, TimerdError
+from timerd.core.partition.holding import Settings
+from timerd.model.errors import NotFound, NotStored, StoreUnknown, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
+from timerd.services.engine.verbs import NewTasks
 
 MAX_MOVES = 60
 ENDS_WITHIN_S = 600
-Told = TypeVar("Told", bound="Story")
+# Another call was faster, and stands.
+LOST_TO_OTHERS = {"KEY_LOST", "OVERTAKEN"}
+AnyStory = TypeVar("AnyStory", bound="Story")
+# The answers, and the ids, of one call.
+Told = tuple[Sequence[str], Sequence[str]]
 
 
 @dataclass
@@ -58,6 +66,8 @@ class Story:
     seed: int
     events: list[Event] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
+    # None: nothing is repeated at any distance, and nothing is held up.
+    repeats: Repeats | None = None
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
@@ -83,6 +93,7 @@ class Story:
             max_mark_lag_ms=self.config.max_mark_lag_ms,
             mark_every_ms=chance((100, 1_000)),
             max_settled=chance((2, 200_000)),
+            traits=OneCommitStore.traits,
         )
         self.tick_s = chance((0.1, 0.4, 1.0))
         if self.is_stream:
@@ -101,7 +112,13 @@ class Story:
         self.ids: dict[str, TaskId] = {}
         self.asked: list[tuple[str, tuple[str, ...], tuple[Wanted, ...]]] = []
         self.calls = self.messages = self.hired = 0
+        # When each call was made, by request; repeats that are still to come, and tries that nobody waits for.
+        self.made: dict[str, int] = {}
+        self.to_come: list[asyncio.Task[None]] = []
+        self.given_up: list[asyncio.Future[Any]] = []
         self.is_running_out = False
+        # Of workers, one of them by chance.
+        self.leases_ms: Sequence[int] = (1_000, 1_000, 3_000, 6_000)
 
     def _form(self) -> Form:
         return form_of(self.seed)
@@ -198,9 +215,10 @@ class Story:
             self.random,
             self.log,
             queues or chance((("a",), ("b",), QUEUES, QUEUES)),
-            chance((1_000, 1_000, 3_000, 6_000)),
+            chance(self.leases_ms),
             chance(HABITS) if habits is None else habits,
             credit,
+            deafens=self.hired % 2 == 0,
         )
         worker.broke = self._reconnect
         self.workers.append(worker)
@@ -226,16 +244,19 @@ class Story:
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         return self.loop.create_task(work, context=self.loop.outside)
 
-    async def ask(self, called: Called, work: Callable[[Run], Coroutine[Any, Any, Sequence[str]]]) -> Replied | None:
+    async def ask(self, called: Called, work: Callable[[Run], Coroutine[Any, Any, Told]]) -> Replied | None:
         """One call and its reply."""
         run = self.reached()
         if run is None:
             return None
         self.log(called)
         try:
-            replied = Replied(0, called.call, Said.OK, tuple(await run.call(work(run))))
+            answers, ids = await self._answer(run, called, work(run))
+            replied = Replied(0, called.call, Said.OK, tuple(answers), tuple(ids))
         except Gone:
             replied = Replied(0, called.call, Said.UNKNOWN, ("gone",))
+        except TimeoutError:
+            replied = Replied(0, called.call, Said.UNKNOWN, ("given up",))
         except NotStored as error:
             replied = Replied(0, called.call, Said.NOT_DONE, (error.reason,))
         except TimerdError as error:
@@ -243,61 +264,153 @@ class Story:
         except Exception as error:  # noqa: BLE001 - judged with everything else
             self.errors.append(error)
             replied = Replied(0, called.call, Said.UNKNOWN, (type(error).__name__,))
-        replied = Replied(self.loop.now_ms, replied.call, replied.said, replied.answers)
+        replied = replace(replied, at_ms=self.loop.now_ms)
         self.log(replied)
         return replied
 
+    async def _answer(self, run: Run, called: Called, work: Coroutine[Any, Any, Told]) -> Told:
+        """Raises TimeoutError where the caller has given up waiting: the work goes on."""
+        is_watched = called.verb is Verb.GET or self.is_running_out or self.is_ordered
+        if self.repeats is None or is_watched or not self.repeats.is_held():
+            return await run.call(work)
+        answer = asyncio.ensure_future(run.call(self.repeats.held(work)))
+        if not (await asyncio.wait([answer], timeout=PATIENCE_MS / 1000))[0]:
+            # Nobody hears what becomes of it.
+            answer.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self.given_up.append(answer)
+            raise TimeoutError
+        return answer.result()
+
     def _called(self, verb: Verb, request: str, names: tuple[str, ...], **more: Any) -> Called:
         self.calls += 1
-        return Called(self.loop.now_ms, self.calls, verb, request, names, **more)
+        return Called(self.loop.now_ms, self.calls, verb, request, names, asked_ms=self._asked_ms(request), **more)
+
+    def _asked_ms(self, request: str) -> int:
+        made_ms = self.made.setdefault(request, int(self.loop.now_ms))
+        return made_ms if self.repeats is not None and self.repeats.says_when else 0
+
+    def _repeat_later(self, request: str, again: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        """From when the call is made, once for each request."""
+        if self.repeats is None or request in self.made:
+            return
+        self.made[request] = int(self.loop.now_ms)
+        for delay_ms in self.repeats.delays_ms():
+            self.to_come.append(self.spawn(self._again(request, delay_ms, again)))
+
+    async def _again(self, request: str, delay_ms: int, again: Callable[[], Coroutine[Any, Any, object]]) -> None:
+        await asyncio.sleep(delay_ms / 1000)
+        if self.loop.now_ms - self.made[request] < MEMORY_MS:
+            await again()
 
     async def schedule(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> None:
         """Says it again with the same request where the outcome was unknown, as callers should."""
+        once = partial(self._schedule, request, names, wanted)
+        if self.repeats_schedules(wanted):
+            self._repeat_later(request, once)
         for _ in range(4):
-
-            async def work(run: Run) -> Sequence[str]:
-                stored = await run.node.engine.schedule(new_tasks(request, names, wanted))
-                kept = {row: "kept " + self._name_of(task) for row, task in stored.kept.items()}
-                refused = dict.fromkeys(stored.refused, "refused")
-                for row, name in enumerate(names):
-                    if row not in kept and row not in refused:
-                        self.ids[name] = stored.task_ids[row]
-                return [kept.get(row) or refused.get(row) or "stored" for row in range(len(names))]
-
-            replied = await self.ask(self._called(Verb.SCHEDULE, request, names, wanted=wanted), work)
-            if replied is not None and (replied.said is Said.OK or "KEY_LOST" in replied.answers):
+            replied = await once()
+            is_answered = replied is not None and (replied.said is Said.OK or bool({*replied.answers} & LOST_TO_OTHERS))
+            if is_answered:
                 return
             await asyncio.sleep(self.random.choice((0, 0.001, 0.3, 3)))
             if not self.is_running_out and self.random.random() < 0.3:
                 return
 
+    def tasks_of(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
+        """The same each time."""
+        return new_tasks(request, names, wanted)
+
+    def named(self, name: str, task: TaskId) -> None:
+        """A call was answered with that id."""
+        self.ids[name] = task
+
+    def repeats_schedules(self, wanted: tuple[Wanted, ...]) -> bool:
+        return True
+
+    async def _schedule(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> Replied | None:
+        called = self._called(Verb.SCHEDULE, request, names, wanted=wanted)
+
+        async def work(run: Run) -> Told:
+            stored = await run.node.engine.schedule(
+                replace(self.tasks_of(request, names, wanted), asked_ms=called.asked_ms)
+            )
+            kept = {row: "kept " + self._name_of(task) for row, task in stored.kept.items()}
+            refused = {row: f"refused {error.reason}" for row, error in stored.refused.items()}
+            rest = [row for row in range(len(names)) if row not in kept and row not in refused]
+            for row in rest:
+                self.named(names[row], stored.task_ids[row])
+            answers = [kept.get(row) or refused.get(row) or "stored" for row in range(len(names))]
+            return answers, [stored.task_ids[row].digest.hex() for row in rest]
+
+        return await self.ask(called, work)
+
     def _name_of(self, task: TaskId) -> str:
+        """Also of a task whose own call has not been answered yet."""
+        for request, names, wanted in self.asked:
+            if self.tasks_of(request, names, wanted).prefix == task.prefix:
+                return names[task.item]
         return next((name for name, known in self.ids.items() if known.digest == task.digest), "?")
 
     async def cancel(self, request: str, names: tuple[str, ...]) -> None:
-        ids = [self.ids[name] for name in names]
+        async def once() -> None:
+            ids = [self.ids[name] for name in names]
 
-        async def work(run: Run) -> Sequence[str]:
-            return [a.name for a in await run.node.engine.cancel("default", request, ids)]
+            async def work(run: Run) -> Told:
+                return [a.name for a in await run.node.engine.cancel("default", request, ids)], ()
 
-        await self.ask(self._called(Verb.CANCEL, request, names), work)
+            await self.ask(self._called(Verb.CANCEL, request, names), work)
 
-    async def move(self, request: str, name: str, fire_at_ms: int) -> None:
-        async def work(run: Run) -> Sequence[str]:
-            return [str(await run.node.engine.reschedule("default", request, self.ids[name], fire_at_ms))]
+        self._repeat_later(request, once)
+        await once()
 
+    async def cancel_by_key(self, request: str, key: str) -> None:
+        async def work(run: Run) -> Told:
+            """As services/calls/mutations.py."""
+            try:
+                task = await run.node.engine.resolve_key("default", key, f"by key {request}".encode())
+            except NotFound:
+                return (), ()
+            return [a.name for a in await run.node.engine.cancel("default", request, [task])], [self._name_of(task)]
+
+        async def once() -> None:
+            await self.ask(self._called(Verb.CANCEL, request, (), key=key), work)
+
+        self._repeat_later(request, once)
+        await once()
+
+    async def move(self, request: str, name: str, fire_at_ms: int, *, is_now: bool = False) -> None:
+        """`is_now`: each repeat is of its own now."""
+
+        async def once(*, again: bool) -> None:
+            asked_for_ms = int(self.loop.now_ms) if again and is_now else fire_at_ms
+            called = self._called(Verb.MOVE, request, (name,), fire_at_ms=asked_for_ms)
+
+            async def work(run: Run) -> Told:
+                move = run.node.engine.reschedule
+                return [str(await move("default", request, self.ids[name], asked_for_ms, called.asked_ms))], ()
+
+            await self.ask(called, work)
+
+        self._repeat_later(request, partial(once, again=True))
         for _ in range(self.random.choice((1, 1, 2))):
-            await self.ask(self._called(Verb.MOVE, request, (name,), fire_at_ms=fire_at_ms), work)
+            await once(again=False)
 
     async def redrive(self, request: str, name: str) -> None:
-        async def work(run: Run) -> Sequence[str]:
-            return [str(alive) for alive in await run.node.engine.redrive("default", request, [self.ids[name]])]
+        async def once() -> None:
+            called = self._called(Verb.REDRIVE, request, (name,))
 
-        await self.ask(self._called(Verb.REDRIVE, request, (name,)), work)
+            async def work(run: Run) -> Told:
+                said = await run.node.engine.redrive("default", request, [self.ids[name]], called.asked_ms)
+                return [each.reason if isinstance(each, NotStored) else str(each) for each in said], ()
+
+            await self.ask(called, work)
+
+        self._repeat_later(request, once)
+        await once()
 
     async def get(self, name: str) -> Replied | None:
-        async def work(run: Run) -> Sequence[str]:
-            return [(await run.node.engine.get("default", self.ids[name])).state.name]
+        async def work(run: Run) -> Told:
+            return [(await run.node.engine.get("default", self.ids[name])).state.name], ()
 
         return await self.ask(self._called(Verb.GET, "", (name,)), work)
 
@@ -342,7 +455,7 @@ class Story:
         if deed == "schedule":
             self._schedule_some()
         elif deed == "fire now" and known:
-            self.spawn(self.move(request, chance(known), int(self.loop.now_ms)))
+            self.spawn(self.move(request, chance(known), int(self.loop.now_ms), is_now=True))
         elif deed == "repeat" and self.asked:
             self._repeat()
         elif deed == "kill" and not self.is_calm:
@@ -356,7 +469,7 @@ class Story:
         elif deed == "leave":
             self._change_staff()
         elif deed == "cancel" and known:
-            self.spawn(self.cancel(request, tuple(self.random.sample(known, min(len(known), chance((1, 1, 1, 3)))))))
+            self._cancel_some(request, known)
         elif deed == "move" and known:
             self._move_some(request, chance(known))
         elif deed == "redrive" and known:
@@ -371,6 +484,13 @@ class Story:
             instant = self.random.choice((*self.instants, int(self.loop.now_ms)))
             self.spawn(self.move(f"{request}.{n}", name, instant))
 
+    def _cancel_some(self, request: str, known: list[str]) -> None:
+        if self.repeats is not None and self.repeats.is_by_key():
+            self.spawn(self.cancel_by_key(request, "k"))
+        else:
+            many = self.random.choice((1, 1, 1, 3))
+            self.spawn(self.cancel(request, tuple(self.random.sample(known, min(len(known), many)))))
+
     def _crash_soon(self) -> None:
         chance = self.random.choice
         if self.is_stream:
@@ -379,9 +499,9 @@ class Story:
             self.weather.crash_in, self.weather.crash_at = chance(CRASHES_IN), chance((1, 2, 3, 4, 5, 9))
 
     def _repeat(self) -> None:
-        """Also while the first call is under way; not of tasks with keys (docs/guarantees.md, what does not hold)."""
+        """Also while the first call is under way."""
         request, names, wanted = self.random.choice(self.asked[-3:] if self.is_stream else self.asked)
-        if not any(each.key for each in wanted):
+        if self.repeats is not None or not any(each.key for each in wanted):
             self.spawn(self.schedule(request, names, wanted))
 
     async def _look(self, name: str) -> None:
@@ -405,6 +525,8 @@ class Story:
             else (*self.instants, int(self.loop.now_ms) + chance((0, 1, 700)))
         )
         key = "k" if len(names) == 1 and self.random.random() < 0.3 else ""
+        if self.repeats is not None and self.repeats.is_keyed():
+            names, key = names[:1], "k"
         due = [chance(instants) for _ in names]
         wanted = tuple(
             Wanted(
@@ -436,15 +558,26 @@ class Story:
         self.hire((), QUEUES, 1_000)
         await asyncio.sleep(3)
         scheduler_module.TICK_S = 10.0
+        await self._all_repeated()
+        await self._until_finished()
+        self.log(Server(self.loop.now_ms, "all over"))
+        for name in list(self.ids):
+            await self.get(name)
+
+    async def _all_repeated(self) -> None:
+        """No call is to come, and none goes on."""
+        while self.to_come or self.given_up:
+            rest: list[asyncio.Future[Any]] = [*self.to_come, *self.given_up]
+            self.to_come, self.given_up = [], []
+            await asyncio.wait(rest)
+
+    async def _until_finished(self) -> None:
         for _ in range(MAX_MOVES):
             await asyncio.sleep(20)
             if self._is_finished():
                 break
         else:
             self.errors.append(AssertionError("the buckets are never finished"))
-        self.log(Server(self.loop.now_ms, "all over"))
-        for name in list(self.ids):
-            await self.get(name)
 
     def end(self) -> None:
         if self.run is not None:
@@ -473,12 +606,13 @@ class Errors(logging.Handler):
             self._story.errors.append(error or AssertionError(record.getMessage()))
 
 
-def told(story: Told) -> Told:
+def told(story: AnyStory) -> AnyStory:
     """Until all has run out."""
     loop, logger, handler = story.loop, logging.getLogger("timerd"), Errors(story)
     # Of what was about to begin when the server was killed.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     before = logger.propagate, scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES
+    looks_every_s = checkup_module.LOOK_EVERY_S
     logger.addHandler(handler)
     logger.propagate = False
     try:
@@ -494,6 +628,7 @@ def told(story: Told) -> Told:
         logger.removeHandler(handler)
         logger.propagate = before[0]
         scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES = before[1:]
+        checkup_module.LOOK_EVERY_S = looks_every_s
     return story
 
 

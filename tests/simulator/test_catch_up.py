@@ -6,13 +6,16 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 from itertools import groupby
+from types import SimpleNamespace
+from typing import Any, cast
 
 import timerd.services.holding.paging as paging_module
 from tests.simulator.events import Delivered, Event, Wanted
 from tests.simulator.forms import Form
 from tests.simulator.story import Story, told
+from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
-from timerd.core.holding import Settings
+from timerd.core.partition.holding import Settings
 from timerd.model.partition import BUCKET_MS
 from timerd.services.holding.throttle import Throttle
 
@@ -37,7 +40,7 @@ class Outage(Story):
         super().__post_init__()
         self.is_calm, self.is_stream, self.is_tight = True, False, False
         self.weather.clear_up()
-        self.config, self.settings = ServerConfig(), Settings("me")
+        self.config, self.settings = ServerConfig(), Settings("me", traits=MemoryStore.traits)
         self.back_ms = self.begin_ms
 
     def _form(self) -> Form:
@@ -49,7 +52,7 @@ class Outage(Story):
     def start(self) -> None:
         super().start()
         assert self.run is not None
-        self.run.node.scheduler.effector.throttle = self._page
+        self.run.node.scheduler.effector._throttle = cast(Any, SimpleNamespace(wait=self._page))
 
     async def _page(self, rows: int) -> None:
         if self.throttle is not None:

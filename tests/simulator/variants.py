@@ -14,17 +14,19 @@ from unittest.mock import patch
 
 from timerd.core import due_queue
 from timerd.core.due_queue import DueQueue
-from timerd.core.effects import Effects
-from timerd.core.holding import Asked, Phase
-from timerd.core.insert import insert_carried
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToMove, HolderAnswer
-from timerd.core.rows_in_hand import RowsInHand
-from timerd.core.settle_log import SettleLog
-from timerd.core.sweep import WHOLE_MS
+from timerd.core.gates import ALL_MAY, Fates
+from timerd.core.partition.effects import Effects
+from timerd.core.partition.holding import Asked, Phase
+from timerd.core.partition.open_records import OpenRecords
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.rows_in_hand import RowsInHand
+from timerd.core.partition.settle_log import SettleLog
+from timerd.core.partition.sweep import WHOLE_MS
+from timerd.core.protocol.insertion import insert_carried
+from timerd.core.protocol.procedures import AppendRows, AskToMove, HolderAnswer
+from timerd.core.redelivery_gate import RedeliveryGate
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
-from timerd.services.engine.firing import Firing
 from timerd.services.holding.driving import drive
 from timerd.services.holding.effector import Effector, _merged
 from timerd.services.holding.held import Held
@@ -34,15 +36,15 @@ from timerd.services.holding.performing import Performer
 Variant = Callable[[], AbstractContextManager[object]]
 _MARK, _CHANGED = PartitionMachine._mark, PartitionMachine.control_changed
 _MERGE, _TAKE = RowsInHand.merge, PartitionMachine.take
-_WRITTEN = SettleLog.settled_written
-_ASIDE, _NEXT = RowsInHand._set_aside, DueQueue.next_ms
+_WRITTEN, _FINISH = SettleLog.settled_written, OpenRecords.finish
+_APART, _NEXT = RowsInHand._set_apart, DueQueue.next_ms
 
 
 def mark_before_closing_scan() -> AbstractContextManager[object]:
     """`verified` moves together with `closing`, and what was closed is scanned afterwards."""
 
     def mark(self: PartitionMachine, control: Control, now_ms: int) -> Effects:
-        self.sweep.scanned_ms = max(self.sweep.scanned_ms, min(now_ms, self.partition.end_ms))
+        self._sweep.scanned_ms = max(self._sweep.scanned_ms, min(now_ms, self.partition.end_ms))
         return _MARK(self, control, now_ms)
 
     return patch.object(PartitionMachine, "_mark", mark)
@@ -73,7 +75,7 @@ def floor_raised_late() -> Any:
 
 def cancelled_forgotten_at_merge() -> AbstractContextManager[object]:
     def merge(self: RowsInHand, rows: Any) -> None:
-        self.verdicts.clear()
+        self.outcomes.clear_tasks()
         _MERGE(self, rows)
 
     return patch.object(RowsInHand, "merge", merge)
@@ -101,11 +103,11 @@ def closing_read_before_the_write() -> AbstractContextManager[object]:
 
 def carried_row_before_its_record() -> AbstractContextManager[object]:
     async def write(self: Effector, machine: PartitionMachine, effect: Any) -> None:
-        batch = machine.log._carrying[effect.record.sequence]
-        if batch.groups:
+        groups = machine._table._log.records.groups_of(effect.record.sequence)
+        if groups:
             now_ms = int(self._time.exact_ms())
-            await drive(insert_carried(Append(_merged(batch.groups)), now_ms), self._procedures)
-            batch.groups = []
+            await drive(insert_carried(Append(_merged(groups)), now_ms), self._procedures)
+            groups.clear()
         await self._store.settle([effect.record])
         self._held.perform(machine, machine.settled_written(effect.record))
         self._held.written(machine)
@@ -118,17 +120,17 @@ def mark_passes_a_carry_early() -> AbstractContextManager[object]:
 
     def written(self: SettleLog, sequence: int) -> Effects:
         effects = _WRITTEN(self, sequence)
-        if sequence in self._carrying:
-            self._finish(sequence)
+        if self.records.has(sequence):
+            self.records.finish(sequence)
         return effects
 
-    def carried(self: SettleLog, sequence: int) -> None:
-        if sequence in self._carrying:
-            self._finish(sequence)
+    def carried(self: OpenRecords, sequence: int) -> None:
+        if self.has(sequence):
+            _FINISH(self, sequence)
 
     stack = ExitStack()
     stack.enter_context(patch.object(SettleLog, "settled_written", written))
-    stack.enter_context(patch.object(SettleLog, "carried_written", carried))
+    stack.enter_context(patch.object(OpenRecords, "finish", carried))
     return stack
 
 
@@ -138,8 +140,8 @@ def fires_before_its_first_page() -> AbstractContextManager[object]:
     def read(self: PartitionMachine, records: Any, now_ms: int) -> Effects:
         if self.phase is not Phase.RECOVER or self.control is None:
             return []
-        self.log.recover(records, self.control.verified_ms, self.control.counts)
-        self.phase, self.sweep.loaded_ms = Phase.HOT, WHOLE_MS
+        self._table.recover(records, self.control)
+        self.phase, self._sweep.loaded_ms = Phase.HOT, WHOLE_MS
         return self._read_page(now_ms)
 
     return patch.object(PartitionMachine, "settled_read", read)
@@ -167,13 +169,13 @@ def move_without_asking() -> AbstractContextManager[object]:
 def moved_in_rows_fire_unasked() -> AbstractContextManager[object]:
     """The target of a move fires without a look at what became of the move."""
 
-    def set_aside(self: RowsInHand, rows: Any) -> Any:
+    def set_apart(self: RowsInHand, rows: Any) -> Any:
         rows = rows.select(slice(None))
         rows.columns = rows.columns.copy()
         rows.columns["flags"] &= 0xFE
-        return _ASIDE(self, rows)
+        return _APART(self, rows)
 
-    return patch.object(RowsInHand, "_set_aside", set_aside)
+    return patch.object(RowsInHand, "_set_apart", set_apart)
 
 
 def early_by_a_millisecond() -> AbstractContextManager[object]:
@@ -202,10 +204,10 @@ def ack_confirmed_before_it_is_durable() -> AbstractContextManager[object]:
 def leases_forgotten_at_a_carry() -> AbstractContextManager[object]:
     """A carried row fires although its delivery is still with a worker."""
 
-    def sift(self: Firing, machine: Any, batch: Any, now_ms: int) -> Any:
-        return batch
+    def judge(self: RedeliveryGate, batch: Any, now_ms: int) -> Fates:
+        return ALL_MAY
 
-    return patch.object(Firing, "_sift", sift)
+    return patch.object(RedeliveryGate, "judge", judge)
 
 
 def cancel_without_asking() -> AbstractContextManager[object]:

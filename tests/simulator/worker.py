@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -20,6 +20,7 @@ TOKEN_BYTES, DELIVERY_ID_BYTES = 64, 20
 ACK, NACK, REJECT = pb.SETTLE_ACTION_ACK, pb.SETTLE_ACTION_NACK, pb.SETTLE_ACTION_REJECT
 NAMES = {ACK: "ack", NACK: "nack", REJECT: "reject"}
 CREDIT = 3
+SECOND_THOUGHT_MS = 2_500
 
 
 @dataclass(slots=True)
@@ -63,13 +64,17 @@ class Pipe:
             response = pb.WorkResponse.FromString(encoded(response))
         self._heard(response)
 
-    async def abort(self, *problem: object) -> None:
-        raise ConnectionError(problem)
+    async def abort(self, code: object, sentence: str, metadata: Sequence[tuple[str, object]] = ()) -> None:
+        if ("timerd-reason", "REPLACED") in metadata:
+            # By the worker's own word; gRPC ends the call here.
+            raise asyncio.CancelledError
+        raise ConnectionError(code, sentence, metadata)
 
 
 @dataclass
 class Worker:
-    """`habits`: what it may do with a delivery, by name, one of them by chance; none: it acknowledges at once."""
+    """`habits`: what it may do with a delivery, by name, one of them by chance; none: it acknowledges at once.
+    `deafens`: before it hangs up, what is sent to it does not arrive."""
 
     name: str
     loop: VirtualLoop
@@ -79,6 +84,7 @@ class Worker:
     lease_ms: int
     habits: tuple[str, ...] = ()
     credit: int = CREDIT
+    deafens: bool = False
     # Called when its stream is over.
     broke: Callable[[Worker], None] = lambda _: None
     # When what comes with this ack token left the instance that sent it; 0: now.
@@ -88,6 +94,10 @@ class Worker:
     in_hand: dict[bytes, InHand] = field(default_factory=dict)
     _owed: dict[int, tuple[pb.SettleAction, InHand, int | None]] = field(default_factory=dict)
     _sequence: int = 0
+    # Of its streams since the last one that was answered, this one last.
+    _names: list[bytes] = field(default_factory=list)
+    _streams: int = 0
+    _deaf: Pipe | None = None
     # Credit on this stream, less what came for it.
     _given: dict[str, int] = field(default_factory=dict)
 
@@ -102,7 +112,13 @@ class Worker:
         self._given = dict.fromkeys(self.queues, self.credit)
         tokens = b"".join(held.token for held in self.in_hand.values())
         credits = [pb.Credit(queue=queue, tasks=self.credit) for queue in self.queues]
-        pipe.send(pb.WorkRequest(open=pb.Open(credits=credits, resume=tokens, lease_ms=self.lease_ms)))
+        self._streams += 1
+        name = f"{self.name}/{self._streams}".encode()
+        self._names = [*self._names[-15:], name]
+        opening = pb.Open(
+            credits=credits, resume=tokens, lease_ms=self.lease_ms, stream=name, replaces=self._names[:-1]
+        )
+        pipe.send(pb.WorkRequest(open=opening))
         run.serve(pipe).add_done_callback(lambda _: self._ended(pipe), context=self.loop.outside)
         for sequence, owed in list(self._owed.items()):
             self._send_settle(sequence, *owed)
@@ -118,6 +134,7 @@ class Worker:
         self.hang_up()
         self.in_hand.clear()
         self._owed.clear()
+        self._names.clear()
 
     def _ended(self, pipe: Pipe, *, hung_up: bool = False) -> None:
         if self.pipe is pipe:
@@ -134,7 +151,7 @@ class Worker:
     # -- what comes -----------------------------------------------------------------------------------------------
 
     def _heard(self, pipe: Pipe, response: pb.WorkResponse) -> None:
-        if self.pipe is not pipe:
+        if self.pipe is not pipe or pipe is self._deaf:
             return
         kind = response.WhichOneof("response")
         if kind == "deliver":
@@ -142,6 +159,7 @@ class Worker:
         elif kind == "confirmed":
             self._confirmed(response.confirmed)
         elif kind == "opened":
+            self._names = self._names[-1:]
             self._lost(response.opened.lost)
             ids = tuple(i for i, held in self.in_hand.items() if not held.settled)
             if ids:
@@ -227,16 +245,23 @@ class Worker:
             wait_ms = chance((None, 0, 3_000))
             self.loop.later(self.lease_ms * chance((1.05, 1.5, 3)), lambda: self.settle(held, NACK, wait_ms))
         elif habit == "reject":
-            self.loop.later(chance((0, 0, 20, self.lease_ms * 1.5)), lambda: self.settle(held, REJECT))
+            self._reject(held, chance((0, 0, 20, self.lease_ms * 1.5)))
         elif habit == "long nack":
             self._extend(held, chance((4, 9)), NACK)
         elif habit == "extend":
             self._extend(held, chance((2, 6, 20)), chance((ACK, ACK, NACK, REJECT)))
         elif habit == "hang up":
+            self._deaf = self.pipe if self.deafens else None
             self.loop.later(chance((0, 300)), self.hang_up)
         elif habit == "lose":
             self.loop.later(chance((0, 300)), self.lose)
         # "vanish": nothing more is heard of it.
+
+    def _reject(self, held: InHand, in_ms: float) -> None:
+        """One in four thinks better of it, as another worker would who has the same token."""
+        self.loop.later(in_ms, lambda: self.settle(held, REJECT))
+        if held.delivery_id[0] % 4 == 0:
+            self.loop.later(SECOND_THOUGHT_MS, lambda: self.settle(held, ACK))
 
     def _extend(self, held: InHand, times: int, action: pb.SettleAction) -> None:
         """Keeps the lease for a while."""

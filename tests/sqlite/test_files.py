@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import fcntl
 import inspect
 import os
 import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.sqlite.conftest import Bench
-from timerd.adapters.sqlite.files import DataDirectory
+from timerd.adapters.sqlite.files import DataDirectory, sync
+from timerd.adapters.sqlite.schema import connect
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
@@ -140,3 +143,17 @@ async def test_everything_is_there_after_a_restart(bench: Bench) -> None:
     assert again.repeated == b"stored"
     (appended,) = await store.append([message("b", key("b", 6))])
     assert all(name > 1 for name in appended.sources.values())
+
+
+def test_the_disk_is_asked_to_write_in_the_words_of_its_system(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of macOS, where an fsync leaves data in the disk's own memory."""
+    with closing(connect(tmp_path / "timerd.db", "full")) as connection:
+        assert connection.execute("PRAGMA fullfsync").fetchone() == (1,)
+    asked: list[int] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda _, word: asked.append(word))
+    monkeypatch.setattr(os, "fsync", lambda _: asked.append(0))
+    sync(3)
+    monkeypatch.delattr(fcntl, "F_FULLFSYNC")
+    sync(3)
+    assert asked == [51, 0]

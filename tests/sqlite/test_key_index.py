@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from tests.sqlite.conftest import Bench
-from timerd.adapters.sqlite import key_index
+from timerd.adapters.sqlite import groups, key_index
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.adapters.sqlite.hash_runs import sought
 from timerd.adapters.sqlite.key_index import KeyIndex
@@ -79,7 +79,7 @@ def test_groups_kept_open_are_limited(connection: sqlite3.Connection, monkeypatc
     index = KeyIndex(connection, refuse)
     found(index)
     half_bytes = index.open_bytes // 2
-    monkeypatch.setattr(key_index, "MOST_OPEN_BYTES", half_bytes)
+    monkeypatch.setattr(groups, "MOST_BYTES", half_bytes)
     index.forget(HERE)
     assert index.open_bytes == 0
     for _ in range(3):

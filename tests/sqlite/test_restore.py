@@ -79,7 +79,7 @@ def test_a_spoilt_control_row_is_damage(copy: Path, tmp_path: Path) -> None:
 
 TABLES = (
     *("groups", "far_groups", "days", "marks", "settled", "registers", "requests", "replies"),
-    *("dead_letters", "estimates", "mark_blocks"),
+    *("dead_letters", "estimates", "mark_blocks", "entries"),
 )
 
 

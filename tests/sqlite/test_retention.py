@@ -46,7 +46,7 @@ async def test_a_drop_goes_in_slices(bench: Bench, monkeypatch: pytest.MonkeyPat
 async def test_a_repeat_is_known_for_a_day_and_its_record_then_forgotten(bench: Bench) -> None:
     store = bench.open()
     await store.append([message("a", key("a"))])
-    bench.now_ms += DAY_MS - 1
+    bench.now_ms += KEEP_MS - 1
     (again,) = await store.append([message("a", key("a"))])
     assert again.repeated == b"stored"
     bench.now_ms += 2

@@ -43,7 +43,7 @@ def taken_of(
 def deliver_of(taken: Taken, now_ms: int = NOW_MS) -> pb.Deliver:
     """The one message that it makes."""
     timeout_ms = taken.rows.template_of(0).retry.attempt_timeout_ms
-    [(message, _)] = deliver_messages(Assignment(1, taken, timeout_ms), SECRET, now_ms)
+    [(message, _)] = deliver_messages(Assignment(1, taken, timeout_ms, now_ms), SECRET)
     return message.deliver
 
 

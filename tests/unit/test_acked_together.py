@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, NOW_MS, QUEUE, acquired, hot, key, only, page, rows
-from timerd.core.closing_open import end_acked
-from timerd.core.effects import WriteSettled
-from timerd.core.ended_lately import EndedLately
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.settled_index import FRESH
+from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, acquired, hot, key, only, page, rows
+from timerd.core.partition.effects import WriteSettled
+from timerd.core.partition.ended_lately import EndedLately
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.settled_index import FRESH
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.identity import RowKey, digest_of, next_attempt
 from timerd.model.settle import Outcome
@@ -41,26 +40,26 @@ def ended(keys: list[RowKey]) -> list[tuple[RowKey, Outcome]]:
 def test_all_are_over_and_stand_in_one_record() -> None:
     machine = hot(rows(*KEYS))
     parts = [acked(sent(machine))]
-    assert end_acked(machine.rows, machine.log, parts) == (parts, [])
-    assert not machine.rows.open
-    assert [machine.log.settled.get(each) for each in KEYS] == [Outcome.ACKED] * len(KEYS)
-    assert machine.log.has_news
-    assert machine.log.oldest_ms() == KEYS[0].position_ms
+    assert machine.end_acked(parts) == (parts, [])
+    assert not machine.open_rows
+    assert [machine.recorded(each) for each in KEYS] == [Outcome.ACKED] * len(KEYS)
+    assert not machine.is_idle
+    assert machine.unsettled_ms() == KEYS[0].position_ms
     assert record_of(machine) == ended(KEYS)
-    assert machine.log.totals() == {Outcome.ACKED: len(KEYS)}
+    assert machine.totals() == {Outcome.ACKED: len(KEYS)}
 
 
 def test_they_share_the_record_with_those_that_ended_one_by_one() -> None:
     machine = hot(rows(*KEYS))
     taken = sent(machine)
     machine.end([Ended(HERE, KEYS[0], Outcome.DEAD)])
-    end_acked(machine.rows, machine.log, [acked(taken, 1, 20), acked(taken, 20)])
+    machine.end_acked([acked(taken, 1, 20), acked(taken, 20)])
     assert record_of(machine) == [(KEYS[0], Outcome.DEAD), *ended(KEYS[1:])]
 
 
 def test_the_next_holder_sends_none_of_them_again() -> None:
     machine = hot(rows(*KEYS))
-    end_acked(machine.rows, machine.log, [acked(sent(machine))])
+    machine.end_acked([acked(sent(machine))])
     [write] = only(machine.flush(), WriteSettled)
     assert isinstance(write, WriteSettled)
     after, _ = acquired(machine.control, [write.record])
@@ -71,11 +70,11 @@ def test_the_next_holder_sends_none_of_them_again() -> None:
 def test_those_of_a_part_are_over_and_the_others_hold_the_mark() -> None:
     machine = hot(rows(*KEYS))
     taken = sent(machine)
-    end_acked(machine.rows, machine.log, [acked(taken, 0, 30)])
-    assert sorted(machine.rows.open_before(1 << 62)) == KEYS[30:]
-    assert machine.rows.oldest_ms() == KEYS[0].position_ms
-    end_acked(machine.rows, machine.log, [acked(taken, 30)])
-    assert machine.rows.oldest_ms() is None
+    machine.end_acked([acked(taken, 0, 30)])
+    assert sorted(machine.open_keys()) == KEYS[30:]
+    assert machine.oldest_ms() == KEYS[0].position_ms
+    machine.end_acked([acked(taken, 30)])
+    assert machine.oldest_ms() is None
 
 
 def another_attempt(machine: PartitionMachine) -> None:
@@ -96,7 +95,7 @@ def one_has_a_copy(machine: PartitionMachine) -> None:
 
 
 def one_was_sent_again(machine: PartitionMachine) -> None:
-    assert machine.rows.put_back(KEYS[7])
+    assert machine.put_back(KEYS[7])
     sent(machine, 1)
 
 
@@ -106,9 +105,9 @@ def test_where_one_of_them_is_not_as_it_was_sent_nothing_is_done(meanwhile: obje
     part = acked(sent(machine))
     assert callable(meanwhile)
     meanwhile(machine)
-    open_before = set(machine.rows.open.keys())
-    assert end_acked(machine.rows, machine.log, [part]) == ([], [Ended(HERE, *each) for each in ended(KEYS)])
-    assert machine.rows.open.keys() == open_before
+    open_before = set(machine._table._rows.open.keys())
+    assert machine.end_acked([part]) == ([], [Ended(HERE, *each) for each in ended(KEYS)])
+    assert machine._table._rows.open.keys() == open_before
 
 
 def test_another_version_of_them_is_not_taken_for_them() -> None:
@@ -117,32 +116,32 @@ def test_another_version_of_them_is_not_taken_for_them() -> None:
     later = AckedRows(HERE, part.positions, part.digests, [next_attempt(v) for v in part.versions])
     moved = AckedRows(HERE, [at_ms + 1 for at_ms in part.positions], part.digests, part.versions)
     longer = AckedRows(HERE, [*part.positions, 0], [*part.digests, digest_of(b"x" * 12, 1)], [*part.versions, 0])
-    assert end_acked(machine.rows, machine.log, [later, moved, longer])[0] == []
-    assert len(machine.rows.open) == len(KEYS)
+    assert machine.end_acked([later, moved, longer])[0] == []
+    assert machine.open_rows == len(KEYS)
 
 
 def test_repeats_hear_of_them() -> None:
     machine = hot(rows(*KEYS))
-    machine.log.lately = EndedLately(100)
-    end_acked(machine.rows, machine.log, [acked(sent(machine))])
+    machine._table._log.lately = EndedLately(100)
+    machine.end_acked([acked(sent(machine))])
     elsewhere = KEYS[3]._replace(position_ms=KEYS[3].position_ms + 500)
-    assert machine.log.lately.otherwise(elsewhere) is Outcome.ACKED
+    assert machine._table._log.lately.otherwise(elsewhere) is Outcome.ACKED
 
 
 def test_what_has_been_passed_is_forgotten() -> None:
     machine = hot(rows(*KEYS))
-    end_acked(machine.rows, machine.log, [acked(sent(machine))])
-    below = machine.log.counts_below(KEYS[-1].position_ms + 1)
-    machine.log.forget_below(KEYS[-1].position_ms + 1)
+    machine.end_acked([acked(sent(machine))])
+    below = machine._table._log.counts_below(KEYS[-1].position_ms + 1)
+    machine._table._log.forget_below(KEYS[-1].position_ms + 1)
     assert dict(below) == {int(Outcome.ACKED): len(KEYS)}
-    assert (len(machine.log.settled), machine.log.totals()) == (0, {Outcome.ACKED: len(KEYS)})
+    assert (machine.settled_rows, machine.totals()) == (0, {Outcome.ACKED: len(KEYS)})
 
 
 def test_many_are_sorted_at_once() -> None:
     keys = [key(n, after_ms=1_000 + n % 7) for n in range(FRESH + 1)]
     machine = hot(rows(*keys))
     while (taken := machine.take(QUEUE, 1_000, NOW_MS)) is not None:
-        end_acked(machine.rows, machine.log, [acked(taken, 0, 1_000)])
-    assert (len(machine.log.settled), len(machine.rows.open)) == (len(keys), 0)
-    assert machine.log.settled.knows_any([keys[0], key(0, after_ms=3_000)])
-    assert machine.log.settled.known(rows(*keys)).all()
+        machine.end_acked([acked(taken, 0, 1_000)])
+    assert (machine.settled_rows, machine.open_rows) == (len(keys), 0)
+    assert machine._table._log.settled.knows_any([keys[0], key(0, after_ms=3_000)])
+    assert machine._table._log.settled.known(rows(*keys)).all()

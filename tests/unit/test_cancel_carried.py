@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from timerd.core import cancel
-from timerd.core.cancel import Cancelled, end_task
-from timerd.core.holding import Asked
-from timerd.core.lookup import Located
-from timerd.core.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, Request, SetMarks
+from timerd.core.partition.holding import Asked
+from timerd.core.protocol import cancel
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.lookup import Located
+from timerd.core.protocol.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, Request, SetMarks
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Place

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from timerd.core import cancel_many
-from timerd.core.cancel import Cancelled
-from timerd.core.cancel_many import end_many
-from timerd.core.procedures import (
+from timerd.core.protocol import cancel_many
+from timerd.core.protocol.cancel import Cancelled
+from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.procedures import (
     AskToEndMany,
     Ending,
     FindSettledMany,

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from timerd.core.clock_comparison import MARGIN_MS, MOST_UNCERTAIN_MS, Comparison, Reading, Standing, compare
+from timerd.core.cluster.clock_comparison import MARGIN_MS, MOST_UNCERTAIN_MS, Comparison, Reading, Standing, compare
 
 RIGHT, UNKNOWN = Comparison(Standing.RIGHT), Comparison(Standing.UNKNOWN)
 HOUR = 3_600_000.0

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.unit.test_partition_machine import (
+from tests.unit.partition_rig import (
     HERE,
     NOW_MS,
     QUEUE,
@@ -18,12 +18,11 @@ from tests.unit.test_partition_machine import (
     rows,
     taken,
 )
-from timerd.core.carry import carried_rows, retry_carry
-from timerd.core.closing_open import end_acked
-from timerd.core.effects import WriteCarried, WriteSettled
-from timerd.core.ended_lately import EndedLately
-from timerd.core.holding import Asked
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition.carry import carried_rows, retry_carry
+from timerd.core.partition.effects import WriteCarried, WriteSettled
+from timerd.core.partition.ended_lately import EndedLately
+from timerd.core.partition.holding import Asked
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import AckedRows, Again, Ended
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.rows import FLAG_CARRIED
@@ -36,7 +35,7 @@ FIRST, SECOND, THIRD = (key(0, after_ms=ms) for ms in (1_000, 3_000, 5_000))
 def settled(machine: PartitionMachine) -> list[tuple[RowKey, Outcome]]:
     [write] = only(machine.flush(), WriteSettled)
     assert isinstance(write, WriteSettled)
-    found = machine.log.settled
+    found = machine._table._log.settled
     return [(each, outcome) for each in (FIRST, SECOND, THIRD) if (outcome := found.get(each)) is not None]
 
 
@@ -53,7 +52,7 @@ def test_one_of_them_is_sent_and_its_ack_ends_them_all() -> None:
     assert taken(machine) == [FIRST]
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
     assert settled(machine) == all_alike(Outcome.ACKED)
-    assert machine.rows.oldest_ms() is None
+    assert machine.oldest_ms() is None
 
 
 def test_what_comes_while_one_is_with_a_worker_waits_with_it() -> None:
@@ -61,7 +60,7 @@ def test_what_comes_while_one_is_with_a_worker_waits_with_it() -> None:
     assert taken(machine) == [FIRST]
     machine.hint(rows(SECOND, THIRD), 0)
     assert taken(machine) == []
-    assert machine.rows.oldest_ms() == FIRST.position_ms
+    assert machine.oldest_ms() == FIRST.position_ms
     machine.end([Ended(HERE, THIRD, Outcome.ACKED)])
     assert settled(machine) == all_alike(Outcome.ACKED)
 
@@ -98,7 +97,7 @@ def test_what_was_written_again_while_a_worker_had_it_goes_on_when_that_fails() 
     """Its first row points to the second one: that one is the task, and may not end as "written again" itself."""
     machine = hot(rows(FIRST))
     assert taken(machine) == [FIRST]
-    machine.rows.mark([Mark(HERE, FIRST, MarkKind.FORWARD, b"%d" % SECOND.position_ms)])
+    machine.mark([Mark(HERE, FIRST, MarkKind.FORWARD, b"%d" % SECOND.position_ms)])
     machine.hint(rows(SECOND), 0)
     assert taken(machine) == []
     machine.again([Again(HERE, FIRST, NOW_MS + 5_000, NOW_MS, "failed")])
@@ -126,7 +125,7 @@ def test_a_row_that_comes_twice_is_sent_once() -> None:
     machine = hot(rows(FIRST, FIRST))
     assert taken(machine) == [FIRST]
     assert machine.end([Ended(HERE, FIRST, Outcome.ACKED)])[1] == []
-    assert machine.rows.oldest_ms() is None
+    assert machine.oldest_ms() is None
 
 
 def test_what_was_carried_on_unsent_has_ended_also_while_its_next_row_is_with_a_worker() -> None:
@@ -144,17 +143,17 @@ def test_at_a_hand_over_they_leave_together() -> None:
     machine = hot(rows(FIRST, SECOND))
     taken(machine)
     machine.guard({FIRST: NOW_MS + 30_000}, NOW_MS, CarryReason.HAND_OVER)
-    assert not machine.rows.open
-    assert machine.rows.oldest_ms() is None
+    assert not machine.open_rows
+    assert machine.oldest_ms() is None
 
 
 def test_what_is_given_back_waits_again_with_its_copies() -> None:
     machine = hot(rows(FIRST, SECOND))
     assert taken(machine) == [FIRST]
-    assert machine.rows.put_back(FIRST)
+    assert machine.put_back(FIRST)
     assert taken(machine) == [FIRST]
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
-    assert machine.rows.oldest_ms() is None
+    assert machine.oldest_ms() is None
 
 
 # -- another attempt by then --------------------------------------------------------------------------------------
@@ -178,11 +177,11 @@ def test_a_row_of_the_first_attempt_waits_with_the_second(remembered: int) -> No
     assert taken(machine, LATER_MS) == [RETRY]
     machine.hint(rows(SECOND), 0)
     assert taken(machine, LATER_MS) == []
-    assert machine.rows.is_open(RETRY)
-    assert machine.rows.oldest_ms() == SECOND.position_ms
+    assert machine.is_open(RETRY)
+    assert machine.oldest_ms() == SECOND.position_ms
     machine.end([Ended(HERE, RETRY, Outcome.ACKED)])
-    assert machine.log.settled.get(SECOND) is Outcome.ACKED
-    assert machine.rows.oldest_ms() is None
+    assert machine.recorded(SECOND) is Outcome.ACKED
+    assert machine.oldest_ms() is None
 
 
 @pytest.mark.parametrize("is_met", [False, True])
@@ -215,7 +214,7 @@ def test_what_goes_to_its_backlog_goes_with_its_copies() -> None:
     assert isinstance(carried, WriteCarried)
     assert [each for _, group in carried.groups for each in group.keys()] == [FIRST, SECOND]
     machine.carried_written(write.record.sequence)
-    assert machine.rows.oldest_ms() is None
+    assert machine.oldest_ms() is None
 
 
 # -- over by then -------------------------------------------------------------------------------------------------
@@ -227,7 +226,7 @@ def test_what_is_met_after_the_ack_does_not_come_again() -> None:
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
     machine.hint(rows(SECOND), 0)
     assert taken(machine) == []
-    assert machine.log.settled.get(SECOND) is Outcome.ACKED
+    assert machine.recorded(SECOND) is Outcome.ACKED
 
 
 def test_nor_from_the_next_holder() -> None:
@@ -241,7 +240,7 @@ def test_nor_from_the_next_holder() -> None:
     after, _ = acquired(passed, [write.record], remembered=10)
     after.page_read(page(rows(SECOND)), NOW_MS)
     assert taken(after) == []
-    assert after.log.settled.get(SECOND) is Outcome.ACKED
+    assert after.recorded(SECOND) is Outcome.ACKED
 
 
 def test_all_that_is_met_after_the_ack_ends_so_that_nothing_holds_the_marks_back() -> None:
@@ -251,20 +250,20 @@ def test_all_that_is_met_after_the_ack_ends_so_that_nothing_holds_the_marks_back
     machine.hint(rows(SECOND, THIRD), 0)
     assert taken(machine) == []
     assert settled(machine) == all_alike(Outcome.ACKED)
-    assert machine.rows.oldest_ms() is None
+    assert machine.oldest_ms() is None
 
 
 def test_the_next_attempt_does_not_wait_with_a_late_row_of_the_one_before() -> None:
     machine = failed_once()
     machine.hint(rows(SECOND), 0)
     assert taken(machine, LATER_MS) == [RETRY]
-    assert machine.log.settled.get(SECOND) is Outcome.CARRIED
+    assert machine.recorded(SECOND) is Outcome.CARRIED
 
 
 def test_what_was_pointed_elsewhere_is_sent_from_there() -> None:
     machine = hot(rows(FIRST), remembered=10)
-    machine.log.end([(FIRST, Outcome.FORWARDED)])
-    machine.rows.leave(FIRST, Outcome.FORWARDED)
+    machine._table._log.end([(FIRST, Outcome.FORWARDED)])
+    machine._table._rows.outcomes.end_unmet(FIRST, Outcome.FORWARDED)
     machine.hint(rows(SECOND), 0)
     assert taken(machine) == [SECOND]
 
@@ -309,14 +308,14 @@ def test_of_earlier_records_the_last_ones_are_remembered() -> None:
 def test_a_copy_that_was_left_in_the_store_is_met_when_its_queue_is_brought_in_again() -> None:
     machine = hot(rows(FIRST))
     assert taken(machine) == [FIRST]
-    machine.rows.withheld[QUEUE] = (SECOND.position_ms, 0)
-    machine.rows._known.add(rows(SECOND))
-    machine.rows.begin_reload(QUEUE)
+    machine._table._rows.left.cut[QUEUE] = (SECOND.position_ms, 0)
+    machine._table._rows.met._known.add(rows(SECOND))
+    machine._table._rows.begin_reload(QUEUE)
     machine.page_read(page(rows(FIRST, SECOND)), NOW_MS)
-    assert machine.rows.oldest_ms() == FIRST.position_ms
+    assert machine.oldest_ms() == FIRST.position_ms
     assert taken(machine) == []
     machine.end([Ended(HERE, FIRST, Outcome.ACKED)])
-    assert machine.log.settled.get(SECOND) is Outcome.ACKED
+    assert machine.recorded(SECOND) is Outcome.ACKED
 
 
 @pytest.mark.parametrize("remembered", [0, 100])
@@ -331,7 +330,7 @@ def test_carried_rows_that_were_stored_twice_are_sent_once(when: str, remembered
     if when == "before":
         machine.hint(second, 2)
     sent: list[RowKey] = []
-    while machine.rows.waiting.oldest_ms() is not None:
+    while machine._table._rows.waiting.oldest_ms() is not None:
         if (found := machine.take(QUEUE, 7, NOW_MS)) is None:
             continue
         sent += found.rows.keys()
@@ -339,6 +338,6 @@ def test_carried_rows_that_were_stored_twice_are_sent_once(when: str, remembered
             machine.hint(second, 2)
         columns = found.rows.columns
         acked = AckedRows(HERE, columns["position_ms"].tolist(), found.digests, columns["version"].tolist())
-        assert end_acked(machine.rows, machine.log, [acked]) == ([acked], [])
+        assert machine.end_acked([acked]) == ([acked], [])
     assert sorted(sent) == sorted(carried.keys())
-    assert machine.log.totals() == {Outcome.ACKED: 40}
+    assert machine.totals() == {Outcome.ACKED: 40}

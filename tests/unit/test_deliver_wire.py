@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from timerd.model.identity import TaskId, attempt_of, encode_id, is_genuine, par
 from timerd.model.partition import Partition, bucket_of, scope_of
 from timerd.model.rows import RowGroup, concat
 from timerd.model.task import Extra, Template
-from timerd.services.work.deliver_wire import MESSAGE_BYTES, deliver_messages
+from timerd.services.work.deliver_wire import MESSAGE_BYTES, deliver_messages, tokens_at
 from timerd.v1 import work_service_pb2 as pb
 
 OTHER = Template("default", "mail", 4, (("k", "v"),), traceparent="00-trace", soft_expire_at_ms=NOW_MS + 1)
@@ -57,7 +58,8 @@ def test_ids_and_tokens_say_where_each_task_lives() -> None:
     assert {t.scope for t in tasks} == {PLAIN.scope}
     assert [t.priority for t in tasks] == [0, 4] * 4 + [0]
     tokens = [deliver.ack_tokens[at : at + 64] for at in range(0, 9 * 64, 64)]
-    assert all(is_genuine_token(t, SECRET) for t in tokens)
+    assert all(is_genuine_token(t, SECRET, "default") for t in tokens)
+    assert not any(is_genuine_token(t, SECRET, "other") for t in tokens)
     assert [parse_token(t) for t in tokens] == [(BACKLOG, key, 42) for key in taken.rows.keys()]
     assert deliver.delivery_ids == b"".join(ids_of(taken))
     assert list(deliver.attempts) == [attempt_of(v) for v in taken.rows.columns["version"].tolist()]
@@ -92,7 +94,7 @@ def test_messages_stay_below_the_limit_or_hold_one_task(sizes: list[int]) -> Non
     taken.rows = RowGroup(taken.rows.columns, taken.rows.prefixes, taken.rows.templates, arena, [])
     taken.rows.columns["length"] = sizes
     taken.rows.columns["offset"] = 0
-    messages = list(deliver_messages(Assignment(1, taken, 1), SECRET, NOW_MS))
+    messages = list(deliver_messages(Assignment(1, taken, 1, NOW_MS), SECRET))
     counts = [len(m.deliver.fire_at_ms) for m, _ in messages]
     assert sum(counts) == len(sizes)
     assert all(m.ByteSize() <= MESSAGE_BYTES or n == 1 for (m, _), n in zip(messages, counts, strict=True))
@@ -109,8 +111,22 @@ def test_what_each_task_has_of_its_own_counts_for_the_size_of_a_message() -> Non
         for n in range(count)
     ]
     taken = mixed([Extra(key=f"{n:0500}") for n in range(count)], kinds, [NOW_MS] * count)
-    said = list(deliver_messages(Assignment(1, taken, 1_000), SECRET, NOW_MS))
+    said = list(deliver_messages(Assignment(1, taken, 1_000, NOW_MS), SECRET))
     sizes = [response.ByteSize() for response, _ in said]
     assert max(sizes) <= MESSAGE_BYTES
     assert len(sizes) > 3
     assert [n for response, _ in said for n in response.deliver.keys] == [f"{n:0500}" for n in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 30, 250, 1_000])
+@pytest.mark.parametrize("payload", [b"", b"x" * 600])
+def test_where_the_tokens_are_is_known_without_a_search(count: int, payload: bytes) -> None:
+    """A home cuts them out of the bytes that it forwards."""
+    template = Template("default", "m", labels=(("a", "b" * count),), content_type="text/plain")
+    mixed_up = mixed([Extra()] * count, [template, PLAIN] * count, [NOW_MS] * count) if count > 2 else None
+    taken = mixed_up or taken_of(range(count), template, payload=payload)
+    for response, _ in deliver_messages(Assignment(1, taken, 1_000, NOW_MS), SECRET):
+        raw, tokens = response.SerializeToString(), response.deliver.ack_tokens
+        at = tokens_at(response)
+        assert raw[at : at + len(tokens)] == tokens
+        assert raw.index(tokens) == at

@@ -4,8 +4,8 @@ import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
 from timerd.core.before_restart import HELD_MS
-from timerd.core.delivery_machine import MOST_FAILED, DeliveryMachine
-from timerd.core.settlement import Action
+from timerd.core.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
+from timerd.core.settlement import Action, Settlement
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
 from timerd.model.settle import Outcome
@@ -69,12 +69,12 @@ def test_attempt_timeouts_part_what_is_sent(machine: DeliveryMachine) -> None:
 def test_an_ack_ends_and_a_repeated_one_is_late(machine: DeliveryMachine) -> None:
     taken = taken_of(range(3))
     tokens = send(machine, taken)
-    done = machine.settle(Action.ACK, tokens, NOW_MS, None, "")
+    done = machine.settle("default", Action.ACK, tokens, NOW_MS, None, "")
     assert [(e.partition, e.key, e.outcome) for e in done.ended] == [
         (taken.partition, key, Outcome.ACKED) for key in keys_of(taken)
     ]
-    again = machine.settle(Action.ACK, tokens, NOW_MS, None, "")
-    assert (again.ended, [t.key for t in again.late], again.refused) == ([], keys_of(taken), {})
+    again = machine.settle("default", Action.ACK, tokens, NOW_MS, None, "")
+    assert (again.ended, [*again.late.values()], again.refused) == ([], ids_of(taken), {})
     assert machine.in_flight == 0
 
 
@@ -82,22 +82,22 @@ def test_a_forged_token_is_refused(machine: DeliveryMachine) -> None:
     tokens = bytearray(tokens_of(taken_of(range(2))))
     tokens[-1] ^= 1
     for action in Action:
-        settled = machine.settle(action, bytes(tokens), NOW_MS, None, "")
+        settled = machine.settle("default", action, bytes(tokens), NOW_MS, None, "")
         assert 1 in settled.refused
         assert not settled.ended
 
 
 def test_a_nack_goes_on_by_the_policy_or_by_the_worker(machine: DeliveryMachine) -> None:
     tokens = send(machine, taken_of(range(2), FEW))
-    own = machine.settle(Action.NACK, tokens[:64], NOW_MS + 10, None, "no")
+    own = machine.settle("default", Action.NACK, tokens[:64], NOW_MS + 10, None, "no")
     assert [(a.position_ms, a.failed_at_ms, a.last_error) for a in own.again] == [(NOW_MS + 1_010, NOW_MS + 10, "no")]
-    asked = machine.settle(Action.NACK, tokens[64:], NOW_MS + 10, 77, "no")
+    asked = machine.settle("default", Action.NACK, tokens[64:], NOW_MS + 10, 77, "no")
     assert [a.position_ms for a in asked.again] == [NOW_MS + 87]
 
 
 def test_the_last_attempt_makes_a_dead_letter(machine: DeliveryMachine) -> None:
     taken = taken_of([3], FEW, version=1)
-    settled = machine.settle(Action.NACK, send(machine, taken), NOW_MS + 10, 0, "hopeless")
+    settled = machine.settle("default", Action.NACK, send(machine, taken), NOW_MS + 10, 0, "hopeless")
     [letter], [end] = settled.letters, settled.dead
     assert (letter.attempts, letter.last_error, letter.payload, letter.died_at_ms) == (
         2,
@@ -113,7 +113,7 @@ def test_the_last_attempt_makes_a_dead_letter(machine: DeliveryMachine) -> None:
 
 
 def test_a_reject_is_a_dead_letter_at_once(machine: DeliveryMachine) -> None:
-    settled = machine.settle(Action.REJECT, send(machine, taken_of([1])), NOW_MS, None, "bad input")
+    settled = machine.settle("default", Action.REJECT, send(machine, taken_of([1])), NOW_MS, None, "bad input")
     assert [letter.last_error for letter in settled.letters] == ["bad input"]
     assert machine.in_flight == 0
 
@@ -123,8 +123,8 @@ def test_an_older_attempt_may_end_the_task_but_not_fail_it(machine: DeliveryMach
     newer = taken_of([1], version=1, position_ms=NOW_MS + 5)
     send(machine, newer, worker=2, now_ms=NOW_MS + 5)
     for action in (Action.NACK, Action.REJECT):
-        assert not machine.settle(action, old, NOW_MS + 6, None, "late")
-    assert [e.key for e in machine.settle(Action.ACK, old, NOW_MS + 6, None, "").ended] == keys_of(newer)
+        assert not machine.settle("default", action, old, NOW_MS + 6, None, "late")
+    assert [e.key for e in machine.settle("default", Action.ACK, old, NOW_MS + 6, None, "").ended] == keys_of(newer)
 
 
 def test_what_an_earlier_holder_sent_and_a_later_one_sent_again_fails_by_the_later_ones_word(
@@ -135,17 +135,19 @@ def test_what_an_earlier_holder_sent_and_a_later_one_sent_again_fails_by_the_lat
     again = taken_of([1], token=9)
     tokens = send(machine, again, worker=2)
     for action in (Action.NACK, Action.RELEASE):
-        assert not machine.settle(action, lost, NOW_MS + 1, None, "late")
+        assert not machine.settle("default", action, lost, NOW_MS + 1, None, "late")
     assert machine.extend(1, lost, NOW_MS + 2).lost == [lost]
     assert machine.resume(1, lost, NOW_MS + 2).lost == [lost]
     assert machine.in_flight == 1
-    assert [e.key for e in machine.settle(Action.NACK, tokens, NOW_MS + 3, None, "no").again] == keys_of(again)
+    assert [e.key for e in machine.settle("default", Action.NACK, tokens, NOW_MS + 3, None, "no").again] == keys_of(
+        again
+    )
 
 
 def test_that_a_task_is_hopeless_counts_whichever_holder_sent_that_attempt(machine: DeliveryMachine) -> None:
     lost, again = tokens_of(taken_of([1], token=7)), taken_of([1], token=9)
     send(machine, again, worker=2)
-    settled = machine.settle(Action.REJECT, lost, NOW_MS + 1, None, "bad input")
+    settled = machine.settle("default", Action.REJECT, lost, NOW_MS + 1, None, "bad input")
     assert [letter.key for letter in settled.letters] == keys_of(again)
 
 
@@ -182,7 +184,7 @@ def test_a_broken_stream_comes_back_with_what_it_holds(machine: DeliveryMachine)
     settled, _ = machine.tick(NOW_MS + GRACE_MS)
     # Its worker went away during the first attempt, so it goes on at once.
     assert [(a.key, a.position_ms) for a in settled.again] == [(keys_of(taken)[0], NOW_MS + GRACE_MS)]
-    assert len(machine.settle(Action.ACK, tokens[64:], NOW_MS + 1_200, None, "").ended) == 2
+    assert len(machine.settle("default", Action.ACK, tokens[64:], NOW_MS + 1_200, None, "").ended) == 2
     machine.check()
 
 
@@ -272,11 +274,11 @@ def test_deliveries_from_before_a_restart_are_held(machine: DeliveryMachine) -> 
     held = machine.resume(1, tokens, NOW_MS)
     assert (held.lost, held.until) == ([], dict.fromkeys(ids_of(taken), NOW_MS + LEASE_MS))
     assert machine.extend(1, tokens, NOW_MS + 100).until == dict.fromkeys(ids_of(taken), NOW_MS + 100 + LEASE_MS)
-    released = machine.settle(Action.NACK, tokens[:64], NOW_MS + 200, None, "no")
+    released = machine.settle("default", Action.NACK, tokens[:64], NOW_MS + 200, None, "no")
     assert released.released == ids_of(taken)[:1]
     assert [(late.token.key, late.failure.error) for late in released.failed_late] == [(keys_of(taken)[0], "no")]
-    late = machine.settle(Action.ACK, tokens[64:], NOW_MS + 200, None, "")
-    assert [t.key for t in late.late] == keys_of(taken)[1:]
+    late = machine.settle("default", Action.ACK, tokens[64:], NOW_MS + 200, None, "")
+    assert late.late == dict(enumerate(ids_of(taken)[1:]))
     assert machine.extend(1, tokens, NOW_MS + 300).lost == [tokens[:64], tokens[64:]]
 
 
@@ -285,10 +287,11 @@ def test_an_older_attempt_that_fails_does_not_free_the_one_in_hand(machine: Deli
     older, newer = tokens_of(taken_of([1], version=1)), tokens_of(taken_of([1], version=2))
     machine.resume(1, newer, NOW_MS)
     for action in (Action.NACK, Action.REJECT, Action.RELEASE):
-        said = machine.settle(action, older, NOW_MS + 1, None, "no")
-        assert (said.failed_late, said.released, said.refused) == ([], [], {})
+        said = machine.settle("default", action, older, NOW_MS + 1, None, "no")
+        assert (said.failed_late, said.released) == ([], [])
+        assert said.refused == ({0: SENT_AGAIN} if action is Action.REJECT else {})
     assert machine.extend(1, newer, NOW_MS + 2).lost == []
-    assert machine.settle(Action.NACK, newer, NOW_MS + 3, None, "no").released == ids_of(taken_of([1]))
+    assert machine.settle("default", Action.NACK, newer, NOW_MS + 3, None, "no").released == ids_of(taken_of([1]))
 
 
 def test_what_was_not_begun_goes_back_as_it_was(machine: DeliveryMachine) -> None:
@@ -297,22 +300,56 @@ def test_what_was_not_begun_goes_back_as_it_was(machine: DeliveryMachine) -> Non
     tokens = send(machine, taken)
     machine.credit(1, "mail", 5)
     machine.retire(1)
-    back = machine.settle(Action.RELEASE, tokens[:128], NOW_MS + 7, None, "")
+    back = machine.settle("default", Action.RELEASE, tokens[:128], NOW_MS + 7, None, "")
     assert [each.key for each in back.back] == keys_of(taken)[:2]
     assert (back.again, back.letters, back.refused, back.size) == ([], [], {}, 2)
     assert (machine.in_flight, machine.wanted(QUEUE)) == (1, 0)
-    assert not machine.settle(Action.RELEASE, tokens[:128], NOW_MS + 8, None, "")
+    assert not machine.settle("default", Action.RELEASE, tokens[:128], NOW_MS + 8, None, "")
     send(machine, taken_of(range(2), version=2), worker=2)
     machine.check()
     old = tokens_of(taken_of([2], version=1))
-    assert not machine.settle(Action.RELEASE, old, NOW_MS + 9, None, "")
+    assert not machine.settle("default", Action.RELEASE, old, NOW_MS + 9, None, "")
     assert machine.in_flight == 3
+
+
+def test_what_a_worker_has_not_of_a_stream_that_it_replaced_goes_back_as_it_was(machine: DeliveryMachine) -> None:
+    machine.join(3, "default", LEASE_MS, b"old")
+    taken = taken_of(range(4), version=2)
+    tokens = send(machine, taken, worker=3)
+    machine.credit(3, "mail", 5)
+    machine.resume(1, tokens[:128], NOW_MS + 1)
+    assert machine.replaced("another", [b"old"], NOW_MS + 2) == (Settlement(), []), "names of others are no names"
+    settled, workers = machine.replaced("default", [b"old", b"never was"], NOW_MS + 3)
+    assert [each.key for each in settled.back] == keys_of(taken)[2:]
+    assert (settled.again, settled.letters, workers) == ([], [], [3])
+    assert (machine.in_flight, machine.wanted(QUEUE)) == (2, 0)
+    machine.check()
+    # The same attempts, sent to another one.
+    send(machine, taken_of(range(2, 4), version=2), worker=2)
+
+
+def test_a_name_is_known_in_its_own_namespace_only(machine: DeliveryMachine) -> None:
+    machine.join(3, "another", LEASE_MS, b"old")
+    assert machine.replaced("default", [b"old"], NOW_MS) == (Settlement(), [])
+    assert machine.replaced("another", [b"old"], NOW_MS) == (Settlement(), [3])
+
+
+def test_a_name_is_known_until_the_grace_is_over(machine: DeliveryMachine) -> None:
+    machine.join(3, "default", LEASE_MS, b"old")
+    send(machine, taken_of([1]), worker=3)
+    machine.broken(3, NOW_MS)
+    assert not machine.tick(NOW_MS + GRACE_MS - 1)[0]
+    settled, _ = machine.replaced("default", [b"old"], NOW_MS + GRACE_MS - 1)
+    assert len(settled.back) == 1
+    assert not machine.tick(NOW_MS + GRACE_MS)[0]
+    assert machine.replaced("default", [b"old"], NOW_MS + GRACE_MS) == (Settlement(), [])
+    machine.check()
 
 
 def test_what_was_not_begun_before_a_restart_may_fire(machine: DeliveryMachine) -> None:
     tokens = tokens_of(taken_of([1]))
     machine.resume(1, tokens, NOW_MS)
-    given = machine.settle(Action.RELEASE, tokens, NOW_MS + 1, None, "")
+    given = machine.settle("default", Action.RELEASE, tokens, NOW_MS + 1, None, "")
     assert (given.released, given.failed_late) == (ids_of(taken_of([1])), [])
 
 
@@ -333,12 +370,12 @@ def test_what_outlives_its_first_lease_lets_go_of_the_shared_arena(machine: Deli
     machine.credit(1, "mail", 100)
     machine.assign(QUEUE, [taken_of(range(100), payload=bytes(5_000))], NOW_MS)
     tokens = tokens_of(taken_of(range(100), payload=bytes(5_000)))
-    machine.settle(Action.ACK, tokens[64:], NOW_MS, None, "")
+    machine.settle("default", Action.ACK, tokens[64:], NOW_MS, None, "")
     machine.extend(1, tokens[:64], NOW_MS + 4_000)
     machine.tick(NOW_MS + LEASE_MS + 100)
     [batch] = machine._flights.all()
     assert len(batch.taken.rows.payloads) == 5_000
-    [letter] = machine.settle(Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").letters
+    [letter] = machine.settle("default", Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").letters
     assert letter.payload == bytes(5_000)
     assert letter.template == PLAIN
 
@@ -351,7 +388,7 @@ def test_what_is_held_from_before_a_restart_is_not_held_for_ever(machine: Delive
     }
     assert machine.extend(1, tokens, NOW_MS + HELD_MS).lost == [tokens]
     machine.tick(NOW_MS + 2 * HELD_MS)
-    assert machine.settle(Action.NACK, tokens, NOW_MS + 2 * HELD_MS, None, "").released == []
+    assert machine.settle("default", Action.NACK, tokens, NOW_MS + 2 * HELD_MS, None, "").released == []
 
 
 @pytest.mark.parametrize("action", list(Action))
@@ -359,7 +396,7 @@ def test_a_token_that_only_looks_right_settles_nothing(machine: DeliveryMachine,
     """All of it but the MAC can be read from a task's id."""
     tokens = send(machine, taken_of(range(3)))
     forged = tokens[64:120] + bytes(8)
-    said = machine.settle(action, tokens[:64] + forged, NOW_MS, None, "")
+    said = machine.settle("default", action, tokens[:64] + forged, NOW_MS, None, "")
     assert list(said.refused) == [1]
     assert machine.in_flight == 2
     assert machine.extend(1, forged, NOW_MS).lost == [forged]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.core.engine_clock import SLEW, STABLE_MS, EngineClock
+from timerd.core.cluster.engine_clock import SLEW, STABLE_MS, EngineClock
 
 WALL_MS = 1_800_000_000_000.0
 

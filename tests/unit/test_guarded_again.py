@@ -3,9 +3,9 @@ their positions alone. What is open by the new one is never settled by the name 
 
 from __future__ import annotations
 
-from tests.unit.test_partition_machine import HERE, NOW_MS, hot, key, only, rows, taken
-from timerd.core.effects import WriteSettled
-from timerd.core.partition_machine import PartitionMachine
+from tests.unit.partition_rig import HERE, NOW_MS, hot, key, only, rows, taken
+from timerd.core.partition.effects import WriteSettled
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Again
 from timerd.model.identity import RowKey
 from timerd.model.rows import FLAG_CARRIED
@@ -37,13 +37,13 @@ def sent_by_its_new_row() -> PartitionMachine:
 
 def test_what_is_open_is_named_by_the_row_that_was_sent() -> None:
     machine = sent_by_its_new_row()
-    assert sorted(machine.rows.open_before(1 << 62)) == sorted([BESIDE, NEW])
-    assert sorted(machine.rows.open_since(1 << 62)) == sorted([BESIDE, NEW])
+    assert sorted(machine.open_keys()) == sorted([BESIDE, NEW])
+    assert sorted(machine.open_since(1 << 62)) == sorted([BESIDE, NEW])
 
 
 def test_at_a_hand_over_the_record_ends_the_row_that_was_sent() -> None:
     machine = sent_by_its_new_row()
-    leases: dict[RowKey, int] = dict.fromkeys(machine.rows.open_before(1 << 62), LEASE_ENDS_MS + 1_000)
+    leases: dict[RowKey, int] = dict.fromkeys(machine.open_keys(), LEASE_ENDS_MS + 1_000)
     machine.guard(leases, LEASE_ENDS_MS, CarryReason.HAND_OVER)
     assert {carry.source for carry in record_of(machine).carries} == {BESIDE, NEW}
 
@@ -58,7 +58,7 @@ def test_what_has_waited_for_a_lease_and_failed_does_not_wait_for_it_at_the_same
     """Another instance may still know the lease. Its way would be a circle: the task would never end."""
     machine = hot(rows(OLD))
     waited = OLD._replace(position_ms=LEASE_ENDS_MS)
-    machine.log.end([(waited, Outcome.CARRIED)])
+    machine._table._log.end([(waited, Outcome.CARRIED)])
     assert taken(machine) == [OLD]
     machine.guard({OLD: LEASE_ENDS_MS}, NOW_MS, CarryReason.GUARD, was_sent=False)
     assert [carry.position_ms for carry in record_of(machine).carries] == [LEASE_ENDS_MS + 1]

@@ -6,9 +6,9 @@ from typing import TypeGuard
 
 import pytest
 
-from timerd.core.holding import Asked, Offered
-from timerd.core.insert import MAX_ROUNDS, ClosedForGood, Inserted, insert, insert_carried
-from timerd.core.procedures import (
+from timerd.core.partition.holding import Asked, Offered
+from timerd.core.protocol.insertion import MAX_ROUNDS, ClosedForGood, Inserted, insert, insert_carried
+from timerd.core.protocol.procedures import (
     AppendRows,
     AskToEnd,
     Ending,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from timerd.core.cluster.lease_trust import MARGIN_MS, LeaseTrust, Observation
+from timerd.core.cluster.placement import holder_of
 from timerd.core.instance_machine import BACKLOG_AT_ONCE, MISSED_AT_ONCE, MISSED_OPEN, InstanceMachine, everything
-from timerd.core.lease_trust import MARGIN_MS, LeaseTrust, Observation
 from timerd.core.ledger import Ledger
-from timerd.core.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import Control
 from timerd.model.settle import Outcome

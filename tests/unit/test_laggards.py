@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, NOW_MS, key, page, rows, taken
-from timerd.core.holding import Phase, Settings
-from timerd.core.memory import Memory
-from timerd.core.partition_machine import PartitionMachine
+from tests.unit.partition_rig import HERE, NOW_MS, key, page, rows, taken
+from timerd.adapters.memory import MemoryStore
+from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Ended
 from timerd.model.identity import RowKey
 from timerd.model.settle import Outcome
@@ -18,7 +19,7 @@ STUCK_MS = 10_000
 
 
 def holding(*keys: RowKey) -> PartitionMachine:
-    settings = Settings("me", max_settled=LIMIT, stuck_after_ms=STUCK_MS)
+    settings = Settings("me", max_settled=LIMIT, stuck_after_ms=STUCK_MS, traits=MemoryStore.traits)
     machine = PartitionMachine(HERE, settings, Memory(1 << 30))
     machine.control_read(None, NOW_MS)
     machine.control_changed(CasStatus.APPLIED, NOW_MS)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, MAIL, hot, taken
-from timerd.core.late_failure import free_position, has_ended_as_another, waits_for
-from timerd.core.lookup import Located
-from timerd.core.procedures import Ending, Find
+from tests.unit.partition_rig import HERE, MAIL, hot, taken
+from timerd.core.protocol.late_failure import free_position, waits_for
+from timerd.core.protocol.lookup import Located
+from timerd.core.protocol.procedures import Ending, Find
 from timerd.core.taken import Again, Ended
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, Partition
@@ -75,6 +75,4 @@ def test_a_copy_of_what_was_acked_is_not_carried_on_by_a_late_failure(flags: int
     machine = hot(single_row(acked, 1_000, MAIL, b"", NO_EXTRA, 0), remembered=100)
     assert taken(machine) == [acked]
     machine.end([Ended(HERE, acked, Outcome.ACKED)])
-    found = single_row(copy, 1_000, MAIL, b"", NO_EXTRA, flags)
-    here = Located(Place(HERE, copy), found, (), Ending(None), None, None)
-    assert has_ended_as_another(machine, here) == is_copy
+    assert machine.is_copy_of_ended(copy, flags) == is_copy

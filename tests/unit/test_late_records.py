@@ -5,27 +5,29 @@ ends the task asks him as well."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from tests.property.world import QUEUES, World, done
+from tests.services.fake_scheduler import scheduler_with
 from tests.unit.test_procedures import NAME, Result, delivered, run, scheduled, with_key
-from timerd.core.cancel import KINDS, Cancelled, end_task
-from timerd.core.effects import WriteSettled
-from timerd.core.holding import Asked, Offered, Phase
-from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
-from timerd.core.late_record import tell_end
-from timerd.core.lookup import locate
-from timerd.core.move import Wish, move_task
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows, Procedure
-from timerd.core.settled_index import keys_of
+from timerd.core.partition.effects import WriteSettled
+from timerd.core.partition.holding import Asked, Offered, Phase
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.settled_index import keys_of
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.protocol.late_record import tell_end
+from timerd.core.protocol.lookup import locate
+from timerd.core.protocol.move import Wish, move_task
+from timerd.core.protocol.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows, Procedure
 from timerd.core.taken import Again, Ended
 from timerd.model.errors import StoreUnknown, Unavailable
 from timerd.model.identity import RowKey
+from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.partition import BUCKET_MS, Partition
+from timerd.model.registers import Control
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import DeadLetter
@@ -40,6 +42,7 @@ class Far:
     """The holders as another instance sees them."""
 
     side_by_side = 1
+    is_alone = False
 
     def __init__(self, world: World) -> None:
         self._own = world.performer.own
@@ -67,6 +70,9 @@ class Far:
     def recheck(self, partition: Partition, digest: bytes) -> None:
         self._own.recheck(partition, digest)
 
+    def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
+        """It looks by itself."""
+
 
 class Story:
     """`old` has the key and has ended with its first holder; `new` is about to take it, with an instance that holds
@@ -80,8 +86,8 @@ class Story:
         self.late = self._ended(outcome)
         self.world.crash()
         self.far = Far(self.world)
-        self.performer = Performer(self.world.store, cast(Any, self.world), lambda *_: None)
-        self.performer.others = self.far
+        world = cast(Any, self.world)
+        self.performer = Performer(self.world.store, world, lambda *_: None, lambda _: self.far)
 
     def _ended(self, outcome: Outcome) -> SettleRecord:
         """The record, on its way to the store."""
@@ -237,8 +243,8 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
 def rejected(story: Story) -> bool:
     """What the worker hears that had the delivery of the first holder."""
     [key] = keys_of(story.late.entries)
-    scheduler = SimpleNamespace(procedures=story.performer, machines={})
-    return done(Elsewhere(cast(Any, scheduler), story.world.store).end(Ended(story.late.partition, key, Outcome.DEAD)))
+    scheduler = scheduler_with({}, store=story.world.store, procedures=story.performer)
+    return done(Elsewhere(scheduler, story.world.store).end(Ended(story.late.partition, key, Outcome.DEAD)))
 
 
 def test_a_reject_is_confirmed_by_a_late_record_when_the_present_holder_knows_it() -> None:
@@ -273,7 +279,7 @@ def carried() -> Story:
     return Story(Outcome.CARRIED)
 
 
-@pytest.mark.parametrize("outcome", KINDS)
+@pytest.mark.parametrize("outcome", MARK_OF_OUTCOME)
 def test_who_ends_a_task_reaches_its_row_where_a_late_record_says_that_it_was_carried_on(
     carried: Story, outcome: Outcome
 ) -> None:
@@ -313,7 +319,7 @@ def test_a_key_is_not_passed_on_before_the_row_in_the_old_place_is_over(carried:
     assert carried.deliveries() == 1
 
 
-@pytest.mark.parametrize("outcome", KINDS)
+@pytest.mark.parametrize("outcome", MARK_OF_OUTCOME)
 def test_what_was_ended_before_a_late_record_carries_it_on_has_ended_where_that_leads(
     carried: Story, outcome: Outcome
 ) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from timerd.core.membership import FORGOTTEN_AFTER_MS, Members, Predecessor, Timing, beat, claim, enlist, look
-from timerd.core.procedures import Procedure, ReadRegister, ReadRegisters, TryCas
+from timerd.core.cluster.membership import FORGOTTEN_AFTER_MS, Members, Predecessor, Timing, beat, claim, enlist, look
+from timerd.core.protocol.procedures import Procedure, ReadRegister, ReadRegisters, TryCas
 from timerd.model.instance import ROSTER, InstanceEntry, InstanceState, instance_key, roster_bytes
 from timerd.model.registers import Control, RegisterKey
 from timerd.model.storage import CasResult, CasStatus

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.core.memory import SMALLEST_SHARE_BYTES, Memory
-from timerd.core.reload import Reload
+from timerd.core.partition.memory import SMALLEST_SHARE_BYTES, Memory
+from timerd.core.partition.reload import Reload
 from timerd.core.taken import QueueKey
 from timerd.model.partition import BUCKET_MS
 

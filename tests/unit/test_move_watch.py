@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from timerd.core.effects import FailMove
-from timerd.core.move_watch import MOVER_PATIENCE, MoveWatch
+from timerd.core.partition.effects import FailMove
+from timerd.core.partition.move_watch import MOVER_PATIENCE, MoveWatch
 from timerd.model.identity import ATTEMPT_BITS, RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Move, MoveState, Place

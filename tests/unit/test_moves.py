@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.property.world import World, done
-from tests.unit.test_partition_machine import HERE, NOW_MS, acquired, answer, key, move, page, rows, taken
-from timerd.core.effects import AskMoves
-from timerd.core.move import Wish, move_task
+from timerd.core.protocol.move import Wish, move_task
 from timerd.model.errors import Aborted
 from timerd.model.partition import TIME_SCOPE, bucket_of
-from timerd.model.registers import MoveState
-from timerd.model.rows import FLAG_MOVED_IN
 from timerd.services.holding.driving import drive
 
 # A move takes about so many: each request to the store or to a holder, and each answer.
@@ -54,12 +50,3 @@ def test_a_place_that_is_closed_is_not_moved_to() -> None:
         done(drive(move_task(task.id, asked), world.performer))
     world.drain()
     assert task.deliveries == 1
-
-
-def test_a_moved_in_row_waits_for_an_answer_of_moves() -> None:
-    machine, _ = acquired()
-    moved = key(0, 2_000, 1 << 16)
-    assert machine.page_read(page(rows(moved, flags=FLAG_MOVED_IN)), NOW_MS) == [AskMoves(HERE, [moved.digest])]
-    assert taken(machine) == []
-    answer(machine, move(0, MoveState.MOVED))
-    assert taken(machine) == [moved]

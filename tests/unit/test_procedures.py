@@ -7,16 +7,16 @@ from typing import TypeVar
 import pytest
 
 from tests.property.world import QUEUES, START_MS, Task, World, done
-from timerd.core import keys
-from timerd.core.cancel import KINDS, Cancelled, end_task
-from timerd.core.cancel_many import end_many
-from timerd.core.holding import Asked
-from timerd.core.insert import Inserted, closing_of, insert, insert_repeated
-from timerd.core.keys import Conflict, Reserved, activate, reserve, resolve
-from timerd.core.lookup import Located, locate
-from timerd.core.move import Wish, move_task
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import (
+from timerd.core.partition.holding import Asked
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.protocol import keys
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.insertion import Inserted, closing_of, insert, insert_repeated
+from timerd.core.protocol.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.protocol.lookup import Located, locate
+from timerd.core.protocol.move import Wish, move_task
+from timerd.core.protocol.procedures import (
     AppendRows,
     AskToEnd,
     AskToEndMany,
@@ -34,8 +34,10 @@ from timerd.core.procedures import (
     Together,
     TryCas,
 )
+from timerd.core.protocol.request_memory import is_overtaken
 from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
+from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, KeyEntry, Move, MoveState, Place, control_key, move_key, name_key
 from timerd.model.rows import concat, single_row
@@ -216,7 +218,7 @@ def test_a_task_on_its_way_to_the_next_attempt_can_be_cancelled(world: World) ->
     world.nack(task, 5_000)
     before: Located = run(world, locate(task.id))
     assert (before.written, before.place.key) == (True, home)
-    while not machine.log.has_left(home):
+    while not machine.has_left(home):
         world.run([0])
     here: Located = run(world, locate(task.id))
     assert not here.written
@@ -241,7 +243,7 @@ def test_a_carry_that_verified_has_passed_is_found_in_the_records(world: World) 
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"r")) is Cancelled.CANCELLED
 
 
-@pytest.mark.parametrize("outcome", KINDS)
+@pytest.mark.parametrize("outcome", MARK_OF_OUTCOME)
 def test_an_end_that_its_holder_alone_knew_of_is_written_down_where_the_task_lives_when_he_is_gone(
     world: World, outcome: Outcome
 ) -> None:
@@ -482,6 +484,44 @@ def test_a_key_is_kept_while_its_task_lives(world: World) -> None:
     assert claimed(world, old.id, Conflict.REJECT).taken_by is None
 
 
+def test_a_repeat_leaves_the_key_alone_also_while_another_call_takes_it(world: World) -> None:
+    """What a repeat reserved anew it would lose to that call, and say that it has lost what it was told it has."""
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    assert claimed(world, old.id, Conflict.REPLACE).had_it
+    later = claimed(world, new.id, Conflict.REPLACE)
+    assert claimed(world, old.id, Conflict.REPLACE).had_it
+    assert run(world, activate(NAME, new.id, later)) is None
+    assert claimed(world, old.id, Conflict.REPLACE).had_it
+    assert run(world, resolve(NAME)) == new.id
+
+
+def test_a_try_that_was_held_up_does_not_say_that_an_answered_task_lost_its_key(world: World) -> None:
+    """Another try of the call went on to the end, and a later call has replaced its task since."""
+    old, new = scheduled(world, 30_000, 40_000)
+    held_up = claimed(world, old.id, Conflict.REPLACE)
+    with_key(world, old)
+    later = claimed(world, new.id, Conflict.REPLACE)
+    assert run(world, activate(NAME, old.id, held_up)) is None
+    assert run(world, activate(NAME, new.id, later)) is None
+    assert claimed(world, old.id, Conflict.REPLACE).had_it
+    assert run(world, resolve(NAME)) == new.id
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "latest_ms", "now_ms", "is_so"),
+    [
+        (0, 9_000, 20_000, False),  # nobody knows when it was made
+        (5_000, 4_000, 20_000, False),  # it is the later one
+        (5_000, 5_500, 5_600, False),  # two clocks
+        (5_000, 5_500, 9_000, True),  # it comes long after it was made
+        (5_000, 9_000, 5_100, True),  # by a clock that was read before it stood still
+    ],
+)
+def test_a_call_is_overtaken_where_it_was_held_up(asked_ms: int, latest_ms: int, now_ms: int, is_so: bool) -> None:
+    assert is_overtaken(asked_ms, latest_ms, now_ms) is is_so
+
+
 def test_a_moved_task_keeps_its_key(world: World) -> None:
     old, new = scheduled(world, 30_000, 40_000)
     with_key(world, old)
@@ -531,6 +571,53 @@ def test_who_takes_the_key_over_and_dies_leaves_it_with_the_old_task(world: Worl
     claimed(world, new.id._replace(item=98), Conflict.REPLACE)
     assert claimed(world, new.id, Conflict.KEEP).taken_by == old.id
     assert claimed(world, new.id, Conflict.REPLACE).replaces == (old.id,)
+
+
+def test_a_key_names_its_task_by_the_place_where_it_is(world: World) -> None:
+    """Of two tries of a call that is late one has stored it, and each has reserved the key for where it is by its own
+    clock."""
+    [task] = scheduled(world, 30_000)
+    elsewhere = task.id._replace(position_ms=task.id.position_ms + 7)
+    held = claimed(world, elsewhere, Conflict.KEEP)
+    assert run(world, activate(NAME, task.id, held)) is None
+    assert run(world, resolve(NAME)) == task.id
+
+
+def test_a_key_names_its_task_while_a_repeat_looks_for_its_place(world: World) -> None:
+    [task] = scheduled(world, 30_000)
+    elsewhere = task.id._replace(position_ms=task.id.position_ms + 7)
+    claimed(world, task.id, Conflict.KEEP)
+    claimed(world, elsewhere, Conflict.KEEP)
+    assert run(world, resolve(NAME)) == task.id
+    assert run(world, activate(NAME, task.id, claimed(world, task.id, Conflict.KEEP))) is None
+    claimed(world, elsewhere, Conflict.KEEP)
+    assert run(world, resolve(NAME)) == task.id
+
+
+def test_a_task_has_had_the_key_though_its_repeat_named_another_place(world: World) -> None:
+    """It ended before the later call took the key."""
+    old, new = scheduled(world, 30_000, 40_000)
+    with_key(world, old)
+    run(world, end_task(old.id, Outcome.CANCELLED, b"r"))
+    claimed(world, old.id._replace(position_ms=old.id.position_ms + 7), Conflict.REPLACE)
+    assert run(world, activate(NAME, new.id, claimed(world, new.id, Conflict.REPLACE))) is None
+    assert claimed(world, old.id, Conflict.REPLACE).had_it
+
+
+def test_who_was_overtaken_once_stays_so(world: World) -> None:
+    """Though a call that was made before it gets the key after that."""
+    late, later, older = scheduled(world, 30_000, 40_000, 50_000)
+    now_ms = 100_000
+    held = run(world, reserve(NAME, later.id, Conflict.REPLACE, now_ms, 20_000))
+    assert run(world, activate(NAME, later.id, held)) is None
+    refused = run(world, reserve(NAME, late.id, Conflict.REPLACE, now_ms, 10_000)).refused
+    assert refused is not None
+    run(world, end_task(later.id, Outcome.CANCELLED, b"r"))
+    held = run(world, reserve(NAME, older.id, Conflict.KEEP, now_ms, 5_000))
+    assert run(world, activate(NAME, older.id, held)) is None
+    again = run(world, reserve(NAME, late.id, Conflict.REPLACE, now_ms, 10_000)).refused
+    assert again is not None
+    assert again.reason == refused.reason == "OVERTAKEN"
 
 
 def replaced_in_silence(world: World, old: Task, new: Task) -> None:
@@ -702,6 +789,7 @@ def test_who_loses_the_key_of_a_task_that_was_sent_leaves_it_as_it_is(world: Wor
         world.nack(old, 1_000)
         world.settle_down()
     assert run(world, activate(NAME, old.id, first)) is None
+    assert claimed(world, old.id, Conflict.REPLACE).had_it, "nor does its repeat take the key again"
     if not waits:
         world.nack(old, 1_000)
     world.settle_down()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from tests.unit.partition_rig import HERE, NOW_MS, hot, key, rows, taken
 from tests.unit.test_guarded_again import record_of
-from tests.unit.test_partition_machine import HERE, NOW_MS, hot, key, rows, taken
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.prolonging import prolong
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import FLAG_CARRIED
@@ -22,7 +21,7 @@ def waiting() -> PartitionMachine:
 
 
 def prolonged(machine: PartitionMachine, leases: dict[RowKey, int]) -> list[RowKey]:
-    return prolong(machine, rows(*WAITING, flags=FLAG_CARRIED), leases, lambda row: leases.get(row, 0), NOW_MS)
+    return machine.prolong(rows(*WAITING, flags=FLAG_CARRIED), lambda row: leases.get(row, 0), NOW_MS)
 
 
 def test_each_waits_as_the_same_attempt_until_its_lease_ends_in_whatever_bucket() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from timerd.core.procedures import ReadRegister, ReadRegisters, TryCas
-from timerd.core.rehome import rehome, wanderers
+from timerd.core.protocol.procedures import ReadRegister, ReadRegisters, TryCas
+from timerd.core.protocol.relocation import rehome, wanderers
 from timerd.model.identity import ATTEMPT_BITS, RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey

@@ -9,15 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.unit.test_partition_machine import HERE, QUEUE, START_MS, hot, key, only, page, rows, taken
+from tests.unit.partition_rig import HERE, QUEUE, START_MS, hot, key, only, page, rows, taken
 from tests.unit.test_rows_in_hand import Tight
-from timerd.core import settled_index
-from timerd.core.closing_open import end_acked
-from timerd.core.effects import ReadPage
-from timerd.core.holding import Offered
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.rows_in_hand import RowsInHand
-from timerd.core.settle_log import SettleLog
+from timerd.core.partition import settled_index
+from timerd.core.partition.effects import ReadPage
+from timerd.core.partition.holding import Offered
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.row_table import RowTable
 from timerd.core.taken import AckedRows, QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.registers import Move, MoveState, Place
@@ -36,22 +34,21 @@ class Hand:
     """The rows of one partition and their log. `sent`: all that was taken, in that order."""
 
     def __init__(self, most_rows: int) -> None:
-        self.log = SettleLog(HERE, 1)
         self.memory = Tight(most_rows * (ROW.itemsize + len(b"body")))
-        self.rows = RowsInHand(self.memory, self.log.settled)
+        self._table = RowTable(HERE, self.memory, 1, 0)
+        self.rows, self.log = self._table._rows, self._table._log
         self.sent: list[RowKey] = []
         self._open: list[list[RowKey]] = []
 
     def load(self, *groups: RowGroup) -> None:
         """By a sweep."""
         self.rows.merge(*groups)
-        self.rows.forget_hints(max(group.source for group in groups))
+        self.rows.met.read(max(group.source for group in groups))
 
     def send(self, limit: int = 100, queue: QueueKey = QUEUE) -> None:
-        found, digests, _ = self.rows.take(queue, limit, LATER_MS)
-        if found is not None and digests:
-            self.rows.send(found, digests, LATER_MS)
-            self._open.append(found.keys())
+        found = self._table.take(queue, limit, LATER_MS, LATER_MS)
+        if found is not None:
+            self._open.append(found.rows.keys())
             self.sent += self._open[-1]
 
     def ack(self) -> None:
@@ -59,7 +56,7 @@ class Hand:
         if self._open:
             keys = self._open.pop(0)
             part = AckedRows(HERE, [k.position_ms for k in keys], [k.digest for k in keys], [k.version for k in keys])
-            together, others = end_acked(self.rows, self.log, [part])
+            together, others = self._table.end_acked([part])
             assert together == [part]
             assert not others
 
@@ -101,12 +98,12 @@ def test_of_one_instant_what_was_sent_before_the_cut_does_not_stand_behind_it() 
     here = Hand(100)
     keys = [key(n) for n in range(40)]
     here.load(rows(*keys, source=1))
-    here.rows.withheld[QUEUE] = here.rows.waiting.lowest(QUEUE, here.rows.waiting.size_bytes // 2)
-    here.rows.waiting.cut(QUEUE, *here.rows.withheld[QUEUE])
+    here.rows.left.cut[QUEUE] = here.rows.waiting.lowest(QUEUE, here.rows.waiting.size_bytes // 2)
+    here.rows.waiting.cut(QUEUE, *here.rows.left.cut[QUEUE])
     here.send()
     here.rows.begin_reload(QUEUE)
-    assert here.rows.reloading is not None
-    assert here.rows.reloading.is_plain
+    assert here.rows.left.reload is not None
+    assert here.rows.left.reload.is_plain
     here.rows.merge(rows(*keys, source=1))
     here.rows.end_reload()
     here.send()
@@ -131,9 +128,9 @@ def test_each_row_is_sent_once_however_sending_ends_and_pages_meet(seed: int) ->
     for group in stored:
         here.load(group)
         go_on()
-    while here.rows.withheld or here.rows.waiting.rows:
-        if here.rows.withheld:
-            here.rows.begin_reload(chance.choice(list(here.rows.withheld)))
+    while here.rows.left.cut or here.rows.waiting.rows:
+        if here.rows.left.cut:
+            here.rows.begin_reload(chance.choice(list(here.rows.left.cut)))
             for at in range(0, len(stored), 2):
                 here.rows.merge(*stored[at : at + 2])
                 go_on()
@@ -168,8 +165,8 @@ def test_what_another_queue_has_in_hand_is_no_matter_of_the_reload() -> None:
     here.send(queue=OTHER)
     here.memory.budget_bytes *= 100
     here.rows.begin_reload(QUEUE)
-    assert here.rows.reloading is not None
-    assert here.rows.reloading.is_plain
+    assert here.rows.left.reload is not None
+    assert here.rows.left.reload.is_plain
     here.ack()
     here.rows.merge(message)
     here.rows.end_reload()
@@ -181,12 +178,12 @@ def test_what_another_queue_has_in_hand_is_no_matter_of_the_reload() -> None:
 def reloading(source: int) -> PartitionMachine:
     """Its queue kept one row of two, has sent it and is brought in again."""
     machine = hot(rows(key(0, 10), key(1, 20), source=source), cursor=source)
-    machine.rows.withheld[QUEUE] = machine.rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
-    machine.rows.waiting.cut(QUEUE, *machine.rows.withheld[QUEUE])
+    machine._table._rows.left.cut[QUEUE] = machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine._table._rows.waiting.cut(QUEUE, *machine._table._rows.left.cut[QUEUE])
     assert taken(machine) == [key(0, 10)]
     [read] = only(machine.tick(NOW_MS), ReadPage)
     assert isinstance(read, ReadPage)
-    assert machine.rows.reloading is not None
+    assert machine.reload is not None
     return machine
 
 
@@ -213,7 +210,7 @@ def test_what_comes_for_both_is_sent_once(source: int) -> None:
     assert sent_of(machine, QUEUE) == []
     # The reload meets the message too, and the sweep after it.
     machine.page_read(page(stored, message, cursor=new), NOW_MS)
-    assert machine.rows.reloading is None
+    assert machine.reload is None
     assert sent_of(machine, QUEUE) == [key(1, 20)]
     machine.page_read(page(message, cursor=new), NOW_MS)
     assert (sent_of(machine, QUEUE), sent_of(machine, OTHER)) == ([key(8, 600)], [])
@@ -234,17 +231,17 @@ def test_a_retry_of_another_queue_that_ended_meanwhile_is_not_sent_when_it_is_hi
     carried = rows(*(key(n, 900, 1) for n in range(40)), source=1, flags=FLAG_CARRIED)
     carried.templates = [FOR_OTHER]
     machine = hot(rows(key(50, 10), key(51, 20), source=1), carried, cursor=1)
-    machine.rows.withheld[QUEUE] = machine.rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
-    machine.rows.waiting.cut(QUEUE, *machine.rows.withheld[QUEUE])
+    machine._table._rows.left.cut[QUEUE] = machine._table._rows.waiting.lowest(QUEUE, ROW.itemsize + len(b"body"))
+    machine._table._rows.waiting.cut(QUEUE, *machine._table._rows.left.cut[QUEUE])
     assert taken(machine) == [key(50, 10)]
     sent = machine.take(OTHER, 100, NOW_MS) if is_open else None
     machine.tick(NOW_MS)
-    assert machine.rows.reloading is not None
+    assert machine.reload is not None
     sent = sent or machine.take(OTHER, 100, NOW_MS)
     assert sent is not None
     columns = sent.rows.columns
     acked = AckedRows(HERE, columns["position_ms"].tolist(), sent.digests, columns["version"].tolist())
-    assert end_acked(machine.rows, machine.log, [acked]) == ([acked], [])
+    assert machine.end_acked([acked]) == ([acked], [])
     machine.hint(replace(carried, source=2), 2)
     assert sent_of(machine, OTHER) == []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.settled_index import SettledIndex
+from timerd.core.partition.settled_index import SettledIndex
 from timerd.model.identity import RowKey
 from timerd.model.rows import concat, empty_group, single_row
 from timerd.model.settle import Outcome, settle_entries

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.heat import MOST_COUNTED, SHARD_BYTES, SHARD_ROWS, Heat
+from timerd.core.cluster.heat import MOST_COUNTED, SHARD_BYTES, SHARD_ROWS, Heat
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import RegisterKey

@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 from tests.property.rereading import RereadingStore
 from tests.property.world import QUEUES, World
-from timerd.core.effects import Effects, ReadPage
-from timerd.core.known_keys import LARGE_GROUP, MOST_FRESH, KnownKeys
-from timerd.core.sweep import AHEAD_MS, WIDE_MS, Sweep
+from timerd.core.partition.effects import Effects, ReadPage
+from timerd.core.partition.known_keys import LARGE_GROUP, MOST_FRESH, KnownKeys
+from timerd.core.partition.sweep import AHEAD_MS, WIDE_MS, Sweep
 from timerd.model.partition import BUCKET_MS, Partition
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Found, Page
+from timerd.model.store_traits import StoreTraits
 from timerd.services.holding.paging import FEW_ROWS, read_page
 from timerd.testing.contracts.build import HERE, START_MS, batch, tasks
 
 END_MS = START_MS + BUCKET_MS
 NOW_MS = START_MS + 60_000
-LAST = Page([], [], 0, done=True, rereads=True)
-MIDDLE = Page([], [], -7, done=False, rereads=True)
+LAST = Page([], [], 0, done=True)
+MIDDLE = Page([], [], -7, done=False)
 
 
 def asked(effects: Effects) -> ReadPage:
@@ -30,7 +31,7 @@ def asked(effects: Effects) -> ReadPage:
 
 def loaded(closing_ms: int = START_MS) -> Sweep:
     """Of a store without cursors, whose rows have all been read once."""
-    sweep = Sweep(HERE, START_MS)
+    sweep = Sweep(HERE, START_MS, StoreTraits(pages_in_order=True))
     assert asked(sweep.start(START_MS, closing_ms, 0, NOW_MS)) == ReadPage(HERE, START_MS, END_MS, 0)
     assert asked(sweep.turned(MIDDLE)) == ReadPage(HERE, START_MS, END_MS, -7)
     assert sweep.turned(LAST) == []
@@ -57,7 +58,7 @@ class TestSweep:
 
     def test_pages_that_do_not_say_how_far_they_go_lead_nowhere_before_the_last_one(self) -> None:
         """Of a store with cursors, whose pages are in the order of writing; also of a bucket that has not begun."""
-        sweep = Sweep(HERE, START_MS)
+        sweep = Sweep(HERE, START_MS, StoreTraits(has_cursors=True))
         sweep.start(START_MS, START_MS, 0, START_MS - 60_000)
         sweep.turned(Page([], [], 7, done=False))
         assert not sweep.is_ahead(START_MS - 60_000)
@@ -65,7 +66,7 @@ class TestSweep:
         assert sweep.is_ahead(END_MS)
 
     def test_with_cursors_everything_since_the_cursor_is_read(self) -> None:
-        sweep = Sweep(HERE, START_MS)
+        sweep = Sweep(HERE, START_MS, StoreTraits(has_cursors=True))
         sweep.start(START_MS, START_MS, 0, NOW_MS)
         sweep.turned(Page([], [], 5, done=True))
         assert asked(sweep.start(START_MS, NOW_MS, 5, NOW_MS)) == ReadPage(HERE, START_MS, END_MS, 5)
@@ -128,7 +129,6 @@ class TestReadPage:
         page = asyncio.run(read_page(store, read, keys.new))
         new = [keys.new(group) for group in page.groups]
         assert page.done
-        assert page.rereads
         return sum(map(len, new)), store.bodies, {group.payload(n) for group in new for n in range(len(group))}
 
     def test_bodies_are_read_of_what_is_lacking(self) -> None:

@@ -6,13 +6,11 @@ import pytest
 
 from tests.property.world import START_MS, World, done
 from tests.unit.test_procedures import run
-from tests.unit.test_ties import asked, cancelled, does_not_count
-from timerd.core.cancel import Cancelled, end_task
-from timerd.core.insert import insert
-from timerd.core.lookup import locate
-from timerd.core.move import Wish, move_task
-from timerd.core.procedures import ReadRegister
-from timerd.core.ties import Tie
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.insertion import insert
+from timerd.core.protocol.lookup import locate
+from timerd.core.protocol.move import Wish, move_task
+from timerd.core.protocol.procedures import Procedure, ReadRegister, Request
 from timerd.model.errors import Precondition
 from timerd.model.identity import ATTEMPT_BITS, RowKey, TaskId
 from timerd.model.partition import BUCKET_MS, Partition
@@ -29,11 +27,33 @@ FIRST = Place(HERE, RowKey(TASK.position_ms, TASK.digest, 0))
 AGAIN = Place(HERE, FIRST.key._replace(position_ms=START_MS + 2_000))
 RETRY = Place(NEXT, RowKey(NEXT.bucket_ms + 500, TASK.digest, 1))
 CARRY = Carry(FIRST.key, CarryReason.RETRY, NEXT, RETRY.key.position_ms, 1, 0, 0, "no")
-LATER = Partition(0, NEXT.bucket_ms + BUCKET_MS, 0)
 # What its first move adds to a version.
 LIFE = 1 << ATTEMPT_BITS
 PASSED_MS, NOT_YET_MS = AGAIN.key.position_ms + 1, AGAIN.key.position_ms
 WISH = Wish("w", NEXT.bucket_ms + 9_000, START_MS + 20_000, 86_400_000)
+
+
+def one_of_several() -> World:
+    """Other instances may hold what this one does not."""
+    world = World()
+    world.performer.knows_all = False
+    return world
+
+
+def cancelled(task: TaskId) -> Procedure[Cancelled]:
+    return end_task(task, Outcome.CANCELLED, b"r")
+
+
+def asked(world: World, procedure: Procedure[object]) -> list[Request]:
+    """All that it asks for, to its end."""
+    requests: list[Request] = []
+    answer: object = None
+    try:
+        while True:
+            requests.append(procedure.send(answer))
+            answer = done(world.performer.perform(requests[-1]))
+    except StopIteration:
+        return requests
 
 
 def row(place: Place) -> RowGroup:
@@ -43,7 +63,7 @@ def row(place: Place) -> RowGroup:
 
 def told(verified_ms: int, *ended: tuple[Place, Outcome], is_written: bool = True) -> World:
     """So far a holder came who is gone. `is_written`: its writer wrote the second row before he died."""
-    world = does_not_count(World())
+    world = one_of_several()
     carries = (CARRY,) if (FIRST, Outcome.CARRIED) in ended else ()
     rows = [FIRST, *([AGAIN] if is_written else []), *([RETRY] if carries else [])]
     done(world.store.append([Append(tuple((place.partition, row(place)) for place in rows))]))
@@ -118,19 +138,8 @@ def test_a_move_takes_its_next_attempt_and_the_row_that_was_written_again() -> N
     assert marked(world, AGAIN, MarkKind.MOVED)
 
 
-def test_so_does_a_move_by_the_id_of_a_row_in_a_later_bucket() -> None:
-    world = told(NOT_YET_MS, CARRIED)
-    repeated = Place(LATER, FIRST.key._replace(position_ms=LATER.bucket_ms + 500))
-    done(world.store.append([Append(((LATER, row(repeated)),))]))
-    done(world.store.mark(Tie(repeated, FIRST).marks()))
-    run(world, move_task(TASK._replace(position_ms=repeated.key.position_ms), WISH))
-    assert marked(world, repeated, MarkKind.MOVED)
-    assert marked(world, RETRY, MarkKind.MOVED)
-    assert marked(world, AGAIN, MarkKind.MOVED)
-
-
 def test_a_move_of_a_task_that_was_moved_before_takes_both_as_well() -> None:
-    world = does_not_count(World())
+    world = one_of_several()
     places = [Place(p.partition, p.key._replace(version=p.key.version + LIFE)) for p in (FIRST, AGAIN, RETRY)]
     first, again, retry = places
     carry = CARRY._replace(source=first.key, version=retry.key.version)

@@ -1,7 +1,8 @@
 """Wakes the event loop at an instant of engine time, to a few microseconds.
 
 asyncio rounds its own timers up to whole milliseconds of epoll; a timerfd that is registered with the loop does not.
-Python 3.11 has no binding for it, so the C library is called. Where there is no timerfd, the loop's timers must do.
+Python 3.11 has no binding for it, so the C library is called. Where there is no timerfd, as on macOS, the loop's timers
+must do.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _NANOS_PER_MS = 1_000_000
 _SHORT_MS = 20.0
 _LONG_PART = 0.99
 _SAME_NS = 20_000
+_LOOK_EVERY_MS = 1_000.0
 
 
 class Alarm(Protocol):
@@ -109,7 +111,8 @@ class TimerfdAlarm:
 
 
 class LoopAlarm:
-    """The same by the loop's timers: about a millisecond later."""
+    """The same by the loop's timers: about a millisecond later. They stand still while the system sleeps, as engine
+    time does not, so that a long wait is made of short ones."""
 
     def __init__(self, now_ms: Callable[[], float]) -> None:
         self._now_ms = now_ms
@@ -124,7 +127,7 @@ class LoopAlarm:
     def set(self, at_ms: float) -> None:
         self.close()
         self._at_ms = at_ms
-        wait_ms = max(0.0, wait_of(at_ms - self._now_ms()))
+        wait_ms = min(max(0.0, wait_of(at_ms - self._now_ms())), _LOOK_EVERY_MS)
         self._timer = self._loop.call_later(wait_ms / 1000, self._rang)
 
     def close(self) -> None:

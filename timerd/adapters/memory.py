@@ -6,6 +6,7 @@ that whatever runs on it runs on them; where speed and plainness disagree, it is
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ from timerd.ports import (
     CasResult,
     CasStatus,
     DeadLetter,
+    Entry,
+    EntryKey,
     Found,
     Look,
     Looked,
@@ -33,6 +36,8 @@ from timerd.ports import (
     MarkKind,
     Page,
     StoreFacts,
+    StoreTraits,
+    Stretch,
     is_bare,
 )
 
@@ -53,9 +58,16 @@ class _Rows:
     # By the sequence in which they became readable.
     marks: dict[tuple[RowKey, MarkKind], tuple[int, Mark]] = field(default_factory=dict)
     records: dict[tuple[int, int], SettleRecord] = field(default_factory=dict)
+    order: list[tuple[int, bytes]] = field(default_factory=list)
 
     def known(self, key: RowKey) -> _Place | None:
         return self.places.get((key.position_ms, key.digest), {}).get(key.version)
+
+    def in_order(self) -> list[tuple[int, bytes]]:
+        """The keys of `places`."""
+        if len(self.order) < len(self.places):
+            self.order = sorted(self.places)
+        return self.order
 
     def add(self, group: RowGroup) -> None:
         self.groups.append(group)
@@ -66,6 +78,8 @@ class _Rows:
 class MemoryStore:
     """All of `Store`. For one event loop."""
 
+    traits = StoreTraits(knows_repeats=True, has_cursors=True, counts_marks=True, commit_is_cheap=True)
+
     def __init__(self) -> None:
         self._partitions: defaultdict[Partition, _Rows] = defaultdict(_Rows)
         self._buckets: dict[tuple[int, int], BucketEntry] = {}
@@ -75,6 +89,7 @@ class MemoryStore:
         self._replies: dict[bytes, bytes] = {}
         self._dead: dict[bytes, DeadLetter] = {}
         self._estimates: defaultdict[tuple[str, str, int], int] = defaultdict(int)
+        self._entries: dict[EntryKey, bytes] = {}
         self._sequence = 0
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
@@ -94,6 +109,9 @@ class MemoryStore:
         asked = {p for p, _ in message.groups}
         controls = {p: control for p, control in known.items() if p in asked or control is not None}
         return Appended(controls, sources, finishing, repeated)
+
+    async def replies(self, prefixes: Sequence[bytes]) -> Sequence[bytes | None]:
+        return [self._replies.get(prefix) for prefix in prefixes]
 
     def _write(self, partition: Partition, group: RowGroup) -> int:
         """Keeps what is there already; returns the source of what is stored now."""
@@ -140,6 +158,17 @@ class MemoryStore:
                 left_bytes -= part.size_bytes
         return Page(groups, marks, max([last, *(n for n, _ in since)]), done=True)
 
+    async def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        stored = self._partitions.get(partition, _Rows())
+        order = stored.in_order()
+        begin, end = bisect_right(order, after), bisect_left(order, (hi_ms, b""))
+        keys = order[begin : min(end, begin + most_rows)]
+        places = [place for key in keys for _, place in sorted(stored.places[key].items())]
+        wanted = set(keys)
+        marks = [m for _, m in stored.marks.values() if (m.key.position_ms, m.key.digest) in wanted]
+        rows = replace(_rows_at(places), payloads=b"")
+        return Stretch(rows, marks, keys[-1] if begin + most_rows < end else None)
+
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         stored = self._partitions.get(partition, _Rows())
         marks: defaultdict[tuple[int, bytes], list[Mark]] = defaultdict(list)
@@ -154,10 +183,10 @@ class MemoryStore:
             bare, moved, {p for p in look.partitions if p in self._partitions and self._partitions[p].records}
         )
 
-    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int, Looked]:
         return await self.mark(marks), await self.look(look)
 
-    async def mark(self, marks: Sequence[Mark]) -> int | None:
+    async def mark(self, marks: Sequence[Mark]) -> int:
         fresh = 0
         for mark in marks:
             known = self._partitions[mark.partition].marks
@@ -236,6 +265,20 @@ class MemoryStore:
 
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return [self._registers.get(key) for key in keys]
+
+    async def write_entries(self, entries: Sequence[Entry]) -> None:
+        self._entries.update(entries)
+
+    async def find_entries(self, keys: Sequence[EntryKey]) -> Sequence[bytes | None]:
+        return [self._entries.get(key) for key in keys]
+
+    async def list_entries(self, place: bytes, after: bytes, limit: int) -> Sequence[Entry]:
+        found = sorted(key for key in self._entries if key.place == place and key.name > after)
+        return [Entry(key, self._entries[key]) for key in found[:limit]]
+
+    async def remove_entries(self, keys: Sequence[EntryKey]) -> None:
+        for key in keys:
+            self._entries.pop(key, None)
 
     async def facts(self) -> StoreFacts:
         used_bytes = sum(g.size_bytes for stored in self._partitions.values() for g in stored.groups)

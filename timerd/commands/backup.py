@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.failures import Failure, WrongInput, check_platform
 from timerd.commands.output import Output
 from timerd.commands.progress import Bar
 
@@ -29,6 +29,7 @@ def backup(
     json: options.Json = False,
 ) -> None:
     """Copy the data into FILE and check the copy; the server goes on meanwhile. The copy holds all payloads."""
+    check_platform("timerd backup")
     from timerd.model.errors import StartupError
 
     folder = _folder(config, data)
@@ -47,6 +48,7 @@ def restore(
     json: options.Json = False,
 ) -> None:
     """Check FILE and put it into a data folder that is empty. What was delivered since the copy is delivered again."""
+    check_platform("timerd restore")
     from timerd.bootstrap import restore_sqlite
     from timerd.model.errors import StartupError
 
@@ -83,8 +85,8 @@ def _folder(config: Path | None, data: Path | None) -> Path:
     loaded = load(config, os.environ, {"data": ("--data", data)}).config
     if data is None and loaded.store == "cassandra":
         raise WrongInput(
-            "The tasks of this configuration are in Cassandra: take and bring back snapshots there (docs/backup.md), "
-            "or name the folder of another server with --data."
+            "The tasks of this configuration are in Cassandra: take and bring back snapshots there "
+            "(docs/operate/backup.md), or name the folder of another server with --data."
         )
     return loaded.data
 
@@ -106,7 +108,7 @@ def _explain(place: Path, kept: Kept) -> None:
         raise Failure(
             f"Rows of finished buckets in {place} that have no known end by the ledger: {kept.unexplained:,}. There "
             "should be none: use a copy from before that if there is one, and see TimerdLedgerImbalance in "
-            "docs/runbook.md."
+            "docs/operate/runbook.md."
         )
 
 

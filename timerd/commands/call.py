@@ -23,7 +23,7 @@ from timerd.commands.progress import Bar
 from timerd.commands.times import parse_span
 
 if TYPE_CHECKING:
-    from timerd.client import Client
+    from timerd.client import Client, ConnectOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,35 +39,32 @@ class Endpoint:
     timeout_s: float
 
     def check(self) -> None:
-        host, colon, port = self.server.rpartition(":")
-        if not (host and colon and port.isdigit() and 0 < int(port) < 65536):
-            raise WrongInput(
-                f"{self.server!r} is not an address: write HOST:PORT, for example {options.DEFAULT_SERVER}."
-            )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise WrongInput("A client certificate needs both --tls-cert and --tls-key.")
         for path in (self.tls_ca, self.tls_cert, self.tls_key):
-            if path is not None and not path.is_file():
-                raise WrongInput(f"There is no file {path}: name an existing PEM file.")
-        if self.token_file is not None and not self.token_file.is_file():
-            raise WrongInput(f"There is no file {self.token_file}: name the one that holds the token.")
+            options.check_file(path, "an existing PEM file")
+        options.check_file(self.token_file, "the file that holds the token, or give the token in TIMERD_TOKEN")
 
-    def connection(self) -> dict[str, Any]:
-        """Keywords that Client and Worker have in common."""
-        return {
-            "namespace": self.namespace,
-            "ca_file": self.tls_ca,
-            "cert_file": self.tls_cert,
-            "key_file": self.tls_key,
+    def connection(self) -> ConnectOptions:
+        """What clients and workers of a command are made from."""
+        from timerd.sdk.connect_options import ConnectOptions
+
+        return ConnectOptions(
+            self.server,
+            namespace=self.namespace,
+            timeout=self.timeout_s,
+            ca_file=self.tls_ca,
+            cert_file=self.tls_cert,
+            key_file=self.tls_key,
             # Not a flag: flags are seen by everybody on the machine.
-            "token": "" if self.token_file is not None else os.environ.get("TIMERD_TOKEN", ""),
-            "token_file": self.token_file,
-        }
+            token="" if self.token_file is not None else os.environ.get("TIMERD_TOKEN", ""),
+            token_file=self.token_file,
+        )
 
     def client(self) -> Client:
         from timerd.client import Client
 
-        return Client(self.server, timeout=self.timeout_s, **self.connection())
+        return Client(self.connection())
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +92,17 @@ def _common(
     json: options.Json = False,
 ) -> tuple[Endpoint, bool]:
     timeout_s = parse_span(timeout).total_seconds()
-    return Endpoint(server, namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s), json
+    return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s), json
+
+
+def _address(server: str) -> str:
+    from timerd.sdk.addresses import server_address
+    from timerd.sdk.errors import InvalidTask
+
+    try:
+        return server_address(server, "--server")
+    except InvalidTask as wrong:
+        raise WrongInput(str(wrong)) from None
 
 
 _COMMON = inspect.signature(_common, eval_str=True).parameters
@@ -130,13 +137,15 @@ async def _with_client(
 
 async def _knock(endpoint: Endpoint) -> None:
     """A client would go on trying until its timeout, as a service should; a person wants to know at once."""
-    host, _, port = endpoint.server.removeprefix("dns:").removeprefix("///").rpartition(":")
-    if "/" in host:
-        # Another name server is to be asked (dns://SERVER/HOST:PORT), which gRPC can.
+    from timerd.sdk.addresses import host_and_port
+
+    address = host_and_port(endpoint.server)
+    if address is None:
+        # Another name server is to be asked (dns://SERVER/HOST:PORT), or a socket, which gRPC can.
         return
     try:
         async with asyncio.timeout(endpoint.timeout_s):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            _, writer = await asyncio.open_connection(*address)
     except (OSError, TimeoutError) as error:
         why = _why(error)
         raise Unreachable(

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure
+from timerd.commands.failures import Failure, check_platform
 from timerd.commands.output import Output
+
+if TYPE_CHECKING:
+    from timerd.demo.run import Report
 
 
 def demo(
@@ -21,21 +26,34 @@ def demo(
     json: options.Json = False,
 ) -> None:
     """Schedule tasks, kill the server with kill -9 in the middle, count what arrived. Exit code 0 = all as promised."""
+    check_platform("timerd demo")
     from timerd.demo.processes import DemoFailed
     from timerd.demo.run import Settings, run_demo
     from timerd.demo.show import record_of, show
 
     out = Output(json)
     try:
-        report = asyncio.run(run_demo(Settings(tasks, seconds, seed, data), quiet=json))
+        report = asyncio.run(_until_signalled(run_demo(Settings(tasks, seconds, seed, data), quiet=json)))
     except DemoFailed as error:
         raise Failure(str(error)) from error
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None
     if json:
         out.one(record_of(report), "")
     else:
         show(report)
     if not report.holds:
         raise Failure("The demo found something that must not be: see above.")
+
+
+async def _until_signalled(playing: Coroutine[Any, Any, Report]) -> Report:
+    """Its server and its worker end with it."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    return await playing
 
 
 def register(app: typer.Typer) -> None:

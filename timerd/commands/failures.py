@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,15 @@ class WrongInput(Failure):
 
 class Unreachable(Failure):
     exit_code = 3
+
+
+def check_platform(command: str) -> None:
+    """Raises Failure where `command` cannot run on this system."""
+    if sys.platform == "win32":
+        raise Failure(
+            f"{command} runs on Linux and macOS: start it there, or in WSL or a container. On Windows, clients, "
+            "workers and the other commands run against such a server."
+        )
 
 
 # Codes that, without a reason from timerd itself, say that nobody there answered.

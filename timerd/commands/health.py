@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -38,9 +39,7 @@ async def health(call: Call, service: Service = "", tls_name: TlsName = "") -> N
 async def asked(endpoint: Endpoint, service: str, tls_name: str) -> str:
     from timerd.sdk.connection import Connection
 
-    given = endpoint.connection()
-    del given["namespace"]
-    channel = Connection(endpoint.server, tls_server_name=tls_name, **given).open_channel()
+    channel = Connection(replace(endpoint.connection(), tls_server_name=tls_name)).open_channel()
     async with channel:
         return await _check(channel, endpoint, service)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from timerd.client import TaskInfo
 
 _COLUMNS = ("due_time", "fire_time", "queue", "state", "task_id", "key", "labels", "payload")
-_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
-_FARTHEST = timedelta(days=201 * 365)
 _STATES = ("pending", "in_flight", "acked", "cancelled", "dead", "expired", "purged", "finished", "retrying")
 
 
@@ -28,17 +26,16 @@ def filters(
 ) -> dict[str, Any]:
     """The keywords that list, count and purge of the client share."""
     given: dict[str, Any] = {"queue": queue, "labels": options.parse_labels(label)}
-    given |= span_of(since, until)
+    given |= _range_of(since, until)
     return given | ({"states": _states(state)} if state else {})
 
 
-def span_of(since: str | None, until: str | None) -> dict[str, datetime]:
-    """Tasks are stored by time, so the server wants a range: what is not given reaches as far as tasks can."""
-    start = parse_moment(since) if since is not None else _FIRST
-    end = parse_moment(until) if until is not None else datetime.now(UTC) + _FARTHEST
-    if start >= end:
-        raise WrongInput(f"--from ({since or 'the beginning'}) must be before --to ({until or 'the end'}).")
-    return {"start": start, "end": end}
+def _range_of(since: str | None, until: str | None) -> dict[str, datetime]:
+    given = {"start": since, "end": until}
+    ends = {name: parse_moment(text) for name, text in given.items() if text is not None}
+    if len(ends) == len(given) and ends["start"] >= ends["end"]:
+        raise WrongInput(f"--from ({since}) must be before --to ({until}).")
+    return ends
 
 
 def _states(names: Sequence[str]) -> list[Any]:
@@ -133,16 +130,14 @@ async def count(
     state: options.States = None,
     label: options.Labels = None,
 ) -> None:
-    """Count tasks: exactly within --from and --to, as an estimate without them."""
+    """Count tasks: exactly where --from, --to, --state or --label is given, else as an estimate."""
     chosen = filters(queue, since, until, label, state)
-    if since is None and until is None:
-        del chosen["start"], chosen["end"]
     client = await call.connect()
     call.bar.begin("counting")
     number = await client.count(**chosen)
     sentence = f"{int(number):,}"
     if number.estimated:
-        sentence = f"about {sentence} (an estimate; give --from and --to for an exact number)"
+        sentence = f"about {sentence} (an estimate; give --from or --to for an exact number)"
     call.out.one({"count": int(number), "estimated": number.estimated}, sentence)
 
 

@@ -70,6 +70,15 @@ States = Annotated[
 ]
 
 
+def check_file(path: Path | None, what: str) -> None:
+    """Of files that are read for each connection, which a pipe could be once."""
+    if path is None or path.is_file():
+        return
+    if path.exists():
+        raise WrongInput(f"{path} is no regular file, and it is read more than once: name {what}.")
+    raise WrongInput(f"There is no file {path}: name {what}.")
+
+
 def check_named(*names: str | None) -> None:
     """An empty one comes from a variable that is not set."""
     if "" in names:

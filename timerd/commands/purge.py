@@ -26,7 +26,7 @@ async def purge(
     if narrow == everything:
         what = "--all means without any filter" if everything else "Nothing says which tasks to purge"
         raise WrongInput(f"{what}: give --queue, --from, --to or --label, or else --all alone.")
-    chosen = filters(queue, since, until, label)
+    chosen = filters(queue, since or ("1970-01-01T00:00:00Z" if everything else None), until, label)
     client = await call.connect()
     call.bar.begin("purging")
     purged = await client.purge(**chosen, force=force)

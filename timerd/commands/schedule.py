@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from timerd.commands import options
 from timerd.commands.call import Call, online
-from timerd.commands.failures import WrongInput
+from timerd.commands.failures import Failure, WrongInput, failure_of
+from timerd.commands.input_lines import InputLines
 from timerd.commands.output import Record
 from timerd.commands.times import iso_of, parse_due, parse_span, shown, shown_span
 
 if TYPE_CHECKING:
-    from timerd.client import Task
+    from timerd.client import Task, TimerdError
 
 _POLICIES = ("keep", "replace", "reject")
 _RETRY = "Retry"
@@ -29,7 +28,7 @@ async def schedule(
     payload: Annotated[str | None, typer.Argument(metavar="PAYLOAD", help="Text for the worker (- is stdin).")] = None,
     delay: options.Delay = None,
     at: options.At = None,
-    file: Annotated[Path | None, typer.Option("--file", help="One payload a line (- is stdin).")] = None,
+    file: Annotated[Path | None, typer.Option("--file", help="One payload a line; also a pipe (- is stdin).")] = None,
     key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
     on_conflict: Annotated[
         str, typer.Option(help="When the key is in use: keep the old task, replace it, or reject this one.")
@@ -70,18 +69,18 @@ async def schedule(
     if file is not None:
         if payload is not None or key is not None:
             raise WrongInput("--file stands for many tasks: give neither a PAYLOAD nor --key with it.")
-        return await _many(call, queue, file, when or wait, shared)
-    data = _payload(payload)
+        return await _many(call, queue, file, cast("datetime | timedelta", wait if when is None else when), shared)
+    data = await _payload(payload)
     client = await call.connect()
     named: dict[str, Any] = {} if key is None else {"key": key, "on_conflict": on_conflict}
     task = await client.schedule(queue, data, at=when, delay=wait, **named, **shared)
     call.out.one(_record(task), _sentence(task))
 
 
-def _payload(given: str | None) -> bytes:
+async def _payload(given: str | None) -> bytes:
     if given is None:
         raise WrongInput("What shall the worker receive? Give a PAYLOAD (- reads it from stdin), or --file.")
-    return sys.stdin.buffer.read() if given == "-" else given.encode(errors="surrogateescape")
+    return await InputLines(Path("-")).content() if given == "-" else given.encode(errors="surrogateescape")
 
 
 def _retry(max_attempts: int, backoff: str | None, max_backoff: str | None, attempt_timeout: str | None) -> object:
@@ -120,42 +119,42 @@ def _sentence(task: Task) -> str:
     return f"Scheduled: {task.id} fires {when}, at {shown(task.fire_time)}."
 
 
-async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta | None, shared: dict[str, Any]) -> None:
-    from timerd.client import PartlyStored, TimerdError
+async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta, shared: dict[str, Any]) -> None:
+    from timerd.client import TimerdError
 
-    assert due is not None
-    total = None if str(file) == "-" else sum(1 for _ in _lines(file))
+    lines = InputLines(file)
     client = await call.connect()
-    call.bar.begin("scheduling", total)
-    try:
-        items = ((line, due) for line in _lines(file))
-        tasks = await client.schedule_many(queue, items, progress=call.bar.reach, **shared)
-    except TimerdError as error:
-        if isinstance(error, PartlyStored):
-            _tell_many(call, error.tasks)
-        if error.item is None:
-            raise
-        line = f"{_name(file)}, line {error.item + 1}: "
-        raise WrongInput(str(error).replace(f"Item {error.item}: ", line, 1)) from error
-    _tell_many(call, tasks)
-    call.out.say(f"Scheduled {len(tasks):,} tasks on {queue}.")
+    call.bar.begin(f"reading {lines.name}", lines.size_bytes)
+    async for batch in lines.batches():
+        try:
+            tasks = await client.schedule_many(queue, [(line, due) for line in batch], **shared)
+        except TimerdError as error:
+            raise _stopped(call, lines, error) from error
+        _tell_many(call, tasks)
+        call.bar.begin(f"scheduling, {lines.count + len(batch):,} stored", lines.size_bytes)
+        call.bar.reach(lines.read_bytes)
+    if not lines.count:
+        raise WrongInput(f"{lines.name} is empty: nothing was scheduled. Each of its lines would be a task.")
+    call.out.say(f"Scheduled {lines.count:,} tasks on {queue}.")
+
+
+def _stopped(call: Call, lines: InputLines, error: TimerdError) -> Failure:
+    """By an error of the lines that come after those that `lines` has counted."""
+    from timerd.client import PartlyStored
+
+    if isinstance(error, PartlyStored):
+        _tell_many(call, error.tasks)
+    failure = failure_of(error, call.endpoint.server)
+    sentence = str(failure)
+    if error.item is not None:
+        line = f"{lines.name}, line {lines.count + error.item + 1}: "
+        failure, sentence = WrongInput(), sentence.replace(f"Item {error.item}: ", line, 1)
+    return type(failure)(sentence + lines.stored)
 
 
 def _tell_many(call: Call, tasks: list[Task]) -> None:
     if call.out.as_json:
         call.out.many(map(_record, tasks), (), "")
-
-
-def _name(file: Path) -> str:
-    return "stdin" if str(file) == "-" else str(file)
-
-
-def _lines(file: Path) -> Iterator[bytes]:
-    if str(file) == "-":
-        yield from (line.rstrip(b"\r\n") for line in sys.stdin.buffer)
-        return
-    with file.open("rb") as lines:
-        yield from (line.rstrip(b"\r\n") for line in lines)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
-from timerd.commands.failures import Failure
+from timerd.commands.failures import Failure, check_platform
 from timerd.commands.output import Output
 
 _group = typer.Typer(no_args_is_help=True, help="The tables of timerd in Cassandra or ScyllaDB.")
@@ -30,6 +30,7 @@ def apply(
     json: options.Json = False,
 ) -> None:
     """Make the keyspace and its tables, or bring them to this version. May be repeated."""
+    check_platform("timerd schema apply")
     from timerd.bootstrap import apply_schema
     from timerd.commands.settings import load
     from timerd.model.errors import StartupError

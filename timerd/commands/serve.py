@@ -6,16 +6,18 @@ import asyncio
 import ipaddress
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.failures import Failure, WrongInput, check_platform
 from timerd.commands.output import Output
 
 if TYPE_CHECKING:
+    from timerd.commands.output import Record
     from timerd.config import ServerConfig
 
 # What an OK means at each level.
@@ -57,6 +59,7 @@ def serve(
     from timerd.commands.settings import load
     from timerd.observability.logs import set_up
 
+    check_platform("timerd serve")
     given = flags.given(parameters) | {
         "memory_budget": ("--memory-mb", memory_mb and f"{memory_mb}MiB"),
         "payload_limit": ("--payload-kb", payload_kb and f"{payload_kb}KiB"),
@@ -66,6 +69,8 @@ def serve(
     check_store(loaded)
     set_up(loaded.log)
     signal.signal(signal.SIGTERM, _end_at_once)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _look_later)
     asyncio.run(_run(loaded, Output(json or loaded.log.format == "json")))
 
 
@@ -79,8 +84,7 @@ def check_listen(config: ServerConfig) -> None:
     if (certificate is None) != (key is None):
         raise WrongInput("TLS needs both --tls-cert and --tls-key (tls.certificate_file and tls.key_file).")
     for path in (certificate, key):
-        if path is not None and not path.is_file():
-            raise WrongInput(f"There is no file {path}: name an existing PEM file.")
+        options.check_file(path, "an existing PEM file")
     if certificate is None and not config.insecure and not _is_loopback(host):
         raise WrongInput(
             f"{config.listen} can be reached from other machines: give --tls-cert and --tls-key, "
@@ -132,6 +136,10 @@ def _end_at_once(*_: object) -> NoReturn:
     raise SystemExit(128 + signal.SIGTERM)
 
 
+def _look_later(*_: object) -> None:
+    """What it asks for is done at the start anyway."""
+
+
 async def _run(config: ServerConfig, out: Output) -> None:
     from timerd.bootstrap import serve as run_server
     from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
@@ -141,13 +149,22 @@ async def _run(config: ServerConfig, out: Output) -> None:
     def ready(address: str, http: str) -> None:
         record = {"ready": address, **where, "durability": durability} | ({"http": http} if http else {})
         seen = f", metrics: {http}" if http else ""
-        out.line(record, f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})")
+        _say(out, record, f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})")
 
     try:
         await run_server(config, ready)
     except (StartupError, StoreUnavailable, StoreUnknown) as error:
         raise Failure(str(error)) from error
-    out.line({"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
+    _say(out, {"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
+
+
+def _say(out: Output, record: Record, sentence: str) -> None:
+    """Prints, where somebody reads it: a server goes on when its terminal, or the pipe behind it, has gone."""
+    try:
+        out.line(record, sentence)
+    except OSError:
+        # What is printed later, and at the end of the process, goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _where(config: ServerConfig) -> tuple[dict[str, str], str]:

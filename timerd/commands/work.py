@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +12,7 @@ import typer
 
 from timerd.commands.call import Call, online
 from timerd.commands.execution import execute
+from timerd.commands.failures import check_platform
 from timerd.commands.output import payload_fields
 from timerd.commands.plain_log import log_plainly
 from timerd.commands.times import iso_of
@@ -38,16 +38,22 @@ async def work(
 
     The command gets the payload on stdin, and TIMERD_TASK_ID, TIMERD_DELIVERY_ID, TIMERD_ATTEMPT and TIMERD_FIRE_TIME.
     Exit code 0 = done, 65 = hopeless (dead letter), any other = try again; the end of its stderr is kept as the error.
+    What it leaves in the background goes on by itself; at a time-out it is killed with all that it started.
     """
+    from timerd.sdk.signals import run_until_signalled
     from timerd.worker import Worker
 
+    if command is not None:
+        check_platform("timerd work --exec")
     await call.connect()
     call.bar.stop()
     log_plainly()
-    worker = Worker(call.endpoint.server, **call.endpoint.connection())
+    worker = Worker(call.endpoint.connection())
     job = Job(call, command, count, worker)
     worker.on(queue, concurrency=min(concurrency, count or concurrency))(job.handle)
-    await _run_until_signalled(worker)
+    exit_code = await run_until_signalled(worker)
+    if exit_code:
+        raise typer.Exit(exit_code)
 
 
 class Job:
@@ -107,26 +113,6 @@ def _record(delivery: Delivery) -> dict[str, Any]:
         "fire_time": iso_of(delivery.fire_time),
         "labels": dict(delivery.labels),
     }
-
-
-async def _run_until_signalled(worker: Worker) -> None:
-    """The first SIGINT or SIGTERM finishes what is in hand, the second one ends at once."""
-    loop, running = asyncio.get_running_loop(), asyncio.create_task(worker.run())
-    stopping: list[asyncio.Task[None]] = []
-
-    def on_signal() -> None:
-        if stopping:
-            running.cancel()
-        else:
-            stopping.append(asyncio.create_task(worker.stop()))
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
-    try:
-        await running
-    except asyncio.CancelledError:
-        if not stopping:
-            raise
 
 
 def register(app: typer.Typer) -> None:

@@ -15,11 +15,11 @@ import numpy as np
 
 from timerd.core.before_restart import BeforeRestart, Held
 from timerd.core.fair_share import FairShare
-from timerd.core.flights import ANY_HOLDER, MAX_BATCH_ROWS, Batch, Flights, part_of
-from timerd.core.settlement import Action, Failure, LateFailure, Settlement, attempt_timeouts, fail
-from timerd.core.taken import Again, QueueKey, Taken
+from timerd.core.flights import ANY_HOLDER, Batch, Flights, dealt, part_of
+from timerd.core.settlement import PENDING, Action, Failure, LateFailure, Refusal, Settlement, attempt_timeouts, fail
+from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
 from timerd.core.tally import Tallies
-from timerd.model.ack_token import delivery_ids_of, is_genuine_token, named_in, parse_token, short_ids_of, token_at
+from timerd.model.ack_token import delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -28,7 +28,8 @@ MAX_DELIVER_TASKS = 1_000
 # So many of what nobody speaks for any more fail in one go, or a batch more: then the loop serves others.
 MOST_FAILED = 1_000
 RELEASED = "the worker stopped before it had begun"
-FORGED = "This ack token was not made by this service. Send back the tokens of a Deliver message as they came."
+SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
+FORGED = Refusal("This ack token was not made by this service. Send back the tokens of a Deliver message as they came.")
 
 
 class Assignment(NamedTuple):
@@ -37,21 +38,17 @@ class Assignment(NamedTuple):
     worker: int
     taken: Taken
     attempt_timeout_ms: int
-
-
-class OpenDelivery(NamedTuple):
-    partition: Partition
-    key: RowKey
-    lease_until_ms: int
+    sent_ms: int
 
 
 @dataclass(slots=True)
 class Worker:
-    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives."""
+    """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own."""
 
     namespace: str
     lease_ms: int
     queues: set[QueueKey]
+    name: bytes
     gone_at_ms: int | None = None
 
 
@@ -63,6 +60,7 @@ class DeliveryMachine:
         self._flights = Flights()
         self.tallies = Tallies()
         self._workers: dict[int, Worker] = {}
+        self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
         self.before = BeforeRestart()
@@ -82,8 +80,10 @@ class DeliveryMachine:
         """Deliveries of broken streams, whose workers may come back."""
         return sum(batch.open for worker in self._leaving for batch in self._flights.of(worker))
 
-    def join(self, worker: int, namespace: str, lease_ms: int) -> None:
-        self._workers[worker] = Worker(namespace, lease_ms, set())
+    def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
+        self._workers[worker] = Worker(namespace, lease_ms, set(), name)
+        if name:
+            self._names[namespace, name] = worker
 
     def credit(self, worker: int, queue: str, tasks: int) -> QueueKey | None:
         """More credit; returns the queue if this is its first worker."""
@@ -157,23 +157,25 @@ class DeliveryMachine:
         shares = self.share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
         tally = self.tallies.of(queue)
-        for worker, part in _cut(taken, shares):
+        for worker, part in dealt(taken, shares, MAX_DELIVER_TASKS):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part_of(part, np.array(rows, dtype=np.intp))
                 self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, tally)
-                out.append(Assignment(worker, piece, timeout_ms))
+                out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
 
-    def settle(self, action: Action, tokens: bytes, now_ms: int, delay_ms: int | None, error: str) -> Settlement:
-        """Of any worker: a token speaks for itself. `tokens` is a multiple of 64 bytes."""
+    def settle(
+        self, namespace: str, action: Action, tokens: bytes, now_ms: int, delay_ms: int | None, error: str
+    ) -> Settlement:
+        """Of any worker of the namespace: a token speaks for itself. `tokens` is a multiple of 64 bytes."""
         if action == Action.ACK:
-            return self._ack(tokens, now_ms)
+            return self._ack(namespace, tokens, now_ms)
         if action == Action.RELEASE:
-            return self._release(tokens, now_ms)
+            return self._release(namespace, tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, *sent) in enumerate(self._named(tokens)):
+        for at, (delivery_id, *sent) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
                 self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
@@ -181,6 +183,8 @@ class DeliveryMachine:
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
                 self._fail(out, found[0], [found[1]], failure)
+            elif failure.hopeless:
+                out.refused[at] = SENT_AGAIN
         return out
 
     def retire(self, worker: int) -> None:
@@ -192,7 +196,7 @@ class DeliveryMachine:
         out = Held()
         until_ms = now_ms + self._workers[worker].lease_ms
         strays: list[int] = []
-        for at, (delivery_id, *sent) in enumerate(self._named(tokens)):
+        for at, (delivery_id, *sent) in enumerate(self._named(self._workers[worker].namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 strays.append(at)
@@ -212,19 +216,26 @@ class DeliveryMachine:
         self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=known_only)
         return out
 
+    def replaced(self, namespace: str, names: Iterable[bytes], now_ms: int) -> tuple[Settlement, list[int]]:
+        """Of what these streams brought, their worker has only what it has resumed: the rest goes back as it was."""
+        found = [self._names[each] for name in names if (each := (namespace, name)) in self._names]
+        for worker in found:
+            self.share.drop(worker)
+        return Settlement(back=[again for worker in found for again in self._flights.unreceived(worker, now_ms)]), found
+
     def move_away(self, partition: Partition, ids: Collection[bytes] = ()) -> list[tuple[int, Taken]]:
         """(worker, what it has of the partition, and of `ids`): from here on another instance has it."""
         return list(self._flights.move_away(partition, ids))
 
-    def open_among(self, tokens: bytes) -> list[bool]:
+    def open_among(self, namespace: str, tokens: bytes) -> list[bool]:
         """For each token, whether its delivery is open here."""
-        return [self._flights.find(delivery_id) is not None for delivery_id in delivery_ids_of(tokens, self._secret)]
+        ids = delivery_ids_of(tokens, self._secret, namespace)
+        return [self._flights.find(delivery_id) is not None for delivery_id in ids]
 
-    def let_go(self, tokens: bytes) -> list[bytes]:
+    def let_go(self, namespace: str, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
-        return [
-            delivery_id for delivery_id, version, _ in self._named(tokens) if self.before.give_up(delivery_id, version)
-        ]
+        named = self._named(namespace, tokens)
+        return [delivery_id for delivery_id, version, _ in named if self.before.give_up(delivery_id, version)]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
         """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
@@ -274,13 +285,14 @@ class DeliveryMachine:
             for queue in state.queues:
                 present[queue] = present.get(queue, 0) + 1
         assert present == self._present
+        assert self._workers.keys() >= set(self._names.values())
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
-    def _named(self, tokens: bytes) -> list[tuple[bytes, int, int]]:
-        return named_in(tokens, self._secret)
+    def _named(self, namespace: str, tokens: bytes) -> list[tuple[bytes, int, int]]:
+        return named_in(tokens, self._secret, namespace)
 
-    def _ack(self, tokens: bytes, now_ms: int) -> Settlement:
-        ids = short_ids_of(tokens, self._secret)
+    def _ack(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
+        ids = short_ids_of(tokens, self._secret, namespace)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(map(long_id, ids))
         out = Settlement(ended, acked)
@@ -288,17 +300,17 @@ class DeliveryMachine:
             self._settle_unknown(out, at, long_id(ids[at]), token_at(tokens, at), None)
         return out
 
-    def _release(self, tokens: bytes, now_ms: int) -> Settlement:
+    def _release(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version, holder) in enumerate(self._named(tokens)):
+        for at, (delivery_id, version, holder) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is not None and found[0].is_of(found[1], version, holder):
                 batch, row = found
                 self._flights.pop(delivery_id)
                 batch.settled("released", now_ms)
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
-            elif found is None and not is_genuine_token(token_at(tokens, at), self._secret):
+            elif not delivery_id:
                 out.refused[at] = FORGED
             elif found is None and self.before.give_up(delivery_id, version):
                 out.released.append(delivery_id)
@@ -309,17 +321,19 @@ class DeliveryMachine:
     ) -> None:
         """Nothing is open here for it: it ended, waits for its next attempt, or was sent before a restart. No failure:
         an ack."""
-        if not is_genuine_token(token, self._secret):
+        if not delivery_id:
             out.refused[at] = FORGED
             return
         named = parse_token(token)
         if failure is not None and self.before.has_later(delivery_id, named.key.version):
+            if failure.hopeless:
+                out.refused[at] = SENT_AGAIN
             return
         held = self.before.give_up(delivery_id, named.key.version)
         if failure is None:
-            out.late.append(named)
+            out.late[at] = delivery_id
             return
-        out.failed_late.append(LateFailure(named, failure, at, out.refused))
+        out.failed_late.append(LateFailure(named, failure, at))
         if held:
             out.released.append(delivery_id)
 
@@ -327,7 +341,7 @@ class DeliveryMachine:
         self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
     ) -> None:
         """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
-        named = self._named(tokens)
+        named = self._named(self._workers[worker].namespace, tokens)
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:
@@ -346,7 +360,7 @@ class DeliveryMachine:
         self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: Held, *, known_only: bool
     ) -> None:
         """Not open here: held where the worker may have it from before a restart."""
-        may_begin = not known_only and is_genuine_token(token, self._secret)
+        may_begin = not known_only and bool(delivery_id)
         lease_ms = self.before.hold(delivery_id, parse_token(token).key.version, now_ms, until_ms, may_begin=may_begin)
         if lease_ms is None:
             out.lost.append(token)
@@ -362,6 +376,7 @@ class DeliveryMachine:
                     return []
                 self._fail_all(out, batch, self._flights.open_rows(batch), failure)
         state = self._workers.pop(worker)
+        self._names.pop((state.namespace, state.name), None)
         del self._leaving[worker]
         return [queue for queue in state.queues if self._absent(queue)]
 
@@ -383,18 +398,3 @@ class DeliveryMachine:
         letters = len(out.letters)
         fail(out, batch, rows, failure, self._secret)
         batch.tally.dead += len(out.letters) - letters
-
-
-def _cut(taken: Sequence[Taken], shares: list[tuple[int, int]]) -> Iterable[tuple[int, Taken]]:
-    """Hands each worker its number of rows, MAX_DELIVER_TASKS at a time, without mixing partitions."""
-    assert MAX_DELIVER_TASKS <= MAX_BATCH_ROWS
-    workers = iter(shares)
-    worker = left = 0
-    for batch in taken:
-        at = 0
-        while at < len(batch):
-            if not left:
-                worker, left = next(workers)
-            count = min(left, len(batch) - at, MAX_DELIVER_TASKS)
-            yield worker, batch if count == len(batch) else part_of(batch, slice(at, at + count))
-            at, left = at + count, left - count

@@ -21,12 +21,13 @@ from itertools import count
 import numpy as np
 
 from timerd.core.heads import Heads
-from timerd.core.lean_run import LeanRun, Run, lean, part_of, positions_of, run_bytes
+from timerd.core.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes
 from timerd.core.runs import by_position, in_order_of_firing, joined
 from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
 from timerd.core.taken import LAST, QueueKey
 from timerd.core.tie_order import tie_of
 from timerd.core.waiting_bytes import waiting_bytes
+from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, empty_group
 from timerd.model.task import PRIORITY_MS
 
@@ -72,6 +73,8 @@ class DueQueue:
         self._order = count()
         # Shortened by a cut: what was cut off is still in their columns and arenas.
         self._loose: deque[Segment] = deque()
+        # Pushed at a later instant than their heads, as long as rows of them are left.
+        self._held: list[tuple[QueueKey, Segment]] = []
         self.rows = 0
         self.size_bytes = 0
 
@@ -93,6 +96,25 @@ class DueQueue:
             self._heads.at(queue, int(part.columns["position_ms"][0]))
             self._touched.add(queue)
             self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part, for_now=for_now)
+
+    def hold(self, rows: RowGroup, until_ms: int) -> None:
+        """As `add`, of rows that are not to be taken before that instant, although they are due."""
+        for queue, priority, part in split(rows):
+            lane = self._lanes.setdefault(queue, Lane())
+            segment = self._push(lane, priority, part, waiting_bytes(part), not_before_ms=until_ms)
+            alive = [(held, each) for held, each in self._held if each.cursor < each.end]
+            self._held = [*alive, (queue, segment)]
+            self._heads.at(queue, until_ms)
+            self._touched.add(queue)
+
+    def end_holds(self, until_ms: int) -> None:
+        """Rows that are held, and whose positions are not after that instant, may be taken."""
+        for queue, held in self._held:
+            if held.cursor < held.end and held.head_ms <= until_ms:
+                self._heads.at(queue, held.head_ms)
+                heap = self._lanes[queue].heaps[held.priority]
+                heap[:] = [(held.head_ms, n, each) if each is held else (at_ms, n, each) for at_ms, n, each in heap]
+                heapq.heapify(heap)
 
     def take(self, queue: QueueKey, limit: int, now_ms: int, upto: int = LAST) -> RowGroup | None:
         """Up to `limit` rows with position <= now and order key <= `upto`, in order; they are no longer here."""
@@ -118,7 +140,8 @@ class DueQueue:
         """Gathers what a take until then would have to: in a moment in which nothing is due it holds nobody up. Whether
         there was anything to gather."""
         lane = self._lanes.get(queue)
-        due = self._pop_due(lane, FRONT_ROWS, until_ms) if lane else []
+        # What is held is not gathered with the others: it would be taken before its time.
+        due = self._pop_due(lane, FRONT_ROWS, until_ms) if lane and not self._held else []
         if lane is None or not due:
             return False
         gathered = due[:PREPARED_RUNS] if len(due) > 1 else []
@@ -129,7 +152,7 @@ class DueQueue:
         return bool(gathered)
 
     def next_ms(self, queue: QueueKey) -> int | None:
-        """Position of the queue's earliest row."""
+        """Position of the queue's earliest row; of rows that are held, until when they are."""
         lane = self._lanes.get(queue)
         heads = [live_head(heap) for heap in lane.heaps.values()] if lane else []
         return min((h for h in heads if h is not None), default=None)
@@ -153,9 +176,23 @@ class DueQueue:
                     return most
         return found
 
+    def flagged(self, flag: int) -> list[RowGroup]:
+        """The rows that have it."""
+        live = [segment for lane in self._lanes.values() for segment in _live(lane)]
+        found = [flagged(segment.run, slice(segment.cursor, segment.end), flag) for segment in live]
+        return [rows for rows in found if len(rows)]
+
+    def has(self, key: RowKey) -> bool:
+        """Whether the row waits here. There is no index: each run is looked at."""
+        return any(segment.has(key) for lane in self._lanes.values() for segment in _live(lane))
+
     def oldest_ms(self) -> int | None:
-        """Position of the earliest row of all."""
-        return self._heads.first_ms(self.next_ms)
+        """Position of the earliest row of all, held or not."""
+        first_ms = self._heads.first_ms(self.next_ms)
+        if first_ms is None or not self._held:
+            return first_ms
+        self._held = [(queue, each) for queue, each in self._held if each.cursor < each.end]
+        return min([first_ms, *(each.head_ms for _, each in self._held)])
 
     def cut(self, queue: QueueKey, position_ms: int, tie: int) -> int:
         """Drops the queue's rows at or after (position, tie): they are in the store. Returns how many. What they took
@@ -223,9 +260,10 @@ class DueQueue:
             run = lean(part)
             self._push(lane, priority, run, size_bytes - run.saved_bytes)
 
-    def _push(self, lane: Lane, priority: int, run: Run, size_bytes: int) -> Segment:
+    def _push(self, lane: Lane, priority: int, run: Run, size_bytes: int, *, not_before_ms: int = 0) -> Segment:
         segment = Segment(run, priority, 0, len(run), size_bytes)
-        heapq.heappush(lane.heaps.setdefault(priority, []), (segment.head_ms, next(self._order), segment))
+        at_ms = max(segment.head_ms, not_before_ms)
+        heapq.heappush(lane.heaps.setdefault(priority, []), (at_ms, next(self._order), segment))
         self._count(lane, len(run), size_bytes)
         return segment
 
@@ -250,7 +288,7 @@ class DueQueue:
         most = max(1, least, _front_rows(due))
         for priority in {s.priority for s in due}:
             runs = [s for s in due if s.priority == priority]
-            if len(runs) > 1:
+            if len(runs) > 1 and not self._held:
                 runs += pop_next(lane.heaps[priority], until_ms, FRONT_RUNS - len(runs))
             counts = _first_of(runs, until_ms, most) if len(runs) > 1 else [0]
             parts = [s.next(n) for s, n in zip(runs, counts, strict=True) if n]

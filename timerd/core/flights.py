@@ -17,7 +17,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.taken import AckedRows, Ended, Taken
+from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.core.tally import QueueTally
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
@@ -33,6 +33,7 @@ FEW_ROWS = 8
 # A stretch of fewer rows has ended row by row: arrays would cost more.
 MANY_ROWS = 32
 ACKED = "acked"
+UNRECEIVED = "it never reached the worker"
 # That an attempt failed is no word on the same one of a later holder; that it is hopeless is.
 ANY_HOLDER = 1 << 64
 # An arena that holds no more than so much for nothing is left as it is.
@@ -117,6 +118,21 @@ def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:
     if isinstance(rows, slice):
         return Taken(taken.partition, taken.token, taken.rows.select(rows), taken.digests[rows])
     return Taken(taken.partition, taken.token, taken.rows.select(rows), [taken.digests[r] for r in rows.tolist()])
+
+
+def dealt(taken: Sequence[Taken], shares: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, Taken]]:
+    """Hands each worker its number of rows, `most` at a time, without mixing partitions."""
+    assert most <= MAX_BATCH_ROWS
+    workers = iter(shares)
+    worker = left = 0
+    for batch in taken:
+        at = 0
+        while at < len(batch):
+            if not left:
+                worker, left = next(workers)
+            count = min(left, len(batch) - at, most)
+            yield worker, batch if count == len(batch) else part_of(batch, slice(at, at + count))
+            at, left = at + count, left - count
 
 
 class Flights:
@@ -246,6 +262,15 @@ class Flights:
             if rows:
                 yield batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))
                 self.remove(batch, rows)
+
+    def unreceived(self, worker: int, now_ms: int) -> Iterator[Again]:
+        """All that the worker has, as it was: it says that it has none of it."""
+        for batch in self.of(worker):
+            rows = self.open_rows(batch)
+            self.remove(batch, rows)
+            batch.settled("released", now_ms, len(rows))
+            for row in rows:
+                yield Again(batch.taken.partition, batch.key(row), now_ms, now_ms, UNRECEIVED)
 
     def open_rows(self, batch: Batch) -> list[int]:
         first = batch.number * MAX_BATCH_ROWS

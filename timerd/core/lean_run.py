@@ -76,6 +76,14 @@ def positions_of(run: Run) -> Positions:
     return positions
 
 
+def flagged(run: Run, rows: slice, flag: int) -> RowGroup:
+    """Of these rows those that have the flag; mostly no row of a run differs in that."""
+    if isinstance(run, LeanRun) and "flags" not in (run.own.dtype.names or ()):
+        return run.select(slice(rows.start, rows.stop if int(run.common["flags"][0]) & flag else rows.start))
+    part = run.select(rows)
+    return part.select(np.flatnonzero(part.columns["flags"] & flag))
+
+
 def part_of(run: Run, rows: slice) -> Run:
     return run.select(rows) if isinstance(run, RowGroup) else run.part(rows)
 

@@ -46,8 +46,8 @@ class Ledger:
         return self.inserted - self.outcomes.total()
 
     def named(self) -> dict[str, int]:
-        """By the names of the wire."""
+        """By the names of the wire. An end that only a later release knows is over for this one like a carried row."""
         out = dict.fromkeys(NAMES.values(), 0)
         for outcome, number in self.outcomes.items():
-            out[NAMES[Outcome(outcome)]] += number
+            out[NAMES.get(Outcome(outcome), "carried")] += number
         return {"inserted": self.inserted, **out, "unexplained": self.unexplained}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 import numpy as np
 
 from timerd.core.lean_run import Positions, Run, positions_of
 from timerd.core.taken import LAST
+from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup
 
 FEW_DUE = 16
@@ -46,6 +47,13 @@ class Segment:
         positions = positions_of(self.run)
         past = bisect_right(positions, until_ms, self.cursor, min(self.end, self.cursor + limit))
         return self.positions(max(past - self.cursor, min(limit, FEW_DUE)))
+
+    def has(self, key: RowKey) -> bool:
+        """Whether the row is one of them."""
+        positions = positions_of(self.run)
+        first = bisect_left(positions, key.position_ms, self.cursor, self.end)
+        past = bisect_right(positions, key.position_ms, first, self.end)
+        return first < past and key in self.run.select(slice(first, past)).keys()
 
     def next(self, rows: int) -> RowGroup:
         return self.run.select(slice(self.cursor, self.cursor + rows))

@@ -39,22 +39,32 @@ class Failure:
     hopeless: bool = False
 
 
+# Of a task that lives on: as in TaskState.
+PENDING = 1
+
+
+class Refusal(NamedTuple):
+    """Why a token settles nothing. `state`: what its task is, as TaskState in the proto; 0: that is not the reason."""
+
+    sentence: str
+    state: int = 0
+
+
 class LateFailure(NamedTuple):
-    """Of a delivery that is not open here. Whether it counts shows when its row has been looked for: `refused` is that
-    of the message it came with, `at` its place in the message."""
+    """Of a delivery that is not open here. Whether it counts shows when its row has been looked for. `at`: its place in
+    the message."""
 
     token: AckToken
     failure: Failure
     at: int
-    refused: dict[int, str]
 
 
 @dataclass(slots=True)
 class Settlement:
     """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of
-    what is not open here; `failed_late`: failures of such. `back`: not begun, to be sent to somebody else
-    as they are (what cannot be goes on as an `Again`). `refused`: index -> sentence. `released`: delivery ids whose
-    lease is over although their rows are not open here."""
+    what is not open here, place in the message -> delivery id; `failed_late`: failures of such. `back`: not begun, to
+    be sent to somebody else as they are (what cannot be goes on as an `Again`). `refused`: by place in the message.
+    `released`: delivery ids whose lease is over although their rows are not open here."""
 
     ended: list[Ended] = field(default_factory=list)
     acked: list[AckedRows] = field(default_factory=list)
@@ -62,9 +72,9 @@ class Settlement:
     back: list[Again] = field(default_factory=list)
     letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
-    late: list[AckToken] = field(default_factory=list)
+    late: dict[int, bytes] = field(default_factory=dict)
     failed_late: list[LateFailure] = field(default_factory=list)
-    refused: dict[int, str] = field(default_factory=dict)
+    refused: dict[int, Refusal] = field(default_factory=dict)
     released: list[bytes] = field(default_factory=list)
 
     def __bool__(self) -> bool:
@@ -78,15 +88,13 @@ class Settlement:
         return len(self.ended) + acked + len(self.back) + len(self.late) + failed
 
     def add(self, other: Settlement) -> None:
-        """Takes over what the other one would have done; `refused` speaks of one message and stays with it."""
+        """Takes over what the other one would have done at once; what speaks of places in its message stays with it."""
         self.ended += other.ended
         self.acked += other.acked
         self.again += other.again
         self.back += other.back
         self.letters += other.letters
         self.dead += other.dead
-        self.late += other.late
-        self.failed_late += other.failed_late
         self.released += other.released
 
 
@@ -134,6 +142,8 @@ def letter_of(taken: Taken, row: int, key: RowKey, failure: Failure, secret: byt
         last_error=failure.error,
         payload=rows.payload(row),
         row_key=extra.key,
+        occurrence=extra.occurrence,
+        row_kept=extra.kept,
     )
 
 

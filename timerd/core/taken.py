@@ -20,10 +20,17 @@ class QueueKey(NamedTuple):
     namespace: str
     queue: str
 
+    @property
+    def is_internal(self) -> bool:
+        """Whether an instance made it for itself. Nobody is shown such a queue, and no caller can name it: namespaces
+        have no brackets."""
+        return self.namespace.startswith("(")
 
-# Of the tasks that an instance gives itself (services/health/canary.py). No caller can name it: namespaces have no
-# brackets.
+
+# Of the tasks that an instance gives itself (services/health/canary.py).
 CANARY = QueueKey("(canary)", "(canary)")
+# Of the ticks of schedules (services/schedules/ticking.py).
+TICKS = QueueKey("(schedules)", "(ticks)")
 
 
 @dataclass(slots=True)
@@ -75,3 +82,11 @@ class Again(NamedTuple):
     position_ms: int
     failed_at_ms: int
     last_error: str
+
+
+class OpenDelivery(NamedTuple):
+    """What a worker has now, and until when."""
+
+    partition: Partition
+    key: RowKey
+    lease_until_ms: int

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.taken import CANARY, QueueKey
+from timerd.core.taken import QueueKey
 
 LATENESS_BOUNDS_MS = (
     0.0, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1e3, 2e3, 5e3, 1e4, 6e4, 6e5, 3.6e6,
@@ -100,6 +100,6 @@ class Tallies:
         """Of all queues of callers together."""
         sums = [0] * (len(LATENESS_BOUNDS_MS) + 1)
         for queue, tally in self.queues.items():
-            if queue != CANARY:
+            if not queue.is_internal:
                 sums = [a + b for a, b in zip(sums, tally.lateness.counts, strict=True)]
         return sums

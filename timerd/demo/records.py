@@ -61,6 +61,14 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class Away:
+    """A worker's stream broke: when it last knew for certain that the server had it, and when the next one was open."""
+
+    heard_ms: float
+    opened_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Kill:
     """When the server was killed, and when the next one was ready."""
 
@@ -74,10 +82,11 @@ class Logs:
     deliveries: tuple[Delivery, ...] = ()
     confirmed: tuple[Confirmed, ...] = ()
     kills: tuple[Kill, ...] = ()
+    away: tuple[Away, ...] = ()
 
 
-Record = Call | Delivery | Confirmed | Kill
-_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Call, Delivery, Confirmed, Kill)}
+Record = Call | Delivery | Confirmed | Kill | Away
+_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Call, Delivery, Confirmed, Kill, Away)}
 
 
 class LogWriter:
@@ -125,4 +134,5 @@ def read_logs(paths: Iterable[Path]) -> Logs:
         deliveries=tuple(record for record in records if isinstance(record, Delivery)),
         confirmed=tuple(record for record in records if isinstance(record, Confirmed)),
         kills=tuple(record for record in records if isinstance(record, Kill)),
+        away=tuple(record for record in records if isinstance(record, Away)),
     )

@@ -17,6 +17,7 @@ import grpc
 import grpc.aio
 
 from timerd.demo.records import Confirmed, Delivery, LogWriter, now_ms
+from timerd.sdk.connect_options import ConnectOptions
 from timerd.sdk.connection import Connection
 from timerd.sdk.ids import encode_id
 from timerd.v1 import work_service_pb2 as pb
@@ -45,7 +46,7 @@ class Witness:
         self._writing = asyncio.Lock()
 
     async def run(self) -> None:
-        async with Connection(self._target).open_channel() as channel:
+        async with Connection(ConnectOptions(self._target)).open_channel() as channel:
             stub: Any = rpc.WorkServiceStub(channel)
             while True:
                 try:

@@ -1,6 +1,6 @@
 """What a worker acknowledges with: the current row, the token of its holder, a MAC. Opaque to callers, 64 bytes.
 
-Valid on any stream to any instance, also after the stream, the server or the lease is gone.
+Valid on any stream of its namespace to any instance, also after the stream, the server or the lease is gone.
 """
 
 from __future__ import annotations
@@ -51,10 +51,11 @@ class AckToken(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def batch_mac(secret: bytes, partition: Partition, fencing_token: int) -> bytes:
-    """The same for all deliveries of one holder of one partition, so that a batch costs one: it shows that a token is
-    from a delivery of then, not from which one. Whoever has such a token and knows another task's id can settle it."""
-    text = b"%d.%d.%d.%d" % (*partition, fencing_token)
+def batch_mac(secret: bytes, namespace: str, partition: Partition, fencing_token: int) -> bytes:
+    """The same for all deliveries of one namespace and holder of one partition, so that a batch costs one: it shows
+    that a token is from a delivery of then, not from which one. Whoever has such a token and knows the id of another
+    task of the namespace can settle it."""
+    text = b"%b\0%d.%d.%d.%d" % (namespace.encode(), *partition, fencing_token)
     return blake2b(text, digest_size=MAC_BYTES, key=secret, person=b"timerd.ack").digest()
 
 
@@ -64,9 +65,9 @@ def parse_token(raw: bytes | memoryview) -> AckToken:
     return AckToken(Partition(scope, bucket_ms, shard), RowKey(position_ms, digest, version), fencing_token)
 
 
-def token_bytes(secret: bytes, token: AckToken) -> bytes:
+def token_bytes(secret: bytes, namespace: str, token: AckToken) -> bytes:
     """As it is sent."""
-    return token_with(batch_mac(secret, token.partition, token.fencing_token), token)
+    return token_with(batch_mac(secret, namespace, token.partition, token.fencing_token), token)
 
 
 def token_with(mac: bytes, token: AckToken) -> bytes:
@@ -75,17 +76,20 @@ def token_with(mac: bytes, token: AckToken) -> bytes:
     return _TOKEN.pack(scope, bucket_ms, *token.key, shard, token.fencing_token, mac)
 
 
-def is_genuine_token(raw: bytes | memoryview, secret: bytes) -> bool:
+def is_genuine_token(raw: bytes | memoryview, secret: bytes, namespace: str) -> bool:
+    """Whether it was made with the secret, for a worker of the namespace."""
     token = parse_token(raw)
-    return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == batch_mac(secret, token.partition, token.fencing_token)
+    mac = batch_mac(secret, namespace, token.partition, token.fencing_token)
+    return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == mac
 
 
-def forged_among(tokens: bytes, secret: bytes) -> list[int]:
-    """Which of several were not made with the secret. Those of one holder differ only in their keys."""
+def forged_among(tokens: bytes, secret: bytes, namespace: str) -> list[int]:
+    """Which of several were not made with the secret, or for another namespace. Those of one holder differ only in
+    their keys."""
     raw = np.frombuffer(tokens, np.uint8).reshape(-1, ACK_TOKEN_BYTES)
     if (raw[:, : _KEY.start] == raw[0, : _KEY.start]).all() and (raw[:, _KEY.stop :] == raw[0, _KEY.stop :]).all():
-        return [] if is_genuine_token(token_at(tokens, 0), secret) else list(range(len(raw)))
-    return [at for at in range(len(raw)) if not is_genuine_token(token_at(tokens, at), secret)]
+        return [] if is_genuine_token(token_at(tokens, 0), secret, namespace) else list(range(len(raw)))
+    return [at for at in range(len(raw)) if not is_genuine_token(token_at(tokens, at), secret, namespace)]
 
 
 def token_at(tokens: bytes, at: int) -> bytes:
@@ -93,38 +97,38 @@ def token_at(tokens: bytes, at: int) -> bytes:
     return bytes(tokens[at * ACK_TOKEN_BYTES : (at + 1) * ACK_TOKEN_BYTES])
 
 
-def delivery_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
+def delivery_ids_of(tokens: bytes, secret: bytes, namespace: str) -> list[bytes]:
     """The delivery id in each token; empty where it is not genuine."""
     if len(tokens) <= _FEW * ACK_TOKEN_BYTES:
-        return [_delivery_id(token_at(tokens, at), secret) for at in range(len(tokens) // ACK_TOKEN_BYTES)]
+        return [_delivery_id(token_at(tokens, at), secret, namespace) for at in range(len(tokens) // ACK_TOKEN_BYTES)]
     columns = np.frombuffer(tokens, TOKEN)
     out = np.empty(len(columns), [("digest", "V16"), ("generation", ">u4")])
     out["digest"] = columns["digest"]
     out["generation"] = columns["version"] >> ATTEMPT_BITS
     ids = pieces(out.tobytes(), DELIVERY_ID_BYTES)
-    for at in forged_among(tokens, secret) if ids else ():
+    for at in forged_among(tokens, secret, namespace) if ids else ():
         ids[at] = b""
     return ids
 
 
-def short_ids_of(tokens: bytes, secret: bytes) -> list[bytes]:
+def short_ids_of(tokens: bytes, secret: bytes, namespace: str) -> list[bytes]:
     """As `delivery_ids_of`, short ones: mostly they lie in the tokens as they are."""
     if len(tokens) > _FEW * ACK_TOKEN_BYTES:
         columns = np.frombuffer(tokens, TOKEN)
-        if int(columns["version"].max()) < 1 << ATTEMPT_BITS and not forged_among(tokens, secret):
+        if int(columns["version"].max()) < 1 << ATTEMPT_BITS and not forged_among(tokens, secret, namespace):
             digests: list[bytes] = columns["digest"].tolist()
             return digests
-    return list(map(short_id, delivery_ids_of(tokens, secret)))
+    return list(map(short_id, delivery_ids_of(tokens, secret, namespace)))
 
 
-def _delivery_id(raw: bytes, secret: bytes) -> bytes:
+def _delivery_id(raw: bytes, secret: bytes, namespace: str) -> bytes:
     scope, bucket_ms, _, digest, version, shard, fencing_token, mac = _TOKEN.unpack(raw)
-    is_genuine = mac == batch_mac(secret, Partition(scope, bucket_ms, shard), fencing_token)
+    is_genuine = mac == batch_mac(secret, namespace, Partition(scope, bucket_ms, shard), fencing_token)
     return delivery_id_of(digest, version) if is_genuine else b""
 
 
-def named_in(tokens: bytes, secret: bytes) -> list[tuple[bytes, int, int]]:
+def named_in(tokens: bytes, secret: bytes, namespace: str) -> list[tuple[bytes, int, int]]:
     """(delivery id, version, fencing token) in each token; no id where it is not genuine."""
     columns = np.frombuffer(tokens, TOKEN)
     versions, holders = columns["version"].tolist(), columns["fencing_token"].tolist()
-    return list(zip(delivery_ids_of(tokens, secret), versions, holders, strict=True))
+    return list(zip(delivery_ids_of(tokens, secret, namespace), versions, holders, strict=True))

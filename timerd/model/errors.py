@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 
 class TimerdError(Exception):
     """Says in a sentence what was wrong, what is allowed and what to do."""
@@ -12,9 +14,11 @@ class StartupError(TimerdError):
 
 
 class NotStored(TimerdError):
-    """Nothing was written. `reason` is the ErrorInfo reason; `code` the name of the gRPC status."""
+    """Nothing was written. `reason` is the ErrorInfo reason; `code` the name of the gRPC status. `only_this_try`: it
+    was said before it was known whether an earlier try of the call had stored anything."""
 
     code = "FAILED_PRECONDITION"
+    only_this_try = False
 
     def __init__(self, message: str, reason: str, *, field: str = "", retry_after_ms: int = 0) -> None:
         super().__init__(message)
@@ -31,10 +35,12 @@ class Invalid(NotStored):
 
 
 class Unauthenticated(NotStored):
+    only_this_try = True
     code = "UNAUTHENTICATED"
 
 
 class Denied(NotStored):
+    only_this_try = True
     code = "PERMISSION_DENIED"
 
 
@@ -54,7 +60,14 @@ class Aborted(NotStored):
     code = "ABORTED"
 
 
+class Overtaken(NotStored):
+    """A call that was made later was carried out, which this one would undo."""
+
+    code = "ABORTED"
+
+
 class Overloaded(NotStored):
+    only_this_try = True
     code = "RESOURCE_EXHAUSTED"
 
 
@@ -62,6 +75,7 @@ class Unavailable(NotStored):
     """Nothing was stored because the service cannot take it in now (store down, clock not trusted, draining)."""
 
     code = "UNAVAILABLE"
+    only_this_try = True
 
 
 class StoreUnavailable(Unavailable):
@@ -76,6 +90,18 @@ class CorruptRow(TimerdError):
     """Something stored does not match its checksum: its bytes are never delivered."""
 
     consequence = "What it holds is not delivered; everything else is."
+
+
+class NotUnderstood(TimerdError):
+    """Something stored was written by a later release in a form that this one must not guess at: an instance of that
+    release reads it. `lacks` names what this one would have to understand."""
+
+    def __init__(self, what: str, lacks: Collection[str]) -> None:
+        self.lacks = frozenset(lacks)
+        super().__init__(
+            f"{what} was written by a later release of timerd and needs what this one does not understand "
+            f"({', '.join(sorted(lacks))}): it waits for an instance that does, so upgrade this one."
+        )
 
 
 class CorruptMarks(CorruptRow):

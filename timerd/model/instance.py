@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from timerd.model.codec import dump_json, field_names, split_known, with_kept
 from timerd.model.registers import RegisterKey, Table
-from timerd.model.task import dump_json
 
 # No instance is called so, and not every store takes an empty name.
 ROSTER = RegisterKey(Table.INSTANCES, b"\0roster")
@@ -28,7 +28,8 @@ class InstanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceEntry:
-    """`counter` grows with every heartbeat; `beat_at_ms` is the instance's engine time at the last one."""
+    """`counter` grows with every heartbeat; `beat_at_ms` is the instance's engine time at the last one; `knows`: the
+    capabilities that it announces (model/codec.py)."""
 
     name: str
     address: str
@@ -36,15 +37,27 @@ class InstanceEntry:
     counter: int
     state: InstanceState = InstanceState.SERVING
     beat_at_ms: int = 0
+    knows: tuple[str, ...] = ()
+    kept: str = ""
 
     def to_bytes(self) -> bytes:
-        return dump_json(asdict(self))
+        values = asdict(self)
+        del values["kept"]
+        if not self.knows:
+            del values["knows"]
+        return dump_json(with_kept(values, self.kept))
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> InstanceEntry:
-        values = json.loads(stored)
-        values["state"] = InstanceState(values["state"])
-        return cls(**values)
+        """Of an instance in a state that this release does not know only this is sure: it lives, and gets nothing."""
+        values, kept = split_known(json.loads(stored), _NAMES)
+        state = values["state"]
+        values["state"] = InstanceState(state) if state in _STATES else InstanceState.LEAVING
+        return cls(**values | {"knows": tuple(values.get("knows", ()))}, kept=kept)
+
+
+_NAMES = field_names(InstanceEntry)
+_STATES = frozenset(InstanceState)
 
 
 def instance_key(name: str) -> RegisterKey:

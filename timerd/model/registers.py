@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
+from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
 from timerd.model.errors import CorruptRow
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
-from timerd.model.task import dump_json
 
 
 class Table(StrEnum):
@@ -22,6 +23,7 @@ class Table(StrEnum):
     BUCKETS = "buckets"  # recorded shard count and `finishing` of one bucket
     CLUSTER = "cluster"
     INSTANCES = "instances"
+    SCHEDULES = "schedules"
 
 
 class RegisterKey(NamedTuple):
@@ -41,6 +43,40 @@ def move_key(digest: bytes) -> RegisterKey:
 
 def name_key(namespace: str, key: str) -> RegisterKey:
     return RegisterKey(Table.KEYS, f"{namespace}\0{key}".encode())
+
+
+def request_key(request: bytes) -> RegisterKey:
+    """Names the answer of a call by the hash of its request. No namespace is empty, so no key of a task is named so."""
+    return RegisterKey(Table.KEYS, b"\0r" + request)
+
+
+def place_key(prefix: bytes) -> RegisterKey:
+    """Of a message. No namespace begins with a zero byte."""
+    return RegisterKey(Table.KEYS, b"\0p" + prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class Instants:
+    """Of a message whose tries do not know of each other: the instants at which its rows are placed that came too late
+    for their own, in order; and what its delays count from (0: the call says so)."""
+
+    later_ms: tuple[int, ...] = ()
+    origin_ms: int = 0
+
+    def after(self, position_ms: int) -> int | None:
+        """The next place of a row that is too late for this one."""
+        return next((each for each in self.later_ms if each > position_ms), None)
+
+    def with_one(self, instant_ms: int) -> Instants:
+        return replace(self, later_ms=(*self.later_ms, instant_ms))
+
+    def to_bytes(self) -> bytes:
+        return dump_json(asdict(self))
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Instants:
+        values = json.loads(stored)
+        return cls(tuple(values["later_ms"]), values["origin_ms"])
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +99,10 @@ class Control:
     incarnation: int = 0
     # Without a holder: who was to be the next one.
     successor: str = ""
+    # What its holder has to understand to deliver all of its rows, where a holder did not.
+    rows_need: tuple[str, ...] = ()
+    # In all of these: the fields that only a later release knows (model/codec.py).
+    kept: str = ""
 
     @property
     def finished(self) -> bool:
@@ -70,19 +110,21 @@ class Control:
 
     def to_bytes(self) -> bytes:
         """Without what is not used, so that rows of before are written as they were."""
-        stored = asdict(self)
-        for name in ("incarnation", "successor"):
+        stored = _plain(self)
+        for name in ("incarnation", "successor", "rows_need"):
             if not stored[name]:
                 del stored[name]
-        return dump_json(stored)
+        return dump_json(with_kept(stored, self.kept))
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Control:
-        """Raises CorruptRow."""
+        """Raises CorruptRow, or NotUnderstood."""
         try:
-            values: dict[str, Any] = json.loads(stored)
+            values, kept = split_known(json.loads(stored), _CONTROL)
+            check_understood("The control row of a partition", kept)
             values["counts"] = tuple((k, n) for k, n in values["counts"])
-            return cls(**values)
+            values["rows_need"] = tuple(values.get("rows_need", ()))
+            return cls(**values, kept=kept)
         except (ValueError, TypeError, KeyError) as error:
             raise CorruptRow(
                 f"The control row of a partition cannot be read ({error}): its tasks do not fire until the data are "
@@ -93,11 +135,12 @@ class Control:
         return replace(self, closing_ms=closing_ms, verified_ms=verified_ms, counts=counts)
 
     def released(
-        self, successor: str, closing_ms: int, verified_ms: int, counts: tuple[tuple[int, int], ...]
+        self, successor: str, verified_ms: int, counts: tuple[tuple[int, int], ...], needs: Iterable[str] = ()
     ) -> Control:
         """Nobody holds it now; the token stays, for the next one is higher."""
-        marked = self.with_mark(closing_ms, verified_ms, counts)
-        return replace(marked, holder="", address="", incarnation=0, successor=successor)
+        rows_need = tuple(sorted({*needs, *self.rows_need}))
+        marked = self.with_mark(self.closing_ms, verified_ms, counts)
+        return replace(marked, holder="", address="", incarnation=0, successor=successor, rows_need=rows_need)
 
     def with_end(self, end_ms: int, now_ms: int, inserted: int, counts: tuple[tuple[int, int], ...]) -> Control:
         return replace(self, verified_ms=end_ms, finished_at_ms=now_ms, inserted=inserted, counts=counts)
@@ -125,6 +168,17 @@ class Place:
         return cls(Partition(*partition), RowKey(position_ms, bytes.fromhex(digest), version))
 
 
+class DoneMove(NamedTuple):
+    """A move that was carried out, and that a later one may have followed."""
+
+    # Hash of its request.
+    request: str
+    # Milliseconds since the epoch that it was answered with.
+    fire_at_ms: int
+    # When the call was made.
+    asked_ms: int
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """Of a task that moved: where it came from, where it goes, and who decided."""
@@ -141,25 +195,68 @@ class Move:
     fire_at_ms: int
     # When the register may be forgotten: `latest_ms` plus the retention; 0 = never. Rewritten whole at each change.
     expires_at_ms: int = 0
+    # When the call was made; 0 = an earlier version wrote it.
+    asked_ms: int = 0
+    # The moves before this one that were carried out, oldest first.
+    done: tuple[DoneMove, ...] = ()
+    # Whether older ones are remembered under their requests.
+    has_older: bool = False
+    kept: str = ""
 
     @property
     def place(self) -> Place:
         """Where the task lives; not decided while MOVING."""
         return self.target if self.state == MoveState.MOVED else self.source
 
+    def carried_out(self) -> tuple[DoneMove, ...]:
+        """All that are known to have been carried out, this one too if it was; oldest first."""
+        own = DoneMove(self.request, self.fire_at_ms, self.asked_ms)
+        return (*self.done, own) if self.state is MoveState.MOVED and self.request else self.done
+
     def decided(self, state: MoveState) -> Move:
         return replace(self, state=state)
 
     def to_bytes(self) -> bytes:
-        values = asdict(self) | {"source": self.source.to_json(), "target": self.target.to_json()}
-        return dump_json(values)
+        """What earlier versions do not know stands behind the request, which they only compare with others."""
+        values = _plain(self) | {"source": self.source.to_json(), "target": self.target.to_json()}
+        asked_ms, done, has_older = values.pop("asked_ms"), values.pop("done"), values.pop("has_older")
+        if asked_ms or done:
+            past = [f"{each.request}:{each.fire_at_ms}:{each.asked_ms}" for each in map(DoneMove._make, done)]
+            values["request"] = "\n".join([self.request, f"{asked_ms}{'+' * has_older}", *past])
+        return dump_json(with_kept(values, self.kept))
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Move:
-        values = json.loads(stored)
+        """Raises NotUnderstood."""
+        values, kept = split_known(json.loads(stored), _MOVE)
+        check_understood("The register of a task that moved", kept)
         values["state"] = MoveState(values["state"])
         values["source"], values["target"] = Place.from_json(values["source"]), Place.from_json(values["target"])
-        return cls(**values)
+        values["request"], *more = values["request"].split("\n")
+        return replace(cls(**values, kept=kept), **_read_past(more))
+
+
+def _read_past(more: list[str]) -> dict[str, Any]:
+    if not more:
+        return {}
+    asked, *past = more
+    done = (each.rsplit(":", 2) for each in past)
+    return {
+        "asked_ms": int(asked.rstrip("+")),
+        "has_older": asked.endswith("+"),
+        "done": tuple(DoneMove(request, int(fire_at_ms), int(asked_ms)) for request, fire_at_ms, asked_ms in done),
+    }
+
+
+class HadKey(NamedTuple):
+    """A task that had a key."""
+
+    # Its digest as hex.
+    digest: str
+    # When the call was made that gave it the key.
+    asked_ms: int
+    # Whether that call was carried out to its end, and so may have been answered.
+    active: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +267,35 @@ class KeyEntry:
     task_id: str
     active: bool = False
     replaces: tuple[str, ...] = ()
+    # When the call was made that gave the key to the task; 0 = an earlier version wrote it.
+    asked_ms: int = 0
+    # The tasks that had the key before, oldest first.
+    done: tuple[HadKey, ...] = ()
+    # Whether older ones are remembered under their digests.
+    has_older: bool = False
+    kept: str = ""
 
     def to_bytes(self) -> bytes:
-        stored = asdict(self)
-        if not self.replaces:
-            del stored["replaces"]
-        return dump_json(stored)
+        stored = _plain(self)
+        for name in ("replaces", "asked_ms", "done", "has_older"):
+            if not stored[name]:
+                del stored[name]
+        return dump_json(with_kept(stored, self.kept))
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> KeyEntry:
-        entry = json.loads(stored)
-        return cls(entry["task_id"], entry["active"], tuple(entry.get("replaces", ())))
+        """Raises NotUnderstood."""
+        entry, kept = split_known(json.loads(stored), _KEY)
+        check_understood("A key", kept)
+        done = tuple(HadKey(*each) for each in entry.get("done", ()))
+        replaces, has_older = tuple(entry.get("replaces", ())), entry.get("has_older", False)
+        return cls(entry["task_id"], entry["active"], replaces, entry.get("asked_ms", 0), done, has_older, kept)
+
+
+def _plain(form: Control | Move | KeyEntry) -> dict[str, Any]:
+    values = asdict(form)
+    del values["kept"]
+    return values
+
+
+_CONTROL, _MOVE, _KEY = field_names(Control), field_names(Move), field_names(KeyEntry)

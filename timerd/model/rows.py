@@ -8,21 +8,25 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from timerd.model.codec import dump_json
 from timerd.model.columns import Columns, pack_columns, pieces, starts, unpack_columns
+from timerd.model.errors import NotUnderstood
 from timerd.model.identity import PREFIX_BYTES, RowKey, row_keys
-from timerd.model.task import NO_EXTRA, Extra, Template, dump_json
+from timerd.model.task import NO_EXTRA, Extra, Template
 
 # Flags of a row.
 FLAG_MOVED_IN = 1  # the target of a move: fires only where `moves` says that the task lives here
 FLAG_CARRIED = 2  # written by a carry: retry, guard, hand-over
 FLAG_LATE = 4  # its fire_at had passed when it was scheduled
+# Later releases may say more of a task in these, so they go where it goes; in the others of a row.
+FLAGS_OF_TASK = 0b0011_1000
 # What these wrote is no repeat of a call, and is found by the way that it went.
 WRITTEN_BY_HOLDERS = FLAG_CARRIED | FLAG_MOVED_IN
 
@@ -105,6 +109,18 @@ class RowGroup:
         at = int(self.columns["extra"][row])
         return self.extras[at - 1] if at else NO_EXTRA
 
+    def lacking_rows(self) -> dict[int, frozenset[str]]:
+        """Row -> what this release would have to understand to deliver it (model/codec.py). Nearly always empty."""
+        columns, templates, extras = self.columns, self.templates, self.extras
+        kinds = {n: t.lacks for n in _used(columns["template"], len(templates)) if (t := templates[n]).has_kept}
+        notes = {n: e.lacks for n in _used(columns["extra"], len(extras) + 1) if n and (e := extras[n - 1]).kept}
+        if not kinds and not notes:
+            return {}
+        nothing = frozenset[str]()
+        found = zip(columns["template"].tolist(), columns["extra"].tolist(), strict=True)
+        lacks = ((row, kinds.get(kind, nothing) | notes.get(note, nothing)) for row, (kind, note) in enumerate(found))
+        return {row: each for row, each in lacks if each}
+
     def one(self, row: int) -> RowGroup:
         """A compact group of one row; many times cheaper than `compact` of a selection."""
         # As a tuple: to read and write the fields of a record one by one takes twice as long and more.
@@ -172,7 +188,9 @@ _SHORT_NOTES_BYTES = 1024
 
 
 def _parse_notes(notes: bytes) -> tuple[list[Template], list[Extra]]:
-    templates, extras = json.loads(notes)
+    templates, extras, *more = json.loads(notes)
+    if more:
+        raise NotUnderstood("A group of rows", ["another layout"])
     return [Template.from_json(t) for t in templates], [Extra.from_json(e) for e in extras]
 
 
@@ -182,6 +200,11 @@ _known_notes = lru_cache(maxsize=1024)(_parse_notes)
 @lru_cache(maxsize=1024)
 def _template_text(template: Template) -> bytes:
     return dump_json(template.to_json())
+
+
+def _used(indexes: Columns, table: int) -> Iterable[int]:
+    """Indexes into a table of that length, all that are used among them: the many parts of a message share theirs."""
+    return range(table) if table <= len(indexes) else indexes.tolist()
 
 
 def _in_order_of_use(indexes: Columns, table: int) -> tuple[Columns, Columns]:

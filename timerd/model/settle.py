@@ -17,10 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from timerd.model.codec import check_understood, dump_json, split_known, unknown_member
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.row_keys import RowKeys
-from timerd.model.task import dump_json
 
 
 class Outcome(IntEnum):
@@ -35,6 +35,11 @@ class Outcome(IntEnum):
     PURGED = 7
     FORWARDED = 8  # it was written again at a later position before its OK
     PARKED = 9  # carried to its queue's backlog: the place is a function of the id, so no Carry is written
+
+    @classmethod
+    def _missing_(cls, value: object) -> Outcome:
+        """One that only a later release knows: the row is over."""
+        return unknown_member(cls, value)
 
 
 class CarryReason(IntEnum):
@@ -75,10 +80,15 @@ class Carry(NamedTuple):
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Carry:
+        """Raises NotUnderstood. Other unknown fields stay where they are: records are never written again."""
         position_ms, digest, version = stored["source"]
         source = RowKey(position_ms, bytes.fromhex(digest), version)
-        rest = {k: v for k, v in stored.items() if k not in ("source", "reason", "target")}
+        rest, kept = split_known({k: v for k, v in stored.items() if k not in ("source", "reason", "target")}, _REST)
+        check_understood("A settle record", kept)
         return cls(source, CarryReason(stored["reason"]), Partition(*stored["target"]), **rest)
+
+
+_REST = frozenset(("position_ms", "version", "lease_until_ms", "failed_at_ms", "last_error"))
 
 
 @lru_cache(maxsize=64)

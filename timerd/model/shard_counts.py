@@ -10,9 +10,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from timerd.model.codec import dump_json, split_known, with_kept
 from timerd.model.partition import BUCKET_MS, shard_of
 from timerd.model.registers import RegisterKey, Table
-from timerd.model.task import dump_json
 
 HOT = RegisterKey(Table.BUCKETS, b"hot")
 # Of two bytes in a task's id; more than that many instances do not share one bucket.
@@ -27,6 +27,8 @@ class ShardCounts:
 
     default: int
     hot: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    # What a later release has added: its names are no numbers.
+    kept: str = ""
 
     def count(self, bucket_ms: int) -> int:
         return max(self.default, *self.hot.get(bucket_ms, (0,)))
@@ -49,9 +51,11 @@ class ShardCounts:
         return replace(self, hot={**open_now, bucket_ms: (*self.hot.get(bucket_ms, ()), wanted)})
 
     def to_bytes(self) -> bytes:
-        return dump_json({str(bucket_ms): list(counts) for bucket_ms, counts in sorted(self.hot.items())})
+        counts = {str(bucket_ms): list(counts) for bucket_ms, counts in sorted(self.hot.items())}
+        return dump_json(with_kept(counts, self.kept))
 
     @classmethod
     def from_bytes(cls, default: int, stored: bytes | None) -> ShardCounts:
-        hot = json.loads(stored) if stored is not None else {}
-        return cls(default, {int(bucket_ms): tuple(counts) for bucket_ms, counts in hot.items()})
+        found = json.loads(stored) if stored is not None else {}
+        hot, kept = split_known(found, {name for name in found if name.lstrip("-").isdecimal()})
+        return cls(default, {int(bucket_ms): tuple(counts) for bucket_ms, counts in hot.items()}, kept)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, overload
 
+from timerd.model.codec import dump_json, unknown_member
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
@@ -49,8 +51,16 @@ class MarkKind(IntEnum):
     FORWARD = 3  # value: decimal position the row was written again at
     PURGED = 4
     ACKED = 5  # ended by an ack that came when no holder had the row
-    TIED = 6  # value: position and shard of another row of the same task, in another bucket (core/ties.py)
-    ENDED_ELSEWHERE = 7  # value: kind and value of the mark that ended the task where it lives now
+    TIED = 6  # of earlier versions, which did not place a repeated call once; not written any more, and ignored
+    ENDED_ELSEWHERE = 7  # likewise
+
+    @classmethod
+    def _missing_(cls, value: object) -> MarkKind:
+        """One that only a later release knows: its row is left alone."""
+        return unknown_member(cls, value)
+
+
+MARK_KINDS = frozenset(MarkKind)
 
 
 class Mark(NamedTuple):
@@ -94,17 +104,26 @@ KeysAt = tuple[Partition, Sequence[tuple[int, bytes]]]
 class Page:
     """Part of a scan. `groups` hold only rows inside the asked range, each sorted by position; `marks` are those on
     rows of the range that became readable since the cursor (also on rows that do not exist). Go on with `cursor`
-    while not `done`. An engine without cursors answers 0 at the end, and less before it, and `rereads`: the next scan
-    brings the same rows again. `RowGroup.source` is the name that `Appended.sources` gave to what was written
-    together. `through_ms`: pages come in the order of positions, and none of the next ones has anything below it; 0:
-    nobody knows."""
+    while not `done`. A store without cursors (StoreTraits) answers 0 at the end, and less before it: the next scan
+    brings the same rows again. With cursors `RowGroup.source` is the name that `Appended.sources` gave to what was
+    written together, else 0. `through_ms`, where pages come in the order of positions: none of the next ones has
+    anything below it."""
 
     groups: Sequence[RowGroup]
     marks: Sequence[Mark]
     cursor: int
     done: bool
-    rereads: bool = False
     through_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """Rows of a partition in order, their keys only, and the marks on them. `through`: the (position_ms, digest) behind
+    which the next stretch begins; None: there is nothing more."""
+
+    rows: RowGroup
+    marks: Sequence[Mark]
+    through: tuple[int, bytes] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +182,44 @@ class DeadLetter:
     last_error: str
     payload: bytes
     row_key: str = ""
+    # The fields of its row that only a later release knows (model/codec.py).
+    row_kept: str = ""
+    # Of a task of a schedule: what its delivery says of it.
+    occurrence: str = ""
+
+    def facts(self) -> bytes:
+        """What is stored of it beside its id, its death and its payload."""
+        key = self.key
+        stored = {
+            "key": [key.position_ms, key.digest.hex(), key.version],
+            "partition": self.partition,
+            "template": self.template.to_json(),
+            "fire_at_ms": self.fire_at_ms,
+            "attempts": self.attempts,
+            "last_error": self.last_error,
+            "row_key": self.row_key,
+        }
+        more = {"row_kept": self.row_kept, "occurrence": self.occurrence}
+        return dump_json(stored | {name: value for name, value in more.items() if value})
+
+    @classmethod
+    def from_facts(cls, task_id: bytes, died_at_ms: int, stored: bytes, payload: bytes) -> DeadLetter:
+        facts = json.loads(stored)
+        position_ms, digest, version = facts["key"]
+        return cls(
+            task_id,
+            RowKey(position_ms, bytes.fromhex(digest), version),
+            Partition(*facts["partition"]),
+            Template.from_json(facts["template"]),
+            facts["fire_at_ms"],
+            died_at_ms,
+            facts["attempts"],
+            facts["last_error"],
+            payload,
+            facts["row_key"],
+            facts.get("row_kept", ""),
+            facts.get("occurrence", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +246,20 @@ class Cas:
     value: bytes
     # The register may be forgotten after it; 0 = never.
     expires_at_ms: int = 0
+
+
+class EntryKey(NamedTuple):
+    """Names a note: one of a place, in whose order of names they are read. Neither is empty."""
+
+    place: bytes
+    name: bytes
+
+
+class Entry(NamedTuple):
+    """A note that never changes: whoever writes it again writes the same."""
+
+    key: EntryKey
+    value: bytes
 
 
 class CasStatus(IntEnum):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
+from timerd.model.codec import field_names, lacking, split_known, with_kept
 from timerd.model.partition import scope_of
 
 MAX_PAYLOAD_BYTES = 1 << 20
@@ -27,6 +27,19 @@ class RetryPolicy:
     max_backoff_ms: int = 3_600_000
     jitter: float = 0.1
     attempt_timeout_ms: int = 3_600_000
+    # Here and below: the fields that only a later release knows (model/codec.py).
+    kept: str = field(default="", hash=False)
+
+    def to_json(self) -> dict[str, Any]:
+        return with_kept({name: value for name, value in asdict(self).items() if name in _POLICY}, self.kept)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> RetryPolicy:
+        values, kept = split_known(stored, _POLICY)
+        return cls(**values, kept=kept)
+
+
+_POLICY = field_names(RetryPolicy)
 
 
 @dataclass(frozen=True)
@@ -43,6 +56,16 @@ class Template:
     expire_at_ms: int = 0
     soft_expire_at_ms: int = 0
     traceparent: str = ""
+    kept: str = field(default="", hash=False)
+
+    @property
+    def has_kept(self) -> bool:
+        return bool(self.kept or self.retry.kept)
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        """What this release would have to understand to deliver the tasks."""
+        return lacking(self.kept) | lacking(self.retry.kept)
 
     @cached_property
     def scope(self) -> int:
@@ -51,19 +74,21 @@ class Template:
     def to_json(self) -> dict[str, Any]:
         """Without what has its default, so that a stored group of single tasks stays small."""
         plain = _default_template()
-        changed = {
-            f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != getattr(plain, f.name)
-        }
+        changed = {name: value for name in _TEMPLATE if (value := getattr(self, name)) != getattr(plain, name)}
         if "retry" in changed:
-            changed["retry"] = asdict(self.retry)
-        return changed
+            changed["retry"] = self.retry.to_json()
+        return with_kept(changed, self.kept)
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Template:
-        values = dict(stored)
+        values, kept = split_known(stored, _TEMPLATE, _IN_ALL_VERSIONS)
         values["labels"] = tuple((k, v) for k, v in values.get("labels", ()))
-        values["retry"] = RetryPolicy(**values.get("retry", {}))
-        return cls(**{"namespace": "", "queue": "", **values})
+        values["retry"] = RetryPolicy.from_json(values.get("retry", {}))
+        return cls(**{"namespace": "", "queue": "", **values}, kept=kept)
+
+
+_TEMPLATE = field_names(Template)
+_IN_ALL_VERSIONS = frozenset(("namespace", "queue"))
 
 
 @lru_cache(maxsize=1)
@@ -84,18 +109,27 @@ class Extra:
     lease_until_ms: int = 0
     # Attempts used up in earlier generations' rows are not counted; these are the deliveries in all.
     deliveries: int = 0
+    # Of a task of a schedule: what its delivery says of it (model/occurrences.py).
+    occurrence: str = ""
+    kept: str = ""
+
+    @property
+    def lacks(self) -> frozenset[str]:
+        return lacking(self.kept)
 
     def to_json(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        changed = {name: value for name, plain in _EXTRA.items() if (value := getattr(self, name)) != plain}
+        return with_kept(changed, self.kept)
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Extra:
-        return cls(**stored)
+        """Nearly always all fields are known, and there may be tens of thousands of rows."""
+        try:
+            return cls(**stored)
+        except TypeError:
+            values, kept = split_known(stored, _EXTRA.keys())
+            return cls(**values, kept=kept)
 
 
+_EXTRA = {f.name: f.default for f in fields(Extra) if f.name != "kept"}
 NO_EXTRA = Extra()
-
-
-def dump_json(value: object) -> bytes:
-    """The one JSON form of everything stored."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

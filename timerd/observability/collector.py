@@ -102,6 +102,7 @@ def _holding(f: Figures) -> Iterator[Metric]:
     yield CounterMetricFamily(
         "timerd_sweep_rescued_rows", "Rows that the sweep found before a hint told of them.", value=f.rescued_rows
     )
+    yield gauge("timerd_rows_not_understood", "Rows of a later release that wait for an upgrade.", f.foreign_rows)
 
 
 def _engine(f: Figures) -> Iterator[Metric]:
@@ -170,6 +171,9 @@ def _process(f: Figures) -> Iterator[Metric]:
     yield gauge("timerd_event_loop_busy_ratio", "Processor time of the event loop's thread, of 1.", f.loop_busy)
     yield gauge("timerd_saturation_ratio", "Of memory, intake and event loop the fullest, of 1.", f.saturation)
     yield lag
+    yield _each(
+        CounterMetricFamily("timerd_unforeseen_errors", "Errors that no code expects.", labels=("work",)), f.unforeseen
+    )
     store = f.facts.store if f.facts is not None else ""
     info = GaugeMetricFamily("timerd_build_info", "1; what runs here.", labels=("version", "store"))
     info.add_metric((version("timerd"), store), 1)

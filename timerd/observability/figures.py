@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.taken import CANARY, QueueKey
+from timerd.core.partition import PartitionMachine
+from timerd.core.taken import QueueKey
 from timerd.core.tally import OTHERS, QueueTally
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
@@ -23,13 +23,14 @@ from timerd.observability.loop_lag import LoopLag
 from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
+from timerd.services.background import unforeseen
 from timerd.services.checkup import Checkup
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import EngineFacts
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
-from timerd.services.work.delivery import Delivery
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
@@ -68,6 +69,8 @@ class Figures:
     partitions: Mapping[str, int]
     partition_events: Mapping[str, int]
     rescued_rows: int
+    foreign_rows: int
+    unforeseen: Mapping[str, int]
     lease_events: Mapping[str, int]
     lease_age_s: float
     lease_sure: bool
@@ -127,12 +130,14 @@ class Observed:
         await self._refresh()
         now_ms = self._time.exact_ms()
         machines = list(self._scheduler.machines.values())
-        oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
+        oldest = [ms for m in machines if (ms := m.oldest_ms()) is not None]
         marks = [_mark_ms(m) for m in machines if m.partition.bucket_ms <= now_ms]
         held, member = self._scheduler.held, self._scheduler.membership
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
-            queues={queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items() if queue != CANARY},
+            queues={
+                queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items() if not queue.is_internal
+            },
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
             due=self._due(machines, int(now_ms)),
@@ -142,16 +147,18 @@ class Observed:
             in_flight=self._delivery.in_flight,
             instances=len(member.live()),
             hints_dropped=self._peers.dropped_hints if self._peers is not None else 0,
-            hint_messages=dict(self._peers.other_way.counts()) if self._peers is not None else {},
+            hint_messages=dict(self._peers.hint_messages()) if self._peers is not None else {},
             workers=self._delivery.workers,
             streams=self._api.sessions + self._delivery.workers,
             partitions=Counter(m.phase.name.lower() for m in machines),
             partition_events=dict(held.events.counts),
             rescued_rows=held.events.rescued_rows,
+            foreign_rows=held.foreign_rows(),
+            unforeseen=dict(unforeseen),
             lease_events=dict(member.events),
             lease_age_s=member.lease_age_ms() / 1000,
             lease_sure=self._time.is_sure,
-            loaded=sum(m.rows.waiting.rows for m in machines),
+            loaded=sum(m.waiting_rows for m in machines),
             oldest_due_s=max(0.0, now_ms - min(oldest, default=now_ms)) / 1000,
             mark_lag_s=max(0.0, now_ms - min(marks, default=now_ms)) / 1000,
             memory_used_bytes=memory.used_bytes,
@@ -171,9 +178,9 @@ class Observed:
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
-        known = {*self._delivery.tallies.queues, *self.engine.scheduled} - {CANARY, OTHERS}
-        waiting = [machine.rows.waiting for machine in machines]
-        return {queue: sum(rows.due_rows(queue, now_ms, MOST_DUE) for rows in waiting) for queue in known}
+        known = {*self._delivery.tallies.queues, *self.engine.scheduled} - {OTHERS}
+        callers = [queue for queue in known if not queue.is_internal]
+        return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in callers}
 
     async def _refresh(self) -> None:
         """What the store knows; where it does not answer, what it said last."""
@@ -184,7 +191,7 @@ class Observed:
             try:
                 async with asyncio.timeout(FACTS_PATIENCE_S):
                     self._facts = await self.engine.facts()
-                    known = [q for q in self._delivery.tallies.queues if q.namespace and q != CANARY]
+                    known = [q for q in self._delivery.tallies.queues if q.namespace and not q.is_internal]
                     self._pending = {queue: await self.engine.estimate(*queue) for queue in known}
             except (StoreUnavailable, StoreUnknown, TimeoutError):
                 # The counters of the store's calls say so.

@@ -16,7 +16,10 @@ from timerd.model.storage import CasStatus
 from timerd.ports import Store
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
-READS = ("scan", "find", "settled", "catalogue", "dead", "letters", "estimates", "facts", "read", "look")
+READS = (
+    *("scan", "stretch", "find", "settled", "catalogue", "dead", "letters", "estimates", "facts", "read", "look"),
+    *("find_entries", "list_entries"),
+)
 WRITES = (
     "append",
     "mark",
@@ -28,6 +31,8 @@ WRITES = (
     "exhume",
     "save_estimates",
     "cas",
+    "write_entries",
+    "remove_entries",
 )
 Call = Callable[..., Awaitable[Any]]
 

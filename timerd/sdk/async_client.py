@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from functools import cached_property
+from typing import Unpack
 
 from timerd.sdk.batches import MAX_TASKS
 from timerd.sdk.bulk import Bulk, BulkItem, Progress, batches_of
 from timerd.sdk.checks import id_list, name, optional_name
-from timerd.sdk.coalescing import CancelGroup, ScheduleGroup
+from timerd.sdk.coalescing import outcomes_in, write_cancel
 from timerd.sdk.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.operations import Operations
-from timerd.sdk.session import Session
-from timerd.sdk.singles import Singles, outcomes_in, write_cancel
-from timerd.sdk.templates import Template, make_template
-from timerd.sdk.times import Due, datetime_of_ms, ms_of_timestamp
-from timerd.sdk.values import CancelOutcome, ConflictPolicy, RetryPolicy, Task
+from timerd.sdk.schedules import Schedules
+from timerd.sdk.singles import Singles
+from timerd.sdk.task_fields import TaskKeywords, TaskOptions, template_of
+from timerd.sdk.times import datetime_of_ms, ms_of_timestamp
+from timerd.sdk.values import CancelOutcome, ConflictPolicy, Task
 from timerd.v1 import timer_service_pb2 as pb
 
 # Inside the class, `list` is the method.
@@ -25,21 +27,41 @@ OutcomeList = list[CancelOutcome]
 
 
 class Client(Operations, Singles):
-    """Use it as `async with Client() as client:`; safe to share between all coroutines of a loop."""
+    """A client schedules, cancels, moves and reads tasks, in programs that use asyncio.
 
-    @property
-    def _asks(self) -> Session:
-        return self._session
+    Use it as `async with Client() as client:`, or call `close` in the end. It connects with its first call. All
+    coroutines of an event loop may share it.
 
-    async def _store(self, template: Template, body: bytes, due: Due) -> Task:
-        # Calls of many traces share a message.
-        group = self._coalescer.group(
-            template.untraced(), len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
-        )
-        return await group.add(body, due, template.traceparent)
+    A call is repeated with the same content until it is answered or `timeout` has passed. Beside the errors that each
+    method names, every call may raise:
 
-    async def _cancel(self, task_id: str) -> CancelOutcome:
-        return await self._coalescer.group("cancel", 0, lambda: CancelGroup(self._namespace)).add(task_id)
+    - InvalidTask: a value is of a wrong form or out of its range; nothing was sent or stored.
+    - Unavailable: no server was reached, or it could take nothing in, for `timeout`; nothing was stored.
+    - Overloaded: the server has too much in hand, and that did not pass within `timeout`; nothing was stored.
+    - OutcomeUnknown: `timeout` passed, or the client was closed, before the answer came. Calls that only read raise
+      Unavailable in its place.
+    - AccessDenied: the credentials are missing or do not allow the call.
+    - TimerdError with the code FAILED_PRECONDITION: this client is closed, or lives in another event loop or in the
+      process from which this one was forked; nothing was sent.
+    - TimerdError with the code CANCELLED: the client was closed while the call waited, and nothing was sent, or the
+      call only reads.
+    - TimerdError with the code INTERNAL: the server met a mistake of its own; the outcome is unknown.
+
+    Args:
+        target: the address of the server as HOST:PORT (port 7400 where it is left out), or a `ConnectOptions`. Default
+            127.0.0.1:7400.
+        options: the other fields of `ConnectOptions` as keywords; each wins over the object. Among them is `timeout`,
+            how long a call is repeated: a timedelta or seconds, default 30 s.
+
+    Raises:
+        InvalidTask: an option is of a wrong form.
+        TimerdError: gevent or eventlet has patched this process, in which gRPC cannot work (MONKEY_PATCHED).
+    """
+
+    @cached_property
+    def schedules(self) -> Schedules:
+        """The schedules are what comes again: `client.schedules.create(...)` and the like."""
+        return Schedules(self)
 
     async def schedule_many(
         self,
@@ -47,24 +69,30 @@ class Client(Operations, Singles):
         items: Iterable[BulkItem],
         *,
         on_conflict: ConflictPolicy | str = ConflictPolicy.REJECT,
-        labels: Mapping[str, str] | None = None,
-        content_type: str = "",
-        priority: int = 0,
-        retry: RetryPolicy | None = None,
-        expire_at: datetime | None = None,
-        soft_expire_at: datetime | None = None,
-        traceparent: str = "",
         progress: Progress | None = None,
+        options: TaskOptions | None = None,
+        **fields: Unpack[TaskKeywords],
     ) -> TaskList:
-        """Items are `(payload, at or delay)` or `Item`; the tasks come back in their order.
+        """The call stores many tasks of one queue, and returns them in the order of the items.
 
-        `progress` is told the number stored so far. Raises PartlyStored, with all tasks, where some are not stored.
+        One item that is wrong keeps no other from being stored.
+
+        Args:
+            queue: the queue whose workers receive the tasks; 1 to 128 characters of A-Z a-z 0-9 . _ - / :.
+            items: pairs (payload, at or delay), or `Item` for a task with a key or options of its own; an iterable of
+                any length, which is read while it is sent.
+            on_conflict: what happens to an item whose key is in use: a `ConflictPolicy`, or "keep", "replace" or
+                "reject". Default reject.
+            progress: a function that is told the number of tasks stored so far. Default none.
+            options: what all tasks have in common. Default nothing.
+            fields: the fields of `TaskOptions` as keywords; each wins over the object.
+
+        Raises:
+            PartlyStored: some tasks are stored and some are not; its `tasks` say which.
+            InvalidTask, AlreadyExists, TimerdError: no task is stored, for the first item's reason (`item`).
         """
         self._open()
-        template = make_template(
-            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
-            traceparent or self._current_trace(), on_conflict,
-        )  # fmt: skip
+        template = self._traced(template_of("schedule_many", queue, options, fields, on_conflict))
         bulk = Bulk(self._session, self._namespace, template, progress)
         return [task for part in await bulk.run(batches_of(items, template, self._clock)) for task in part]
 
@@ -74,27 +102,39 @@ class Client(Operations, Singles):
         payloads: Sequence[bytes | str],
         at_ms: Sequence[int],
         *,
-        labels: Mapping[str, str] | None = None,
-        content_type: str = "",
-        priority: int = 0,
-        retry: RetryPolicy | None = None,
-        expire_at: datetime | None = None,
-        soft_expire_at: datetime | None = None,
-        traceparent: str = "",
         progress: Progress | None = None,
+        options: TaskOptions | None = None,
+        **fields: Unpack[TaskKeywords],
     ) -> Tasks:
-        """As `schedule_many`, in less than half of the caller's time: `payloads[n]` is due `at_ms[n]` milliseconds
-        after the epoch (whole numbers in a list, an array or a column of a table). Raises PartlyStored, too."""
+        """The call stores many tasks of one queue from columns, in less than half of the time of `schedule_many`.
+
+        The tasks have no keys. Each of them, and its id, is made when it is looked at.
+
+        Args:
+            queue: the queue whose workers receive the tasks.
+            payloads: the payload of each task, bytes or text: a list, an array or a column of a table.
+            at_ms: the fire time of each task, in whole milliseconds since the epoch, as many as there are payloads.
+            progress: a function that is told the number of tasks stored so far. Default none.
+            options: what all tasks have in common. Default nothing.
+            fields: the fields of `TaskOptions` as keywords; each wins over the object.
+
+        Raises:
+            PartlyStored: some tasks are stored and some are not; its `tasks` say which.
+            InvalidTask: the columns do not fit together, or an entry is wrong (`item`); no task is stored.
+        """
         self._open()
-        template = make_template(
-            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
-            traceparent or self._current_trace(), ConflictPolicy.UNSPECIFIED,
-        )  # fmt: skip
+        template = self._traced(template_of("schedule_columns", queue, options, fields))
         bulk = Bulk(self._session, self._namespace, template, progress, Part)
         return Tasks(await bulk.run(batches_of_columns(payloads, at_ms, template, self._clock)))
 
     async def cancel_many(self, task_ids: Iterable[str]) -> OutcomeList:
-        """One outcome per id, in their order."""
+        """The call cancels many tasks, and returns one outcome for each id, in their order.
+
+        Where it raises, tasks of earlier messages (1,000 ids each) may be cancelled; calling it again is safe.
+
+        Args:
+            task_ids: the ids; one that names no task has the outcome `NOT_FOUND`.
+        """
         self._open()
         ids, outcomes = id_list(task_ids), OutcomeList()
         for start in range(0, len(ids), MAX_TASKS):
@@ -104,7 +144,17 @@ class Client(Operations, Singles):
         return outcomes
 
     async def fire_now(self, task_id: str, *, request_id: str | None = None) -> datetime:
-        """Reschedules to now."""
+        """The call makes a task due at once, and returns its new fire time in UTC.
+
+        Args:
+            task_id: the id of the task.
+            request_id: a name of this call, by which a repeat is known for 24 h. Default a new one.
+
+        Raises:
+            NotFound: there is no such task.
+            FailedPrecondition: the task has fired, ended or was cancelled, or its `expire_at` has passed.
+            Aborted: another call has moved it meanwhile; trying again may succeed.
+        """
         self._open()
         own_id = optional_name(request_id, "request_id") or new_request_id()
         request = pb.FireNowRequest(namespace=self._namespace, request_id=own_id, task_id=name(task_id, "task_id"))

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from timerd.sdk.answers import read_answer
 from timerd.sdk.checks import MAX_PAYLOAD_BYTES, optional_name
-from timerd.sdk.templates import Template
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.task_fields import Item, Template
 from timerd.sdk.times import EPOCH, Due, MsClock, duration_of_ms, now_ms, timestamp_of_ms
-from timerd.sdk.values import Answered, Item
+from timerd.sdk.values import Answered
 from timerd.v1 import timer_service_pb2 as pb
 
 MAX_TASKS = 1000
@@ -25,6 +26,8 @@ MAX_TASKS = 1000
 MAX_BYTES = 900 * 1024
 _TASK_BYTES = 24
 _MS = timedelta(milliseconds=1)
+# Well below the day for which calls are remembered.
+_LONG_PAST_MS = 12 * 3_600_000
 
 
 class Plain(NamedTuple):
@@ -133,6 +136,10 @@ class Batch:
         self._items[self.add(payload, due)] = key, own if differs else None
         self._bytes += len(key) + (own.to_proto().ByteSize() if differs else 0)
 
+    def _is_long_past(self) -> bool:
+        """Then the server could not tell the message from the repeat of an old one."""
+        return bool(self._dues) and min(self._dues) < self._clock() - _LONG_PAST_MS
+
     def _since_request_ms(self) -> int:
         """Delays of one message count from one instant, so that a later call waits the longer by what lies between."""
         now = self._clock()
@@ -145,12 +152,16 @@ class Batch:
             return self._dues
         return [due.ms + self._request_time_ms * due.is_delay for due in self._due_list()]
 
-    def write(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str) -> None:
+    def write(self, request: pb.ScheduleBatchRequest, namespace: str, request_id: str | None = None) -> None:
+        """Without a request_id it gets one of its own, and says when it was made if it takes keys from other tasks.
+        With one the caller may make it again, so that what is in it does not depend on the time."""
         request.namespace = namespace
-        request.request_id = request_id
+        request.request_id = request_id or new_request_id()
         request.template.CopyFrom(self._template)
         if self._delays:
             request.request_time.CopyFrom(timestamp_of_ms(self._request_time_ms))
+        elif request_id is None and (any(key for key, _ in self._items.values()) or self._is_long_past()):
+            request.request_time.CopyFrom(timestamp_of_ms(self._clock()))
         if self._items or 0 < self._delays < len(self._dues):
             self._write_items(request.items)
         else:

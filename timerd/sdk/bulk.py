@@ -16,11 +16,10 @@ from timerd.sdk.answers import FailedTasks
 from timerd.sdk.batches import Batch, plain_of
 from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask, TimerdError, not_sendable
-from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, Session
-from timerd.sdk.templates import Template
+from timerd.sdk.task_fields import Item, Template, own_fields
 from timerd.sdk.times import Due, MsClock, Span, due_of, instant_ms, span_ms
-from timerd.sdk.values import Answered, Item, PartlyStored, Task
+from timerd.sdk.values import Answered, PartlyStored, Task
 
 BulkItem = tuple[bytes | str, datetime | Span] | Item
 Progress = Callable[[int], None]
@@ -77,7 +76,7 @@ def _put(batch: Batch, item: BulkItem, index: int) -> Batch:
         payload, due = _parts_of(item)
         if not batch.has_room(len(payload)):
             batch = batch.next()
-        if isinstance(item, Item) and _differs(item):
+        if isinstance(item, Item) and (item.key is not None or own_fields(item)):
             batch.add_item(payload, due, item)
         else:
             batch.add(payload, due)
@@ -96,22 +95,6 @@ def _parts_of(item: BulkItem) -> tuple[bytes, Due]:
     if isinstance(wanted, datetime):
         return payload_bytes(payload), Due(instant_ms(wanted), False)
     return payload_bytes(payload), Due(span_ms(wanted), True)
-
-
-def _differs(item: Item) -> bool:
-    return any(
-        value is not None
-        for value in (
-            item.key,
-            item.labels,
-            item.content_type,
-            item.priority,
-            item.retry,
-            item.expire_at,
-            item.soft_expire_at,
-            item.traceparent,
-        )
-    )
 
 
 def all_made(answered: Answered, count: int) -> list[Task]:
@@ -173,7 +156,7 @@ class Bulk:
 
     def _send(self, batch: Batch) -> None:
         request = self._session.new_request()
-        batch.write(request.schedule, self._namespace, new_request_id())
+        batch.write(request.schedule, self._namespace)
         place = len(self._parts)
         self._parts.append(())
         self._under_way += 1

@@ -15,10 +15,17 @@ from google.protobuf.message import Message
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.checks import sendable
-from timerd.sdk.errors import TimerdError, closed, error_of_rpc, is_retryable, timed_out
+from timerd.sdk.errors import closed, error_of_rpc, final, is_retryable, timed_out, unanswered
 
 Response = TypeVar("Response", bound=Message)
 Page = TypeVar("Page", bound="PageResponse")
+# They change nothing, so there is no outcome that could be unknown.
+READS = frozenset(
+    {
+        *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("GetSchedule", "ListSchedules", "PreviewSchedule"),
+    }
+)
 
 
 class PageRequest(Protocol):
@@ -34,7 +41,7 @@ class PageResponse(Protocol):
 
 
 class Calls:
-    """The TimerService, one method by its name."""
+    """The unary methods of the server, each by its name."""
 
     def __init__(self, channel: grpc.aio.Channel, target: str, timeout_s: float) -> None:
         self._channel = channel
@@ -46,9 +53,11 @@ class Calls:
         """Calls that are cut short from here on say so: for gRPC they are cancelled, which their callers are not."""
         self._is_closed = True
 
-    async def __call__(self, method: str, request: Message, response_type: type[Response]) -> Response:
+    async def __call__(
+        self, method: str, request: Message, response_type: type[Response], service: str = "TimerService"
+    ) -> Response:
         call: Any = self._channel.unary_unary(
-            f"/timerd.v1.TimerService/{method}",
+            f"/timerd.v1.{service}/{method}",
             request_serializer=None,
             response_deserializer=response_type.FromString,
         )
@@ -62,18 +71,16 @@ class Calls:
                 error = error_of_rpc(failed)
             except asyncio.CancelledError:
                 if self._is_closed:
-                    raise closed(uncertain=True) from None
+                    raise closed(uncertain=method not in READS, was_sent=True) from None
                 raise
             if not is_retryable(error):
-                raise error
+                raise final(error, uncertain and method not in READS)
             uncertain = uncertain or not error.reason
-            await self._rest(error, uncertain, backoff, deadline_s - loop.time())
-
-    async def _rest(self, error: TimerdError, uncertain: bool, backoff: Backoff, left_s: float) -> None:
-        wait_s = max(error.retry_after or 0.0, backoff.next_s())
-        if wait_s >= left_s:
-            raise timed_out(error, uncertain, self._timeout_s, self._target)
-        await asyncio.sleep(wait_s)
+            wait_s = max(error.retry_after or 0.0, backoff.next_s())
+            if wait_s >= deadline_s - loop.time():
+                say = unanswered if method in READS else timed_out
+                raise say(error, uncertain, self._timeout_s, self._target)
+            await asyncio.sleep(wait_s)
 
 
 async def pages(request: PageRequest, ask: Callable[[], Awaitable[Page]]) -> AsyncIterator[Page]:

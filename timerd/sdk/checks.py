@@ -6,7 +6,7 @@ to judge: it may allow more one day.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from timerd.sdk.errors import InvalidTask
 
@@ -22,6 +22,13 @@ _MAX_LABELS_CHARS = 64 << 10
 
 def invalid(sentence: str, field: str, reason: str = "INVALID") -> InvalidTask:
     return InvalidTask(sentence, reason=reason, field=field)
+
+
+def check_keywords(call: str, given: Mapping[str, object], allowed: Set[str]) -> None:
+    """Raises TypeError, as Python does where the keywords stand in the signature one by one."""
+    if not given.keys() <= allowed:
+        unknown = next(name for name in given if name not in allowed)
+        raise TypeError(f"{call}() got an unexpected keyword argument {unknown!r}")
 
 
 def text(value: object, field: str, most_chars: int = _MAX_CHARS) -> str:

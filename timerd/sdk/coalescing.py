@@ -8,7 +8,7 @@ call with a key or a request_id of the caller's never joins.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from copy import copy
 from typing import Protocol, TypeVar
 
@@ -16,10 +16,9 @@ from timerd.sdk.batches import MAX_TASKS, Batch
 from timerd.sdk.errors import TimerdError, not_sendable
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.session import Answer, Session
-from timerd.sdk.singles import outcomes_in, write_cancel
-from timerd.sdk.templates import Template
+from timerd.sdk.task_fields import Item, Template
 from timerd.sdk.times import Due, MsClock
-from timerd.sdk.values import CancelOutcome, Item, Task
+from timerd.sdk.values import CancelOutcome, Task
 from timerd.v1 import timer_service_pb2 as pb
 
 Value = TypeVar("Value")
@@ -161,6 +160,21 @@ class CancelGroup:
         for waiting, outcome in zip(self._waiting, outcomes, strict=True):
             if not waiting.done():
                 waiting.set_result(outcome)
+
+
+def write_cancel(request: pb.SessionRequest, namespace: str, request_id: str, task_ids: Sequence[str]) -> None:
+    request.cancel.namespace = namespace
+    request.cancel.request_id = request_id
+    request.cancel.task_ids.extend(task_ids)
+
+
+def outcomes_in(answer: pb.SessionResponse, asked: int) -> list[CancelOutcome]:
+    """One for each that was asked for."""
+    outcomes = list(answer.cancel.outcomes)
+    if len(outcomes) != asked:
+        raise TimerdError(f"The server answered {asked} cancels with {len(outcomes)} outcomes.", code="INTERNAL")
+    known = {outcome: CancelOutcome(outcome) for outcome in set(outcomes)}
+    return [known[outcome] for outcome in outcomes]
 
 
 def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:

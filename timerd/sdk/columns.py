@@ -16,12 +16,10 @@ from typing import Any, overload
 from timerd.sdk.batches import MAX_TASKS, Batch, plain_payloads
 from timerd.sdk.checks import invalid, payload_bytes
 from timerd.sdk.errors import InvalidTask
-from timerd.sdk.templates import Template
-from timerd.sdk.times import Due, MsClock
+from timerd.sdk.task_fields import Template
+from timerd.sdk.times import LAST_MS, Due, MsClock
 from timerd.sdk.values import Answered, Task
 
-# What a datetime can say, and so what the ids and replies can: the years 1970 to 9999.
-_LAST_MS = 253_402_300_799_999
 # Of a column that says what it holds: whole numbers, or whatever Python has.
 _KINDS = "iuO"
 
@@ -67,7 +65,7 @@ def _dues(some: Any, start: int) -> list[int]:  # noqa: ANN401
     """A column of numpy's that holds no whole numbers (spans of time) would give some all the same."""
     is_whole = getattr(getattr(some, "dtype", None), "kind", "i") in _KINDS
     listed: list[int] = some.tolist() if is_whole and hasattr(some, "tolist") else list(some)
-    if set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) <= _LAST_MS:
+    if set(map(type, listed)) == {int} and min(listed) >= 0 and max(listed) <= LAST_MS:
         return listed
     return [_due(due, number) for number, due in enumerate(listed, start)]
 
@@ -77,7 +75,7 @@ def _due(due: Any, number: int) -> int:  # noqa: ANN401
         due_ms = -1 if isinstance(due, bool) else whole(due)
     except TypeError:
         due_ms = -1
-    if 0 <= due_ms <= _LAST_MS:
+    if 0 <= due_ms <= LAST_MS:
         return due_ms
     wrong = invalid(f"`at_ms` must be whole milliseconds since 1970, up to the year 9999, not {due!r:.200}.", "at_ms")
     raise wrong.of_item(number)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from pathlib import Path
 
 import grpc
@@ -28,18 +27,6 @@ class Token(grpc.AuthMetadataPlugin):
 
 def current_token(token: str, file: str | Path | None) -> str:
     return Path(file).read_text(encoding="utf-8").strip() if file is not None else token
-
-
-def client_context(
-    ca_file: str | Path | None, cert_file: str | Path | None, key_file: str | Path | None
-) -> ssl.SSLContext:
-    """As `channel_credentials`, for a socket of our own."""
-    context = ssl.create_default_context(cafile=ca_file)
-    context.set_alpn_protocols(["h2"])
-    if cert_file is not None:
-        # Who keeps its key encrypted is not asked for a password in the middle of a call.
-        context.load_cert_chain(cert_file, key_file, password=b"")
-    return context
 
 
 def channel_credentials(

@@ -12,6 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 
 from timerd.sdk.ids import encode_id
+from timerd.sdk.schedule_values import Occurrence
 from timerd.sdk.times import datetime_of_ms, now_ms
 from timerd.v1 import work_service_pb2 as pb
 
@@ -60,6 +61,10 @@ class DeliveredBatch:
         return list(self._message.traceparents)
 
     @cached_property
+    def occurrences(self) -> list[pb.DeliveredOccurrence]:
+        return list(self._message.occurrences)
+
+    @cached_property
     def keys(self) -> list[str]:
         return list(self._message.keys)
 
@@ -92,7 +97,14 @@ class Template:
 
 
 class Delivery:
-    """A due task in the hands of a handler."""
+    """A delivery is one attempt at a due task, in the hands of a handler.
+
+    Workers make it. The task may be delivered more than once: `delivery_id` tells repeats.
+
+    Args:
+        batch: the message that has the delivery.
+        index: the place of the delivery in that message, from 0 on.
+    """
 
     __slots__ = ("_batch", "_index", "_payload")
 
@@ -103,6 +115,7 @@ class Delivery:
 
     @property
     def payload(self) -> bytes:
+        """The payload is what the caller has sent; a text comes as UTF-8."""
         payload = self._payload
         if payload is None:
             ends, index = self._batch.payload_ends, self._index
@@ -111,75 +124,95 @@ class Delivery:
 
     @property
     def task_id(self) -> str:
+        """The id names the task, as `Task.id` does for its caller."""
         return encode_id(_slice(self._batch.task_ids, self._index, len(self._batch)))
 
     @property
     def delivery_id(self) -> str:
-        """The same over all attempts and repeats: what a receiver tells duplicates by."""
+        """The delivery id is the same over all attempts and repeats, so a receiver tells duplicates by it."""
         return encode_id(_slice(self._batch.delivery_ids, self._index, len(self._batch)))
 
     @property
     def attempt(self) -> int:
-        """1 for the first."""
+        """The attempt is the number of this delivery, 1 for the first."""
         attempts = self._batch.attempts
         return attempts[self._index] if attempts else 1
 
     @property
     def fire_at_ms(self) -> int:
+        """The fire time is the instant for which the task was scheduled, in milliseconds since the epoch."""
         return self._batch.fire_at_ms[self._index]
 
     @property
     def fire_time(self) -> datetime:
+        """The fire time is the instant for which the task was scheduled, in UTC."""
         return datetime_of_ms(self.fire_at_ms)
 
     @property
     def late(self) -> bool:
-        """Past its soft_expire_time, or scheduled for an instant already past."""
+        """This flag says that `soft_expire_at` has passed, or that the fire time had passed when it was scheduled."""
         return self._index in self._batch.late
 
     @property
     def lateness(self) -> timedelta:
-        """From the fire time to the arrival at this worker."""
+        """The lateness is the time from the fire time to the arrival at this worker; 0 or more."""
         return timedelta(milliseconds=max(0, self._batch.received_ms - self.fire_at_ms))
 
     @property
     def fencing_scope(self) -> str:
+        """The fencing scope names the part of the tasks within which fencing tokens are compared."""
         return self._batch.template(self._index).fencing_scope
 
     @property
     def fencing_token(self) -> int:
-        """A receiver that keeps the highest per fencing_scope can refuse a stale instance."""
+        """The fencing token grows with each change of the instance that fires a scope.
+
+        A receiver that keeps the highest token of each `fencing_scope` can refuse the deliveries of a stale instance.
+        """
         return self._batch.template(self._index).fencing_token
 
     @property
     def queue(self) -> str:
+        """The queue is the one for which the handler was registered."""
         return self._batch.queue
 
     @property
     def labels(self) -> Mapping[str, str]:
+        """The labels are those of the task; empty where it has none."""
         return self._batch.template(self._index).labels
 
     @property
     def content_type(self) -> str:
+        """The content type says what the payload is; empty where its caller did not say it."""
         return self._batch.template(self._index).content_type
 
     @property
     def priority(self) -> int:
+        """The priority is that of the task, 0 to 10."""
         return self._batch.template(self._index).priority
 
     @property
     def key(self) -> str:
+        """The key is the name that the caller has given to the task; empty where there is none."""
         keys = self._batch.keys
         return keys[self._index] if keys else ""
 
     @property
+    def occurrence(self) -> Occurrence | None:
+        """The occurrence says for which instant a schedule made the task; None where no schedule did."""
+        occurrences = self._batch.occurrences
+        message = occurrences[self._index] if occurrences else None
+        return Occurrence.of(message) if message is not None and message.schedule_id else None
+
+    @property
     def traceparent(self) -> str:
+        """The traceparent is the W3C trace context of the task; empty where there is none."""
         traceparents = self._batch.traceparents
         return traceparents[self._index] if traceparents else ""
 
     @property
     def lost(self) -> bool:
-        """The lease is gone (another worker has the task, or it ended): a long handler may stop here."""
+        """This flag says that the lease is gone: another worker has the task, or it ended. A long handler may stop."""
         return bool(self._batch.lost) and self._batch.tokens(self._index, self._index + 1) in self._batch.lost
 
     def __repr__(self) -> str:

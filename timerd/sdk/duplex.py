@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import grpc
 import grpc.aio
@@ -29,14 +29,6 @@ class StreamCall(Protocol):
     async def write(self, request: bytes, /) -> None: ...
     async def done_writing(self) -> None: ...
     def cancel(self) -> bool: ...
-
-
-class Stream(Protocol):
-    """Of messages in both directions, each sent as ready-made bytes."""
-
-    def send(self, request: bytes) -> None: ...
-    def close(self) -> None: ...
-    async def run(self) -> TimerdError | None: ...
 
 
 class Duplex(Generic[Response]):
@@ -102,3 +94,11 @@ class Duplex(Generic[Response]):
         except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
             # The stream is over: the reader learns why.
             return
+
+
+def opener(
+    channel: grpc.aio.Channel, path: str, read: Callable[[bytes], Response]
+) -> Callable[[Callable[[Response], None]], Duplex[Response]]:
+    """Opens the streams of one method; `read` makes a message of its bytes."""
+    call: Any = channel.stream_stream(path, request_serializer=None, response_deserializer=read)
+    return lambda on_response: Duplex(call(), on_response)

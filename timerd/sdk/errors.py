@@ -12,6 +12,20 @@ import grpc
 
 from timerd.v1 import task_pb2
 
+# What users catch. The rest of this module makes them.
+__all__ = [
+    "Aborted",
+    "AccessDenied",
+    "AlreadyExists",
+    "FailedPrecondition",
+    "InvalidTask",
+    "NotFound",
+    "OutcomeUnknown",
+    "Overloaded",
+    "TimerdError",
+    "Unavailable",
+]
+
 # Codes that, without a reason, say only that the answer got lost.
 _LOST_ANSWER = frozenset({"UNKNOWN", "INTERNAL", "ABORTED", "CANCELLED", "DEADLINE_EXCEEDED"})
 # A new stream would be refused in the same way.
@@ -31,7 +45,22 @@ _CODE_NAMES = {status.value[0]: status.name for status in grpc.StatusCode}
 
 
 class TimerdError(Exception):
-    """Says in a sentence what was wrong, what is allowed and what to do."""
+    """An error of timerd says in a sentence what was wrong, what is allowed and what to do.
+
+    Its subclasses say what a caller may conclude. An error with a `reason` says that nothing was stored; one of the
+    server without a reason leaves the outcome unknown.
+
+    Args:
+        message: the sentence.
+        code: the name of the gRPC status code. Default that of the class.
+        reason: the reason in UPPER_SNAKE, for programs to tell errors apart. Default empty.
+        retry_after: seconds, where the server advises to wait before the next try. Default None.
+        field: the argument or the field of the request that was wrong. Default empty.
+        only_this_try: whether the refusal speaks of the last try alone: nothing of that one was stored, and what became
+            of earlier tries without an answer was not looked at. Default no.
+
+    Beside these an error has `item`: which of many items was wrong, from 0 on, or None.
+    """
 
     code: str = "UNKNOWN"
 
@@ -43,21 +72,18 @@ class TimerdError(Exception):
         reason: str = "",
         retry_after: float | None = None,
         field: str = "",
+        only_this_try: bool = False,
     ) -> None:
         super().__init__(message)
-        # Name of the gRPC status code.
         self.code = code or type(self).code
-        # UPPER_SNAKE; empty = the outcome is unknown.
         self.reason = reason
-        # Seconds, where the server advises a wait.
         self.retry_after = retry_after
-        # The field of the request that was wrong.
         self.field = field
-        # Which of many items was wrong, from 0 on.
+        self.only_this_try = only_this_try
         self.item: int | None = None
 
     def of_item(self, index: int) -> Self:
-        """The same error, which says where it was met."""
+        """The new error says the same of the item at `index`, which is counted from 0 on."""
         said = type(self)(
             f"Item {index}: {self}", code=self.code, reason=self.reason, retry_after=self.retry_after, field=self.field
         )
@@ -66,55 +92,64 @@ class TimerdError(Exception):
 
 
 class InvalidTask(TimerdError, ValueError):
-    """The request breaks a rule; repeating it does not help."""
+    """This error says that the request breaks a rule; nothing was stored, and repeating it does not help."""
 
     code = "INVALID_ARGUMENT"
 
 
 class NotFound(TimerdError, LookupError):
-    """There is no such task."""
+    """This error says that the namespace has no such task."""
 
     code = "NOT_FOUND"
 
 
 class AlreadyExists(TimerdError):
-    """The key is in use and the policy is to reject."""
+    """This error says that another task has the key and the policy is `REJECT`; nothing was stored."""
 
     code = "ALREADY_EXISTS"
 
 
 class FailedPrecondition(TimerdError):
-    """The task has fired, ended or was cancelled."""
+    """This error says that the task's state forbids the call; nothing changed.
+
+    The task has fired, ended or was cancelled, or would not be delivered at the new time: see the reason.
+    """
 
     code = "FAILED_PRECONDITION"
 
 
 class Aborted(TimerdError):
-    """Another call won; trying again may succeed."""
+    """This error says that another call won; nothing was stored, and trying again may succeed."""
 
     code = "ABORTED"
 
 
 class Unavailable(TimerdError):
-    """The server cannot be reached, or cannot take anything in now."""
+    """This error says that no server was reached, or that it can take nothing in now; nothing was stored.
+
+    A call that only reads raises it, too, where the server does not answer in time.
+    """
 
     code = "UNAVAILABLE"
 
 
 class Overloaded(TimerdError):
-    """The server refused before storing anything because it has too much in hand."""
+    """This error says that the server has too much in hand; nothing was stored, and `retry_after` says when to try."""
 
     code = "RESOURCE_EXHAUSTED"
 
 
 class AccessDenied(TimerdError):
-    """The credentials are missing or do not allow it."""
+    """This error says that the credentials are missing, or do not allow the call; nothing was stored."""
 
     code = "PERMISSION_DENIED"
 
 
 class OutcomeUnknown(TimerdError):
-    """It may or may not have happened. Repeating it with the same request_id is safe."""
+    """This error says that the call may or may not have happened.
+
+    Repeating it with the same `request_id`, and the same arguments, is safe for 24 h.
+    """
 
     code = "DEADLINE_EXCEEDED"
 
@@ -139,12 +174,16 @@ class MetadataKey:
     REASON: ClassVar[str] = "timerd-reason"
     RETRY_AFTER_MS: ClassVar[str] = "timerd-retry-after-ms"
     FIELD: ClassVar[str] = "timerd-field"
+    ONLY_THIS_TRY: ClassVar[str] = "timerd-only-this-try"
 
 
-def make_error(code: str, message: str, reason: str, retry_after_ms: int, field: str) -> TimerdError:
+def make_error(
+    code: str, message: str, reason: str, retry_after_ms: int, field: str, only_this_try: bool = False
+) -> TimerdError:
     kind = _CLASS_OF_CODE.get(code, TimerdError)
-    retry_after = retry_after_ms / 1000 if retry_after_ms else None
-    return kind(message or code, code=code, reason=reason, retry_after=retry_after, field=field)
+    wait_s = retry_after_ms / 1000 if retry_after_ms else None
+    said = message or code
+    return kind(said, code=code, reason=reason, retry_after=wait_s, field=field, only_this_try=only_this_try)
 
 
 def code_name(number: int) -> str:
@@ -153,7 +192,8 @@ def code_name(number: int) -> str:
 
 
 def error_of_problem(problem: task_pb2.Problem) -> TimerdError:
-    return make_error(code_name(problem.code), problem.message, problem.reason, problem.retry_after_ms, problem.field)
+    code, wait_ms = code_name(problem.code), problem.retry_after_ms
+    return make_error(code, problem.message, problem.reason, wait_ms, problem.field, problem.only_this_try)
 
 
 def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
@@ -167,6 +207,7 @@ def error_of_rpc(error: grpc.aio.AioRpcError) -> TimerdError:
         _text(trailing.get(MetadataKey.REASON)) or never_left,
         int(retry_after_ms) if retry_after_ms.isdigit() else 0,
         _text(trailing.get(MetadataKey.FIELD)),
+        MetadataKey.ONLY_THIS_TRY in trailing,
     )
 
 
@@ -202,6 +243,28 @@ def timed_out(last: TimerdError | None, uncertain: bool, timeout_s: float, targe
     )
 
 
+def final(refusal: TimerdError, uncertain: bool) -> TimerdError:
+    """For a call that is not repeated any more. `uncertain`: an earlier try of it was not answered."""
+    if not (uncertain and refusal.only_this_try):
+        return refusal
+    return OutcomeUnknown(
+        "An earlier try of the call was not answered, and the last one was refused before anybody looked what became "
+        f"of that: the outcome is unknown. The server said: {refusal}",
+        code=refusal.code,
+    )
+
+
+def unanswered(last: TimerdError | None, was_asked: bool, timeout_s: float, target: str) -> TimerdError:
+    """As `timed_out`, of a call that only reads."""
+    if not was_asked:
+        return timed_out(last, False, timeout_s, target)
+    said = f" The last answer was: {last}" if last else ""
+    return Unavailable(
+        f"timerd at {target} did not answer within {timeout_s:g} s. The call only reads: ask again, or give it more "
+        f"time by `timeout`.{said}"
+    )
+
+
 def refused(ended: TimerdError, uncertain: bool) -> TimerdError:
     """For calls whose stream is refused for good. That says nothing of a stream before it."""
     if not uncertain:
@@ -213,22 +276,17 @@ def refused(ended: TimerdError, uncertain: bool) -> TimerdError:
     )
 
 
-def closed(uncertain: bool) -> TimerdError:
-    """For calls that the end of their client cuts short."""
+def closed(uncertain: bool, *, was_sent: bool = False) -> TimerdError:
+    """For calls that the end of their client cuts short. `was_sent`: also where nothing is uncertain, for it reads."""
     if uncertain:
         return OutcomeUnknown("The client was closed before the answer came: the outcome is unknown.", code="CANCELLED")
+    if was_sent:
+        return TimerdError("The client was closed before the answer came.", code="CANCELLED", reason=CLOSED)
     return TimerdError("The client was closed; nothing was sent.", code="CANCELLED", reason=NOT_SENT)
 
 
 def client_is_closed() -> TimerdError:
     return TimerdError("This client is closed; make a new one.", code="FAILED_PRECONDITION", reason=CLOSED)
-
-
-def client_is_forked() -> TimerdError:
-    sentence = (
-        "This client was made before its process was forked, and has no loop here: make a new one after the fork."
-    )
-    return TimerdError(sentence, code="FAILED_PRECONDITION", reason=CLOSED)
 
 
 def not_sendable(wrong: Exception) -> InvalidTask:

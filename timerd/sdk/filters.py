@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from timerd.sdk.checks import invalid, labels_tuple, text
-from timerd.sdk.times import instant_ms, timestamp_of_ms
+from timerd.sdk.times import LAST_MS, instant_ms, timestamp_of_ms
 from timerd.sdk.values import TaskState
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -18,16 +18,8 @@ def make_filter(
     states: Iterable[TaskState],
     labels: Mapping[str, str] | None,
 ) -> pb.TaskFilter:
-    """Of a range of due times, which is as wide as `start` and `end` say."""
-    if start is None or end is None:
-        raise invalid(
-            "Give both `start` (inclusive) and `end` (exclusive): tasks are kept by the time at which they are due, so "
-            "it must be known where to look.",
-            "end" if start else "start",
-        )
-    task_filter = _filter(queue, states, labels)
-    set_range(task_filter, start, end)
-    return task_filter
+    """Of tasks due from `start` to before `end`; what is left out reaches as far as tasks can."""
+    return _in_range(_filter(queue, states, labels), start, end)
 
 
 def make_count_filter(
@@ -37,16 +29,38 @@ def make_count_filter(
     states: Iterable[TaskState],
     labels: Mapping[str, str] | None,
 ) -> pb.TaskFilter:
-    """As `make_filter`, or without a range: an estimate."""
-    if start is not None or end is not None:
-        return make_filter(start, end, queue, states, labels)
+    """As `make_filter`. Without a range where nothing but the queue is chosen: that is an estimate."""
     task_filter = _filter(queue, states, labels)
-    if task_filter.states or task_filter.labels:
+    if start is None and end is None and not task_filter.states and not task_filter.labels:
+        return task_filter
+    return _in_range(task_filter, start, end)
+
+
+def make_purge_filter(
+    start: datetime | None,
+    end: datetime | None,
+    queue: str,
+    states: Iterable[TaskState],
+    labels: Mapping[str, str] | None,
+    *,
+    force: bool,
+) -> pb.TaskFilter:
+    """As `make_filter`. What removes all tasks has to say so."""
+    task_filter = _filter(queue, states, labels)
+    if force and start is None and end is None and not task_filter.ByteSize():
         raise invalid(
-            "A count without `start` and `end` is an estimate, which knows only queues: give both of them, or leave "
-            "out `states` and `labels`.",
+            "Nothing says which tasks to purge: give `queue`, `labels`, `start` or `end`. All tasks of the namespace "
+            "are those from `start=datetime(1970, 1, 1, tzinfo=timezone.utc)` on.",
             "start",
         )
+    return _in_range(task_filter, start, end)
+
+
+def _in_range(task_filter: pb.TaskFilter, start: datetime | None, end: datetime | None) -> pb.TaskFilter:
+    """Tasks are kept by the time at which they are due, so the server wants to know where to look."""
+    task_filter.start_time.CopyFrom(timestamp_of_ms(0))
+    task_filter.end_time.CopyFrom(timestamp_of_ms(LAST_MS))
+    set_range(task_filter, start, end)
     return task_filter
 
 

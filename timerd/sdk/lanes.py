@@ -7,27 +7,21 @@ next batch is here when one ends (sdk/batch_credit.py).
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import inspect
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from time import monotonic
-from typing import Any, Protocol
+from typing import Protocol
 
 from timerd.sdk.batch_credit import BatchCredit
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.traces import Traces
 from timerd.sdk.verdicts import ACK, RELEASE, Reject, Retry, Verdict, clip, verdict_of
 from timerd.v1 import work_service_pb2 as pb
 
-Handler = Callable[[Delivery], Any]
-BatchResults = Sequence[object] | None
-BatchHandler = Callable[[list[Delivery]], BatchResults | Awaitable[BatchResults]]
 log = logging.getLogger("timerd.worker")
-Invoke = Callable[[Any], Awaitable[Any]]
 
 
 class Desk(Protocol):
@@ -57,55 +51,6 @@ class Lane(Protocol):
     async def abort(self) -> None: ...
 
 
-class _Running:
-    """The handlers of a lane that are running, and the threads of those that are no coroutines."""
-
-    def __init__(
-        self, handler: Callable[[Any], Any], concurrency: int, on_free: Callable[[], None] = lambda: None
-    ) -> None:
-        self._handler = handler
-        self._on_free = on_free
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._threads: ThreadPoolExecutor | None = None
-        self._concurrency = concurrency
-        self.is_aborting = False
-        self.invoke: Invoke = handler if _is_async(handler) else self._in_thread
-
-    def __len__(self) -> int:
-        return len(self._tasks)
-
-    def tasks(self) -> set[asyncio.Task[None]]:
-        return set(self._tasks)
-
-    def spawn(self, work: Coroutine[None, None, None], name: str) -> None:
-        task: asyncio.Task[None] = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._on_free()
-
-    async def _in_thread(self, argument: object) -> object:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="timerd handler")
-        # What is current here (a trace) is current in the thread.
-        inside = contextvars.copy_context().run
-        result = await asyncio.get_running_loop().run_in_executor(self._threads, inside, self._handler, argument)
-        # A plain function may hand back a coroutine (a lambda around one): its end is the handler's end.
-        return await result if inspect.isawaitable(result) else result
-
-    async def abort(self) -> None:
-        self.is_aborting = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            self._threads = None
-        self.is_aborting = False
-
-
 class SingleLane:
     """One handler call per delivery, `concurrency` at a time."""
 
@@ -113,8 +58,7 @@ class SingleLane:
         self.queue = queue
         self.credit = concurrency
         self.held = 0
-        self._running = _Running(handler, concurrency)
-        self._invoke = _traced(self._running.invoke, tracing)
+        self._running = HandlerCalls(handler, queue, concurrency, tracing)
         self._desk: Desk
 
     def start(self, desk: Desk) -> None:
@@ -125,18 +69,21 @@ class SingleLane:
             hold = Hold(batch, index, index + 1)
             self.held += 1
             self._desk.in_hand.add(hold)
-            self._running.spawn(self._run(hold), f"timerd {self.queue}")
+            self._running.spawn(self._run(hold))
 
     def hand_back(self) -> None:
         """Nothing waits here: what has come has begun."""
 
     async def _run(self, hold: Hold) -> None:
         try:
-            await self._invoke(Delivery(hold.batch, hold.start))
-        except (Exception, asyncio.CancelledError) as raised:
-            if self._running.is_aborting:
+            result = await self._running.invoke(Delivery(hold.batch, hold.start))
+            if result is not None:
+                await finished(result)
+        except BaseException as raised:
+            if self._running.is_cut_short(raised):
                 raise
-            self._desk.settle(_note(self.queue, raised), hold.tokens)
+            self._desk.settle(verdict_of(raised), hold.tokens)
+            _log_failure(self._running.name, raised)
         else:
             self._desk.settle(ACK, hold.tokens)
         finally:
@@ -161,8 +108,7 @@ class BatchLane:
         self.held = 0
         self._max_size = max_size
         self._concurrency = concurrency
-        self._running = _Running(handler, concurrency, self._start_waiting)
-        self._invoke = _traced(self._running.invoke, tracing)
+        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
         self._waiting: deque[Hold] = deque()
         self._desk: Desk
 
@@ -191,7 +137,7 @@ class BatchLane:
     def _start_waiting(self) -> None:
         while self._waiting and len(self._running) < self._concurrency:
             if holds := self._take():
-                self._running.spawn(self._run(holds), f"timerd {self.queue}")
+                self._running.spawn(self._run(holds))
 
     def _take(self) -> list[Hold]:
         """Up to `max_size`; what the server gave to another worker meanwhile is not begun here."""
@@ -214,15 +160,18 @@ class BatchLane:
         deliveries = [delivery for hold in holds for delivery in hold.deliveries()]
         begun_s, more = monotonic(), 0
         try:
-            results = await self._invoke(deliveries)
+            results = await self._running.invoke(deliveries)
+            if results is not None:
+                results = await finished(results)
             more = self._credit.ran(len(deliveries), monotonic() - begun_s)
             self._settle(holds, results)
-        except (Exception, asyncio.CancelledError) as raised:
-            if self._running.is_aborting:
+        except BaseException as raised:
+            if self._running.is_cut_short(raised):
                 raise
-            verdict = _note(self.queue, raised)
+            verdict = verdict_of(raised)
             for hold in holds:
                 self._desk.settle(verdict, hold.tokens)
+            _log_failure(self._running.name, raised)
         finally:
             self._end(holds)
             if more:
@@ -250,33 +199,28 @@ class BatchLane:
         await self._running.abort()
 
 
-def _traced(invoke: Invoke, tracing: Traces | None) -> Invoke:
-    if tracing is None:
-        return invoke
-
-    async def run(given: Any) -> Any:  # noqa: ANN401 - whatever the handler takes and gives
-        with tracing.handling([given] if isinstance(given, Delivery) else given):
-            return await invoke(given)
-
-    return run
-
-
-def _note(queue: str, raised: BaseException) -> Verdict:
-    if not isinstance(raised, Reject | Retry):
-        log.warning("A handler of the queue %r failed.", queue, exc_info=raised)
-    return verdict_of(raised)
+def _log_failure(handler: str, raised: BaseException) -> None:
+    if isinstance(raised, Reject | Retry):
+        return
+    wish = isinstance(raised, SystemExit | KeyboardInterrupt)
+    advice = " The worker goes on: `Worker.stop` is what ends it." if wish else ""
+    log.warning("%s failed.%s", handler, advice, exc_info=raised)
 
 
 def _verdicts(results: Sequence[object], count: int) -> list[Verdict]:
-    if not isinstance(results, Sequence) or len(results) != count:
-        size = len(results) if isinstance(results, Sequence) else type(results).__name__
-        wrong = (
-            f"A batch handler returns None (all done) or a list with one entry per delivery "
-            f"(an exception where it failed): {count} deliveries, returned {size}."
-        )
-        return [Verdict(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
-    return [verdict_of(result) if isinstance(result, BaseException) else ACK for result in results]
+    entries = [*results] if isinstance(results, Sequence) else None
+    if entries is not None and len(entries) == count:
+        return [ACK if entry is None else _verdict(entry) for entry in entries]
+    returned = type(results).__name__ if entries is None else len(entries)
+    wrong = (
+        f"A batch handler returns None (all done) or a list with one entry per delivery "
+        f"(an exception where it failed): {count} deliveries, returned {returned}."
+    )
+    return [Verdict(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
 
 
-def _is_async(handler: Callable[[Any], Any]) -> bool:
-    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None))  # noqa: B004
+def _verdict(entry: object) -> Verdict:
+    """An exception may be its class, as it may where one is raised."""
+    if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
+        return verdict_of(entry)
+    return ACK

@@ -8,11 +8,12 @@ from typing import Any
 
 from timerd.sdk.calls import pages
 from timerd.sdk.checks import id_list, text, whole_number
-from timerd.sdk.filters import make_count_filter, make_filter, set_range
+from timerd.sdk.filters import make_count_filter, make_filter, make_purge_filter, set_range
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.link import Link
 from timerd.sdk.targets import one_target, set_target
-from timerd.sdk.values import Count, DeadLetter, Purged, Redriven, TaskInfo, TaskState
+from timerd.sdk.task_fields import DeadLetter, TaskInfo
+from timerd.sdk.values import Count, Purged, Redriven, TaskState
 from timerd.v1 import timer_service_pb2 as pb
 
 NOT_A_DEAD_LETTER = "NOT_A_DEAD_LETTER"
@@ -22,6 +23,15 @@ class Lookups(Link):
     """The part of `Client` that reads, counts, purges and redrives."""
 
     async def get(self, task_id: str | None = None, *, key: str | None = None) -> TaskInfo:
+        """The call returns a task as it is stored now. Give its id or its key.
+
+        Args:
+            task_id: the id of the task. Default none.
+            key: the key of the task. Default none.
+
+        Raises:
+            NotFound: there is no such task.
+        """
         self._open()
         one_target(task_id, key)
         request = pb.GetRequest(namespace=self._namespace)
@@ -37,10 +47,17 @@ class Lookups(Link):
         states: Iterable[TaskState] = (),
         labels: Mapping[str, str] | None = None,
     ) -> Count:
-        """How many tasks are due (see `TaskInfo.due_time`) from `start` to before `end`: an int, and exact.
+        """The call counts the tasks that are due (see `TaskInfo.due_time`) in a range.
 
-        Without either it is an estimate and `estimated` is set: what is due from this minute on, also where it
-        has ended by now.
+        The count is exact. Without a range, states and labels it is an estimate and its `estimated` is set: what is due
+        from this minute on, also where it has ended by now.
+
+        Args:
+            start: due from this instant on, a datetime with a zone. Default from the beginning.
+            end: due before this instant, a datetime with a zone. Default without end.
+            queue: tasks of this queue. Default those of all queues.
+            states: tasks in one of these states. Default those that have not ended: PENDING, IN_FLIGHT, RETRYING.
+            labels: tasks that have all of these labels. Default whatever they have.
         """
         self._open()
         chosen = make_count_filter(start, end, queue, states, labels)
@@ -63,12 +80,20 @@ class Lookups(Link):
         labels: Mapping[str, str] | None = None,
         force: bool = False,
     ) -> Purged:
-        """Removes tasks that have not ended and are due (see `TaskInfo.due_time`) from `start` to before `end`.
+        """The call removes tasks that have not ended and are due (see `TaskInfo.due_time`) in a range.
 
         Without `force` it only says how many these are.
+
+        Args:
+            start: due from this instant on, a datetime with a zone. Default from the beginning.
+            end: due before this instant, a datetime with a zone. Default without end.
+            queue: tasks of this queue. Default those of all queues.
+            states: tasks in one of these states. Default those that have not ended: PENDING, IN_FLIGHT, RETRYING.
+            labels: tasks that have all of these labels. Default whatever they have.
+            force: whether they are removed. Default no. With it, `queue`, `labels`, `start` or `end` must be given.
         """
         self._open()
-        chosen = make_filter(start, end, queue, states, labels)
+        chosen = make_purge_filter(start, end, queue, states, labels, force=force)
         request = pb.PurgeRequest(namespace=self._namespace, filter=chosen, force=force)
         total, dry_run = 0, not force
 
@@ -92,8 +117,16 @@ class Lookups(Link):
         end: datetime | None = None,
         max_redriven: int = 0,
     ) -> Redriven:
-        """Gives dead letters a new life at once: those named, or those of a queue. Returns how many; `missing` has the
-        ids that were none, `refused` those that cannot live again, and why (another task has the key, say)."""
+        """The call gives dead letters a new life at once, those named or those of a queue, and returns how many.
+
+        Args:
+            task_ids: the ids of dead letters; those that are none are in `missing` of what is returned, those that
+                cannot live again (another task has the key, say) in `refused`. Default none.
+            queue: the queue whose dead letters are meant where no ids are given. Default none.
+            start: of these, those that died from this instant on, a datetime with a zone. Default all.
+            end: of these, those that died before this instant, a datetime with a zone. Default all.
+            max_redriven: at most so many, up to 10,000. Default (and 0) 1,000.
+        """
         self._open()
         ids = id_list(task_ids)
         request = pb.RedriveRequest(
@@ -112,6 +145,7 @@ class Lookups(Link):
         return redriven
 
     async def server_info(self) -> pb.GetServerInfoResponse:
+        """The call returns what the server says of itself: version, durability, ledger, clock, memory and advice."""
         self._open()
         return await self._calls("GetServerInfo", pb.GetServerInfoRequest(), pb.GetServerInfoResponse)
 
@@ -123,6 +157,14 @@ class Lookups(Link):
         end: datetime | None = None,
         page_size: int = 0,
     ) -> AsyncIterator[DeadLetter]:
+        """The call yields dead letters, those that died first at first.
+
+        Args:
+            queue: dead letters of this queue. Default those of all queues.
+            start: those that died from this instant on, a datetime with a zone. Default all.
+            end: those that died before this instant, a datetime with a zone. Default all.
+            page_size: how many are fetched at a time, up to 1,000. Default (and 0) 100.
+        """
         self._open()
         request = pb.ListDeadLettersRequest(
             namespace=self._namespace, queue=text(queue, "queue"), page_size=whole_number(page_size, "page_size")
@@ -144,10 +186,18 @@ class Lookups(Link):
         include_payload: bool = False,
         page_size: int = 0,
     ) -> AsyncIterator[TaskInfo]:
-        """Tasks due from `start` to before `end`, oldest first: `async for task in client.list(...)`.
+        """The call yields the tasks that are due in a range, oldest first: `async for task in client.list(...)`.
 
-        Range and order go by `due_time`: the fire time, but for a late task when it was stored, and for one that is
-        retried the time of its next attempt.
+        Range and order go by `TaskInfo.due_time`.
+
+        Args:
+            start: due from this instant on, a datetime with a zone. Default from the beginning.
+            end: due before this instant, a datetime with a zone. Default without end.
+            queue: tasks of this queue. Default those of all queues.
+            states: tasks in one of these states. Default those that have not ended: PENDING, IN_FLIGHT, RETRYING.
+            labels: tasks that have all of these labels. Default whatever they have.
+            include_payload: whether the payloads come along. Default no.
+            page_size: how many are fetched at a time, up to 1,000. Default (and 0) 100.
         """
         self._open()
         chosen = make_filter(start, end, queue, states, labels)

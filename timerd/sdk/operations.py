@@ -19,14 +19,21 @@ class Operations(Lookups):
     """The part of `Client` that needs the role `operate`."""
 
     async def cluster(self) -> pb.GetClusterResponse:
-        """The instances, and the partitions that each of them holds."""
+        """The call returns the instances of the cluster, and the partitions that each of them holds."""
         self._open()
         return await self._calls("GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
 
     async def partition(
         self, time: datetime, shard: int | None = None, *, queue: str = "", count_rows: bool = False
     ) -> pb.GetPartitionResponse:
-        """The bucket in which `time` lies, or the backlog of `queue` there; all shards where none is named."""
+        """The call returns what is known of the five minutes in which `time` lies, shard by shard.
+
+        Args:
+            time: an instant, a datetime with a zone.
+            shard: the number of one shard. Default all.
+            queue: the queue whose backlog there is asked for. Default none.
+            count_rows: whether the rows in the store are counted, too, which takes longer. Default no.
+        """
         self._open()
         request = pb.GetPartitionRequest(
             time=timestamp_of_ms(instant_ms(time, "time")),
@@ -38,8 +45,15 @@ class Operations(Lookups):
         return await self._calls("GetPartition", request, pb.GetPartitionResponse)
 
     async def announce(self, time: datetime, tasks: int, *, payload_bytes: int = 0) -> pb.AnnounceLoadResponse:
-        """`tasks` will be due in the five minutes in which `time` lies, each with about `payload_bytes`: their bucket
-        gets as many shards as all instances need to fire it together, before the tasks are there."""
+        """The call announces a load: their bucket gets the shards that all instances need to fire it together.
+
+        Call it before the tasks are there.
+
+        Args:
+            time: an instant in the five minutes in which the tasks will be due, a datetime with a zone.
+            tasks: how many there will be, from 1 on.
+            payload_bytes: about how large each payload will be, in bytes. Default 0.
+        """
         self._open()
         request = pb.AnnounceLoadRequest(
             time=timestamp_of_ms(instant_ms(time, "time")),
@@ -49,7 +63,17 @@ class Operations(Lookups):
         return await self._calls("AnnounceLoad", request, pb.AnnounceLoadResponse)
 
     async def drain(self, instance: str) -> pb.DrainInstanceResponse:
-        """The instance hands over all partitions and gets no new ones. It goes on serving callers and workers."""
+        """The call makes an instance hand over all of its partitions and take no new ones.
+
+        It goes on serving callers and workers.
+
+        Args:
+            instance: the name of the instance.
+
+        Raises:
+            NotFound: there is no instance of this name.
+            FailedPrecondition: there is no other instance to hand over to.
+        """
         self._open()
         request = pb.DrainInstanceRequest(name=name(instance, "instance"))
         return await self._calls("DrainInstance", request, pb.DrainInstanceResponse)

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.checks import sendable
-from timerd.sdk.duplex import Stream
+from timerd.sdk.duplex import Duplex
 from timerd.sdk.errors import (
     InvalidTask,
     TimerdError,
     Unavailable,
     closed,
     error_of_problem,
+    final,
     is_hopeless,
     is_retryable,
     refused,
@@ -32,7 +33,7 @@ from timerd.v1 import timer_service_pb2 as pb
 
 Answer = pb.SessionResponse | TimerdError
 OnAnswer = Callable[[Answer], None]
-OpenStream = Callable[[Callable[[pb.SessionResponse], None]], Stream]
+OpenStream = Callable[[Callable[[pb.SessionResponse], None]], Duplex[pb.SessionResponse]]
 
 
 @dataclass(slots=True, eq=False)
@@ -65,7 +66,7 @@ class Session:
         self._unanswered: dict[int, _Message] = {}
         self._unanswered_bytes = 0
         self._window: pb.SessionWindow | None = None
-        self._stream: Stream | None = None
+        self._stream: Duplex[pb.SessionResponse] | None = None
         self._was_open = False
         self._wanted = asyncio.Event()
         self._runner: asyncio.Task[None] | None = None
@@ -76,50 +77,21 @@ class Session:
         self._sequence += 1
         return pb.SessionRequest(sequence=self._sequence)
 
-    def submit(
-        self,
-        request: pb.SessionRequest,
-        on_answer: OnAnswer,
-        waited_s: float = 0.0,
-        *,
-        may_be_done: bool = False,
-        refusal: TimerdError | None = None,
-    ) -> None:
-        """Calls `on_answer` exactly once; `waited_s` of the timeout has passed already, and may have brought a
-        `refusal` that may pass."""
+    def submit(self, request: pb.SessionRequest, on_answer: OnAnswer, waited_s: float = 0.0) -> None:
+        """Calls `on_answer` exactly once; `waited_s` of the timeout has passed already."""
         try:
             data = sendable(request.SerializeToString(deterministic=True))
         except InvalidTask as too_large:
             on_answer(too_large)
             return
         timer = asyncio.get_running_loop().call_later(self._timeout_s - waited_s, self._expire, request.sequence)
-        message = _Message(request.sequence, data, on_answer, timer, Backoff(), uncertain=may_be_done)
+        message = _Message(request.sequence, data, on_answer, timer, Backoff())
         self._open[message.sequence] = message
         if self._runner is None:
             self._runner = asyncio.create_task(self._run(), name="timerd session")
-        if refusal is not None:
-            self._rest(message, refusal)
-        else:
-            self._wake(message)
-
-    async def repeat(
-        self, request: pb.SessionRequest, waited_s: float, *, may_be_done: bool, refusal: TimerdError | None
-    ) -> pb.SessionResponse:
-        """What was asked in another way: the same content, which names the request, under a number of this session."""
-        request.sequence = self.new_request().sequence
-        return await self._call(request, waited_s, may_be_done=may_be_done, refusal=refusal)
+        self._wake(message)
 
     async def call(self, request: pb.SessionRequest) -> pb.SessionResponse:
-        return await self._call(request)
-
-    async def _call(
-        self,
-        request: pb.SessionRequest,
-        waited_s: float = 0.0,
-        *,
-        may_be_done: bool = False,
-        refusal: TimerdError | None = None,
-    ) -> pb.SessionResponse:
         answered: asyncio.Future[pb.SessionResponse] = asyncio.get_running_loop().create_future()
 
         def on_answer(answer: Answer) -> None:
@@ -130,7 +102,7 @@ class Session:
             else:
                 answered.set_result(answer)
 
-        self.submit(request, on_answer, waited_s, may_be_done=may_be_done, refusal=refusal)
+        self.submit(request, on_answer)
         return await answered
 
     async def close(self) -> None:
@@ -182,14 +154,14 @@ class Session:
         self._unanswered_bytes -= len(message.data)
         if message.done:
             return
-        refusal = refusal_of(response)
+        refusal = _refusal_of(response)
         if refusal is None:
             self._finish(message, response)
         elif is_retryable(refusal):
             message.last_response = None if response.HasField("problem") else response
             self._rest(message, refusal)
         else:
-            self._finish(message, refusal)
+            self._finish(message, final(refusal, message.uncertain))
 
     def _rest(self, message: _Message, refusal: TimerdError) -> None:
         message.uncertain = message.uncertain or not refusal.reason
@@ -254,7 +226,7 @@ class Session:
         message.on_answer(answer)
 
 
-def refusal_of(response: pb.SessionResponse) -> TimerdError | None:
+def _refusal_of(response: pb.SessionResponse) -> TimerdError | None:
     """The error of the whole message, or of an item whose outcome is unknown: both are mended by a repeat."""
     if response.HasField("problem"):
         return error_of_problem(response.problem)

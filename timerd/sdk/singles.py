@@ -1,22 +1,20 @@
-"""Calls about one task, checked and written as one message. How the message travels is left to who inherits: with
-others, through the event loop (`Client`), or at once, while the caller's thread waits (`QuickClient`)."""
+"""Calls about one task: those that need no message of their own share one with others of the same turn of the loop."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Unpack
 
 from timerd.sdk.batches import Batch
-from timerd.sdk.checks import optional_name, payload_bytes
-from timerd.sdk.errors import TimerdError, not_sendable
+from timerd.sdk.checks import optional_name, payload_bytes, text
+from timerd.sdk.coalescing import CancelGroup, ScheduleGroup
+from timerd.sdk.errors import not_sendable
 from timerd.sdk.ids import new_request_id
+from timerd.sdk.link import Link
 from timerd.sdk.targets import one_target, set_target
-from timerd.sdk.templates import Template, make_template
+from timerd.sdk.task_fields import Item, TaskKeywords, TaskOptions, Template, template_of
 from timerd.sdk.times import (
     Due,
-    MsClock,
     Span,
     datetime_of_ms,
     due_of,
@@ -24,45 +22,12 @@ from timerd.sdk.times import (
     ms_of_timestamp,
     timestamp_of_ms,
 )
-from timerd.sdk.traces import Traces
-from timerd.sdk.values import CancelOutcome, ConflictPolicy, Item, RetryPolicy, Task
+from timerd.sdk.values import CancelOutcome, ConflictPolicy, Task
 from timerd.v1 import timer_service_pb2 as pb
 
 
-class Asks(Protocol):
-    """A Session, as far as one message with one answer goes."""
-
-    def new_request(self) -> pb.SessionRequest: ...
-
-    async def call(self, request: pb.SessionRequest) -> pb.SessionResponse: ...
-
-
-class Singles(ABC):
-    """The part of a client that schedules, cancels and moves single tasks."""
-
-    _namespace: str
-    _clock: MsClock
-    _tracing: Traces | None
-    # A unary call by its name.
-    _calls: Any
-
-    def speak_as(self, other: Singles) -> None:
-        """For the same caller."""
-        self._namespace, self._clock, self._tracing = other._namespace, other._clock, other._tracing
-
-    @property
-    @abstractmethod
-    def _asks(self) -> Asks: ...
-
-    @abstractmethod
-    def _open(self) -> None: ...
-
-    @abstractmethod
-    async def _store(self, template: Template, body: bytes, due: Due) -> Task:
-        """A task that may travel with others."""
-
-    @abstractmethod
-    async def _cancel(self, task_id: str) -> CancelOutcome: ...
+class Singles(Link):
+    """The part of `Client` that schedules, cancels and moves single tasks."""
 
     async def schedule(
         self,
@@ -73,44 +38,57 @@ class Singles(ABC):
         delay: Span | None = None,
         key: str | None = None,
         on_conflict: ConflictPolicy | str = ConflictPolicy.REJECT,
-        labels: Mapping[str, str] | None = None,
-        content_type: str = "",
-        priority: int = 0,
-        retry: RetryPolicy | None = None,
-        expire_at: datetime | None = None,
-        soft_expire_at: datetime | None = None,
-        traceparent: str = "",
         request_id: str | None = None,
+        options: TaskOptions | None = None,
+        **fields: Unpack[TaskKeywords],
     ) -> Task:
-        """Returns when the task is on stable storage. Give `at` (a datetime with a zone) or `delay`.
+        """The call stores one task, and returns it when it is on stable storage. Give either `at` or `delay`.
 
         To repeat a call in another process, give it a `key`, or a `request_id` and an `at`.
+
+        Args:
+            queue: the queue whose workers receive the task; 1 to 128 characters of A-Z a-z 0-9 . _ - / :.
+            payload: the bytes that the handler receives, or a text, which is sent as UTF-8; up to 64 KiB by default.
+            at: the fire time, a datetime with a zone, up to 100 years ahead; one that has passed fires at once.
+            delay: the time from now to the fire time, a timedelta or seconds.
+            key: a name of your own, unique in the namespace; up to 256 characters. Default none.
+            on_conflict: what happens where the key is in use: a `ConflictPolicy`, or "keep", "replace" or "reject".
+                Default reject. With "keep" the task returned is the one that has the key, its outcome `KEPT`.
+            request_id: a name of this call, by which a repeat is known for 24 h; up to 128 characters. Default a new
+                one.
+            options: what the task has beside payload, time and key. Default nothing.
+            fields: the fields of `TaskOptions` as keywords; each wins over the object.
+
+        Raises:
+            AlreadyExists: the key is in use, and the policy is to reject.
+            Aborted: another call took the key at the same moment, or a later one has replaced it; try again.
         """
         self._open()
         body, due = payload_bytes(payload), due_of(at, delay)
-        template = make_template(
-            queue, labels, content_type, priority, retry, expire_at, soft_expire_at,
-            traceparent or self._current_trace(), on_conflict,
-        )  # fmt: skip
+        template = self._traced(template_of("schedule", queue, options, fields, on_conflict))
         if optional_name(key, "key") is None:
             template = template._replace(on_conflict=ConflictPolicy.UNSPECIFIED)
         if key is None and optional_name(request_id, "request_id") is None:
-            return await self._store(template, body, due)
+            # Calls of many traces share a message.
+            group = self._coalescer.group(
+                template.untraced(), len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
+            )
+            return await group.add(body, due, template.traceparent)
         return await self._store_alone(template, body, due, key, request_id)
 
     async def _store_alone(
         self, template: Template, body: bytes, due: Due, key: str | None = None, request_id: str | None = None
     ) -> Task:
-        batch, request = Batch(template, self._clock), self._asks.new_request()
+        batch, request = Batch(template, self._clock), self._session.new_request()
         if key is not None:
             batch.add_item(body, due, Item(body, key=key))
         else:
             batch.add(body, due)
         try:
-            batch.write(request.schedule, self._namespace, request_id or new_request_id())
+            batch.write(request.schedule, self._namespace, request_id)
         except (TypeError, ValueError) as wrong:
             raise not_sendable(wrong) from None
-        answered = batch.read((await self._asks.call(request)).schedule)
+        answered = batch.read((await self._session.call(request)).schedule)
         error = answered.error(0)
         if error is not None:
             raise error
@@ -119,11 +97,18 @@ class Singles(ABC):
     async def cancel(
         self, task_id: str | None = None, *, key: str | None = None, request_id: str | None = None
     ) -> CancelOutcome:
+        """The call cancels a task, and its outcome says whether a delivery may still start. Give its id or its key.
+
+        Args:
+            task_id: the id of the task. Default none.
+            key: the key of the task. Default none.
+            request_id: a name of this call, by which a repeat is known for 24 h. Default a new one.
+        """
         self._open()
         one_target(task_id, key)
         optional_name(request_id, "request_id")
         if task_id is not None and request_id is None:
-            return await self._cancel(task_id)
+            return await self._coalescer.group("cancel", 0, lambda: CancelGroup(self._namespace)).add(task_id)
         request = pb.CancelRequest(namespace=self._namespace, request_id=request_id or new_request_id())
         set_target(request, task_id, key)
         response = await self._calls("Cancel", request, pb.CancelResponse)
@@ -138,37 +123,42 @@ class Singles(ABC):
         delay: Span | None = None,
         request_id: str | None = None,
     ) -> datetime:
-        """Gives a task another fire time, which is returned. Its id stays."""
+        """The call gives a task another fire time, and returns that in UTC. The id of the task stays.
+
+        Give its id or its key, and either `at` or `delay`.
+
+        Args:
+            task_id: the id of the task. Default none.
+            key: the key of the task. Default none.
+            at: the new fire time, a datetime with a zone; one that has passed fires at once.
+            delay: the time from now to the new fire time, a timedelta or seconds.
+            request_id: a name of this call, by which a repeat is known for 24 h. Default a new one.
+
+        Raises:
+            NotFound: there is no such task.
+            FailedPrecondition: the task has fired, ended or was cancelled, or expires before the new time.
+            Aborted: another call has moved it meanwhile; trying again may succeed.
+        """
         self._open()
         one_target(task_id, key)
         optional_name(request_id, "request_id")
         due = due_of(at, delay)
-        request = self._asks.new_request()
+        request = self._session.new_request()
         move = request.reschedule
         move.namespace, move.request_id = self._namespace, request_id or new_request_id()
         set_target(move, task_id, key)
         if due.is_delay:
             move.delay.CopyFrom(duration_of_ms(due.ms))
-            move.request_time.CopyFrom(timestamp_of_ms(self._clock()))
         else:
             move.fire_time.CopyFrom(timestamp_of_ms(due.ms))
-        response = await self._asks.call(request)
+        if due.is_delay or request_id is None:
+            # With a request_id of its caller's, and an instant, the call may be made again with the same content.
+            move.request_time.CopyFrom(timestamp_of_ms(self._clock()))
+        response = await self._session.call(request)
         return datetime_of_ms(ms_of_timestamp(response.reschedule.fire_time))
 
-    def _current_trace(self) -> str:
-        return self._tracing.traceparent() if self._tracing is not None else ""
-
-
-def write_cancel(request: pb.SessionRequest, namespace: str, request_id: str, task_ids: Sequence[str]) -> None:
-    request.cancel.namespace = namespace
-    request.cancel.request_id = request_id
-    request.cancel.task_ids.extend(task_ids)
-
-
-def outcomes_in(answer: pb.SessionResponse, asked: int) -> list[CancelOutcome]:
-    """One for each that was asked for."""
-    outcomes = list(answer.cancel.outcomes)
-    if len(outcomes) != asked:
-        raise TimerdError(f"The server answered {asked} cancels with {len(outcomes)} outcomes.", code="INTERNAL")
-    known = {outcome: CancelOutcome(outcome) for outcome in set(outcomes)}
-    return [known[outcome] for outcome in outcomes]
+    def _traced(self, template: Template) -> Template:
+        """With the trace that the caller is in, where it names none."""
+        if self._tracing is None or template.traceparent:
+            return template
+        return template._replace(traceparent=text(self._tracing.traceparent(), "traceparent"))

@@ -3,62 +3,39 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Coroutine, Sequence
-from pathlib import Path
-from typing import Any, Self, TypeVar
+from collections.abc import Coroutine
+from functools import cached_property
+from typing import Any, Self, TypeVar, Unpack
 
+from timerd.sdk.addresses import DEFAULT_TARGET
 from timerd.sdk.async_client import Client
-from timerd.sdk.connection import DEFAULT_TARGET
-from timerd.sdk.quick_client import QuickClient, quickly
+from timerd.sdk.checks import check_keywords
+from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
+from timerd.sdk.schedules import SyncSchedules
 from timerd.sdk.sync_twin import SHARED_LOOP, Caller, blocking, iterating
-from timerd.sdk.times import Clock, Span
-from timerd.sdk.traces import Traces
 
 Result = TypeVar("Result")
 
 
 class SyncClient:
-    """`Client` without await, safe from many threads: `with SyncClient() as client:`. Takes the same arguments."""
+    """A sync client makes the calls of `Client` without await, from any number of threads.
 
-    def __init__(
-        self,
-        target: str = DEFAULT_TARGET,
-        *,
-        namespace: str = "default",
-        timeout: Span = 30.0,
-        tls: bool = False,
-        ca_file: str | Path | None = None,
-        cert_file: str | Path | None = None,
-        key_file: str | Path | None = None,
-        tls_server_name: str = "",
-        token: str = "",
-        token_file: str | Path | None = None,
-        channel_options: Sequence[tuple[str, str | int]] = (),
-        clock: Clock | None = None,
-        tracing: Traces | None = None,
-    ) -> None:
-        self._client = Client(
-            target,
-            namespace=namespace,
-            timeout=timeout,
-            tls=tls,
-            ca_file=ca_file,
-            cert_file=cert_file,
-            key_file=key_file,
-            tls_server_name=tls_server_name,
-            token=token,
-            token_file=token_file,
-            channel_options=channel_options,
-            clock=clock,
-            tracing=tracing,
-        )
-        self._caller = Caller(SHARED_LOOP.acquire())
-        SHARED_LOOP.own(self._client)
-        self._quick = QuickClient(self._client, self._caller)
+    Use it as `with SyncClient() as client:`, or call `close` in the end. Its methods, errors and arguments are those of
+    `Client`; `list` and `dead_letters` are plain iterators. A call inside of its own `progress` raises TimerdError with
+    the reason WOULD_DEADLOCK.
+
+    Args:
+        target: the address of the server as HOST:PORT, or a `ConnectOptions`. Default 127.0.0.1:7400.
+        options: the other fields of `ConnectOptions` as keywords, as for `Client`.
+    """
+
+    def __init__(self, target: str | ConnectOptions = DEFAULT_TARGET, **options: Unpack[ClientKeywords]) -> None:
+        check_keywords("SyncClient", options, ClientKeywords.__optional_keys__)
+        self._client = Client(target, **options)
+        self._caller = Caller(self._client)
         self._abandoned = weakref.finalize(self, SHARED_LOOP.abandon, self._client)
         # The end of the program is the loop's own business.
         self._abandoned.atexit = False
-        self._hung_up = weakref.finalize(self, self._quick.close)
 
     def __enter__(self) -> Self:
         return self
@@ -67,23 +44,24 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        if self._caller.is_closed:
-            return
+        """The call closes the client for good; calls of other threads that still wait for an answer fail."""
         self._abandoned.detach()
-        self._caller.close(self._client)
-        self._hung_up()
-        if not self._caller.is_forked:
-            SHARED_LOOP.release()
+        self._caller.close()
 
     def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
         return self._caller.run(work)
 
-    schedule = quickly(Client.schedule)
+    @cached_property
+    def schedules(self) -> SyncSchedules:
+        """The schedules are what comes again: `client.schedules.create(...)` and the like."""
+        return SyncSchedules(self)
+
+    schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)
     schedule_columns = blocking(Client.schedule_columns)
-    cancel = quickly(Client.cancel)
+    cancel = blocking(Client.cancel)
     cancel_many = blocking(Client.cancel_many)
-    reschedule = quickly(Client.reschedule)
+    reschedule = blocking(Client.reschedule)
     fire_now = blocking(Client.fire_now)
     get = blocking(Client.get)
     count = blocking(Client.count)

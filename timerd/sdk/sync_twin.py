@@ -16,7 +16,8 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from timerd.sdk.errors import TimerdError, client_is_closed, client_is_forked
+from timerd.sdk.affinity import forked
+from timerd.sdk.errors import TimerdError, client_is_closed
 
 # How long the end of the program waits for a server to be told goodbye.
 _GOODBYE_S = 2.0
@@ -35,11 +36,17 @@ class BackgroundLoop:
     """Started with its first user, stopped with its last, and at the latest when the program ends."""
 
     def __init__(self) -> None:
-        self.forget()
+        # What a parent had: to end an object of gRPC in its child waits for threads that are not there.
+        self._inherited: list[object] = []
+        self._begin()
 
     def forget(self) -> None:
-        """As new: in a child that was forked the loop and its thread are the parent's."""
-        self._lock = threading.Lock()
+        """As new: in a child that was forked the loop and its thread are the parent's, and stay as they are."""
+        self._inherited.append((self._loop, self._thread, list(self._clients)))
+        self._begin()
+
+    def _begin(self) -> None:
+        self.lock = threading.RLock()
         self._users = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -57,7 +64,7 @@ class BackgroundLoop:
             loop.call_soon_threadsafe(lambda: loop.create_task(client.close()))
 
     def acquire(self) -> asyncio.AbstractEventLoop:
-        with self._lock:
+        with self.lock:
             self._users += 1
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
@@ -66,7 +73,7 @@ class BackgroundLoop:
             return self._loop
 
     def release(self) -> None:
-        with self._lock:
+        with self.lock:
             self._users -= 1
             if self._users == 0:
                 self._stop()
@@ -85,7 +92,7 @@ class BackgroundLoop:
 
     def stop_at_exit(self) -> None:
         """Clients that nobody closed do not keep the interpreter from leaving in order."""
-        with self._lock:
+        with self.lock:
             self._stop()
 
 
@@ -101,58 +108,58 @@ async def _end_all(clients: Sequence[Closable]) -> None:
 
 SHARED_LOOP = BackgroundLoop()
 atexit.register(SHARED_LOOP.stop_at_exit)
-os.register_at_fork(after_in_child=SHARED_LOOP.forget)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=SHARED_LOOP.forget)
 
 
 class Caller:
-    """Runs a client's coroutines on its loop, and waits for what they give."""
+    """Runs a client's coroutines on the shared loop, from the first call on, and waits for what they give."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = loop
-        self._process = os.getpid()
+    def __init__(self, client: Closable) -> None:
+        self._client = client
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._process = 0
+        self._is_closed = False
 
-    @property
-    def is_forked(self) -> bool:
-        """The loop runs in the parent only."""
-        return self._process != os.getpid()
-
-    @property
-    def is_closed(self) -> bool:
-        return self._loop is None
-
-    def may_wait(self) -> bool:
-        """False: `run` says why not."""
-        loop = self._loop
-        return loop is not None and not loop.is_closed() and asyncio._get_running_loop() is not loop
-
-    def close(self, client: Closable) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed() and not self.is_forked:
-            self.run(client.close())
-        self._loop = None
+    def close(self) -> None:
+        if self._loop is not None and not self._is_closed and self._process == os.getpid():
+            if not self._loop.is_closed():
+                self.run(self._client.close())
+            SHARED_LOOP.release()
+        self._is_closed = True
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        loop = self._loop
-        if loop is None or loop.is_closed():
+        try:
+            waiting = asyncio.run_coroutine_threadsafe(work, self._open())
+        except BaseException:
             work.close()
-            raise client_is_closed()
-        if self.is_forked:
-            work.close()
-            raise client_is_forked()
-        if asyncio._get_running_loop() is loop:
-            work.close()
-            raise TimerdError(
-                "This call would wait for itself: do not use the client inside its own progress callback.",
-                code="FAILED_PRECONDITION",
-                reason="WOULD_DEADLOCK",
-            )
-        waiting = asyncio.run_coroutine_threadsafe(work, loop)
+            raise
         try:
             return waiting.result()
         except BaseException:
             # An interrupted caller waits no more; a call that has ended is not touched by it.
             waiting.cancel()
             raise
+
+    def _open(self) -> asyncio.AbstractEventLoop:
+        """The loop, which is there and another one than the caller's."""
+        if self._loop is None:
+            with SHARED_LOOP.lock:
+                if self._loop is None and not self._is_closed:
+                    self._process = os.getpid()
+                    self._loop = SHARED_LOOP.acquire()
+                    SHARED_LOOP.own(self._client)
+        if self._loop is None or self._is_closed or self._loop.is_closed():
+            raise client_is_closed()
+        if self._process != os.getpid():
+            raise forked()
+        if asyncio._get_running_loop() is self._loop:
+            raise TimerdError(
+                "This call would wait for itself: do not use the client inside its own progress callback.",
+                code="FAILED_PRECONDITION",
+                reason="WOULD_DEADLOCK",
+            )
+        return self._loop
 
 
 class Twin(Protocol):

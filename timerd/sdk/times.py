@@ -17,10 +17,17 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from timerd.sdk.errors import InvalidTask
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# What a datetime can say, and so what ids and replies can: the years 1970 to 9999.
+LAST_MS = 253_402_300_799_999
 Span = timedelta | float | int
 Clock = Callable[[], datetime]
 MsClock = Callable[[], int]
-_LONGEST_MICROS = 10_000 * 365 * 86_400 * 1_000_000
+_LONGEST = timedelta(days=10_000 * 365)
+# Of a span that travels as 32 bits of milliseconds: 49 days and 17 hours.
+LONGEST_WIRE_SPAN = timedelta(milliseconds=(1 << 32) - 1)
+# More is no deadline for gRPC.
+LONGEST_TIMEOUT = timedelta(days=36_500)
+_MICROSECOND = timedelta(microseconds=1)
 _HOW_TO_WRITE_IT = (
     "Write for example `datetime.now(timezone.utc) + timedelta(minutes=5)`, or "
     '`datetime(2030, 1, 1, 9, 0, tzinfo=ZoneInfo("Europe/Berlin"))`.'
@@ -60,23 +67,23 @@ def _bad_instant(moment: object, field: str) -> InvalidTask:
     return InvalidTask(f"{wrong} {_HOW_TO_WRITE_IT}", reason="INVALID", field=field)
 
 
-def span_ms(span: Span, field: str = "delay") -> int:
+def span_ms(span: Span, field: str = "delay", *, most: timedelta = _LONGEST, may_be_none: bool = True) -> int:
+    """Whole milliseconds, rounded up. Raises InvalidTask for what is no span or longer than `most`, and where it must
+    not be none for 0: nothing is cut."""
     try:
-        micros = round((span.total_seconds() if isinstance(span, timedelta) else span) * 1e6)
+        micros = span // _MICROSECOND if isinstance(span, timedelta) else round(span * 1e6)
     except (TypeError, ValueError, OverflowError):
-        raise _bad_span(span, field) from None
-    if not 0 <= micros <= _LONGEST_MICROS:
-        raise _bad_span(span, field)
+        micros = -1
+    if isinstance(span, bool) or not (0 if may_be_none else 1) <= micros <= most // _MICROSECOND:
+        least = "0 or more" if may_be_none else "more than 0"
+        limit = "below 10,000 years" if most == _LONGEST else f"at most {most.days:,} days"
+        raise InvalidTask(
+            f"`{field}` must be a timedelta or a number of seconds, {least} and {limit}, not {span!r}. "
+            "Write for example `timedelta(minutes=5)` or `300`.",
+            reason="INVALID",
+            field=field,
+        )
     return -(-micros // 1000)
-
-
-def _bad_span(span: object, field: str) -> InvalidTask:
-    return InvalidTask(
-        f"`{field}` must be a timedelta or a number of seconds, 0 or more and below 10,000 years, not {span!r}. "
-        "Write for example `timedelta(minutes=5)` or `300`.",
-        reason="INVALID",
-        field=field,
-    )
 
 
 def due_of(at: datetime | None, delay: Span | None) -> Due:

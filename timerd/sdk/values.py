@@ -11,9 +11,8 @@ from typing import Protocol, Self
 
 from timerd.sdk.checks import invalid, whole_number
 from timerd.sdk.errors import TimerdError
-from timerd.sdk.times import Span, datetime_of_ms, duration_of_ms, ms_of_timestamp, span_ms
+from timerd.sdk.times import Span, datetime_of_ms, duration_of_ms, span_ms
 from timerd.v1 import task_pb2
-from timerd.v1 import timer_service_pb2 as pb
 
 
 class _WireEnum(IntEnum):
@@ -28,7 +27,20 @@ class _WireEnum(IntEnum):
 
 
 class TaskState(_WireEnum):
-    """Where a task is in its life."""
+    """A task's state says where the task is in its life.
+
+    Attributes:
+        UNSPECIFIED: a state of a later server, which this release does not know.
+        PENDING: the task is stored; its fire time has not come, or no worker has taken it yet.
+        IN_FLIGHT: a worker has a delivery of it.
+        ACKED: a worker has acknowledged it.
+        CANCELLED: a cancel has ended it.
+        DEAD: its attempts are used up, or a worker rejected it; `dead_letters` shows it.
+        EXPIRED: it was not delivered before its `expire_at`.
+        PURGED: a purge has removed it.
+        FINISHED: it ended so long ago (24 h by default) that the server no longer keeps how.
+        RETRYING: an attempt has failed, and the next one has not begun.
+    """
 
     UNSPECIFIED = 0
     PENDING = 1
@@ -43,18 +55,38 @@ class TaskState(_WireEnum):
 
 
 class ItemOutcome(_WireEnum):
-    """What became of one task of a call."""
+    """An item's outcome says what became of one task of a call.
+
+    Attributes:
+        UNSPECIFIED: an outcome of a later server, which this release does not know.
+        STORED: the task is on stable storage and will be delivered.
+        NOT_STORED: nothing of it was stored; `Task.error` says why.
+        UNKNOWN: it may or may not be stored; scheduling it once more may store it twice.
+        KEPT: its key was taken and the policy is `KEEP`; the id is that of the task which has the key.
+    """
 
     UNSPECIFIED = 0
     STORED = 1
     NOT_STORED = 2
     UNKNOWN = 3
-    # The key was taken: the id is that of the task which has it.
     KEPT = 4
 
 
 class CancelOutcome(_WireEnum):
-    """The answer to a cancel; only CANCELLED and ALREADY_CANCELLED say that no delivery starts any more."""
+    """A cancel's outcome says whether deliveries of the task may still start.
+
+    Only `CANCELLED` and `ALREADY_CANCELLED` promise that none does.
+
+    Attributes:
+        UNSPECIFIED: an outcome of a later server, which this release does not know.
+        CANCELLED: no delivery starts from now on. A worker whose lease had ended before may still be at one.
+        ALREADY_FIRED: the task has ended: a worker has acknowledged it, it expired, or it is a dead letter.
+        IN_FLIGHT: a worker has the task now; it may finish, and no retry follows.
+        ALREADY_CANCELLED: another call has cancelled it before.
+        FINISHED: it ended so long ago (24 h by default) that the server no longer keeps how.
+        NOT_FOUND: there is no such task in the namespace.
+        PENDING: the cancel is stored, but the instance that holds the task did not answer; a delivery may still start.
+    """
 
     UNSPECIFIED = 0
     CANCELLED = 1
@@ -67,7 +99,14 @@ class CancelOutcome(_WireEnum):
 
 
 class ConflictPolicy(_WireEnum):
-    """What to do when the key is in use."""
+    """A conflict policy says what a call does where its key is in use by a task that has not ended.
+
+    Attributes:
+        UNSPECIFIED: the call has no key.
+        KEEP: the task that has the key stays, and the call returns its id with the outcome `KEPT`.
+        REPLACE: the new task takes the place of the one that has the key.
+        REJECT: the call stores nothing and raises AlreadyExists. This is the default.
+    """
 
     UNSPECIFIED = 0
     KEEP = 1
@@ -77,9 +116,20 @@ class ConflictPolicy(_WireEnum):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Attempt n+1 follows attempt n after min(initial * multiplier^(n-1), max), less up to `jitter` of it.
+    """A retry policy says when a failed attempt is repeated, and how often.
 
-    What is left out is left to the server. `jitter` is 0 (none) to 1; left out it is the server's 0.1.
+    Attempt n+1 follows attempt n after `initial_backoff` * `multiplier`^(n-1), at most `max_backoff`, less up to
+    `jitter` of it. What is left out is left to the server, whose defaults stand here. A call that uses the policy
+    raises InvalidTask for a value out of its range.
+
+    Args:
+        max_attempts: deliveries in all, 1 to 65,535; then the task is a dead letter. Default (and 0) 20.
+        initial_backoff: the wait before the second attempt, a timedelta or seconds, 1 ms to 30 days. Default 1 s.
+        multiplier: the factor by which each wait is longer than the one before, 1 to 100. Default (and 0) 2.
+        max_backoff: the longest wait, a timedelta or seconds, `initial_backoff` to 30 days. Default 1 h.
+        jitter: the share of each wait that may be cut off, 0 (none) to 1. Default 0.1.
+        attempt_timeout: how long one attempt may take, a timedelta or seconds, 100 ms to 7 days; a delivery that is
+            not acknowledged by then has failed, however often its lease is extended. Default 1 h.
     """
 
     max_attempts: int = 0
@@ -90,6 +140,7 @@ class RetryPolicy:
     attempt_timeout: Span | None = None
 
     def to_proto(self) -> task_pb2.RetryPolicy:
+        """The message says the same on the wire. Raises InvalidTask for a value of a wrong form."""
         attempts = whole_number(self.max_attempts, "retry.max_attempts")
         if not isinstance(self.multiplier, int | float):
             raise invalid(f"`retry.multiplier` is a number, not {self.multiplier!r:.200}.", "retry.multiplier")
@@ -112,23 +163,6 @@ class RetryPolicy:
         return self.jitter or -1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One task of `schedule_many` with what differs from the rest."""
-
-    payload: bytes | str
-    at: datetime | None = None
-    delay: Span | None = None
-    key: str | None = None
-    labels: Mapping[str, str] | None = None
-    content_type: str | None = None
-    priority: int | None = None
-    retry: RetryPolicy | None = None
-    expire_at: datetime | None = None
-    soft_expire_at: datetime | None = None
-    traceparent: str | None = None
-
-
 class Answered(Protocol):
     """What is known of the tasks of one answered message."""
 
@@ -142,7 +176,14 @@ class Answered(Protocol):
 
 
 class Task:
-    """A scheduled task: its id is made when it is asked for."""
+    """A task object names a task that was scheduled, and says what became of the call that scheduled it.
+
+    Clients make it. Its id is composed when it is asked for, so that a call of many tasks is cheap.
+
+    Args:
+        batch: the answered message, which has the task.
+        index: the place of the task in that message, from 0 on.
+    """
 
     __slots__ = ("_batch", "_index")
 
@@ -152,32 +193,40 @@ class Task:
 
     @property
     def id(self) -> str:
-        """Opaque; keeps working after a reschedule. Empty where the task was not stored."""
+        """The id names the task in `get`, `cancel` and `reschedule`.
+
+        It is opaque, keeps working after a reschedule, and is empty where the task was not stored.
+        """
         return self._batch.task_id(self._index)
 
     @property
     def fire_at_ms(self) -> int:
+        """The fire time is the instant from which on the task is delivered, in milliseconds since the epoch."""
         return self._batch.fire_at_ms(self._index)
 
     @property
     def fire_time(self) -> datetime:
+        """The fire time is the instant from which on the task is delivered, in UTC."""
         return datetime_of_ms(self.fire_at_ms)
 
     @property
     def queue(self) -> str:
+        """The queue is the one whose workers receive the task."""
         return self._batch.queue
 
     @property
     def key(self) -> str:
+        """The key is the name that its caller has given to the task; empty where there is none."""
         return self._batch.key(self._index)
 
     @property
     def outcome(self) -> ItemOutcome:
+        """The outcome says whether the task is stored; a call of one task raises where it is not."""
         return self._batch.outcome(self._index)
 
     @property
     def error(self) -> TimerdError | None:
-        """Why it was not stored."""
+        """The error says why the task is not stored; None where it is."""
         return self._batch.error(self._index)
 
     def __eq__(self, other: object) -> bool:
@@ -192,7 +241,15 @@ class Task:
 
 
 class PartlyStored(TimerdError):
-    """Some tasks of one call were stored and some were not: `tasks` says which."""
+    """This error says that some tasks of one call were stored and some were not, or that it is unknown.
+
+    Its code, reason, `retry_after`, field and item are those of the first error.
+
+    Args:
+        tasks: the tasks of the call as far as it came, in their order; `outcome` and `error` of each say what became
+            of it. Items after the last one were not sent.
+        cause: the first error.
+    """
 
     def __init__(self, tasks: list[Task], cause: TimerdError) -> None:
         stored = sum(task.outcome in (ItemOutcome.STORED, ItemOutcome.KEPT) for task in tasks)
@@ -208,80 +265,8 @@ class PartlyStored(TimerdError):
         self.item = cause.item
 
 
-@dataclass(frozen=True, slots=True)
-class TaskInfo:
-    """A task as `get` and `list` show it."""
-
-    id: str
-    namespace: str
-    queue: str
-    fire_at_ms: int
-    # When it is to be delivered next, or was: list, count and purge go by it.
-    due_at_ms: int
-    state: TaskState
-    payload: bytes
-    content_type: str
-    labels: dict[str, str]
-    priority: int
-    key: str
-    expire_time: datetime | None
-    soft_expire_time: datetime | None
-    traceparent: str
-    attempt: int
-    last_error: str
-
-    @property
-    def fire_time(self) -> datetime:
-        return datetime_of_ms(self.fire_at_ms)
-
-    @property
-    def due_time(self) -> datetime:
-        """The fire time, but for a late task when it was stored, and for one that is retried its next attempt."""
-        return datetime_of_ms(self.due_at_ms)
-
-    @classmethod
-    def of(cls, task: task_pb2.Task) -> TaskInfo:
-        return cls(
-            id=task.task_id,
-            namespace=task.namespace,
-            queue=task.queue,
-            fire_at_ms=ms_of_timestamp(task.fire_time),
-            due_at_ms=ms_of_timestamp(task.due_time if task.HasField("due_time") else task.fire_time),
-            state=TaskState(task.state),
-            payload=task.payload,
-            content_type=task.content_type,
-            labels=dict(task.labels),
-            priority=task.priority,
-            key=task.key,
-            expire_time=_moment(task, "expire_time"),
-            soft_expire_time=_moment(task, "soft_expire_time"),
-            traceparent=task.traceparent,
-            attempt=task.attempt,
-            last_error=task.last_error,
-        )
-
-
-def _moment(task: task_pb2.Task, field: str) -> datetime | None:
-    return datetime_of_ms(ms_of_timestamp(getattr(task, field))) if task.HasField(field) else None
-
-
-@dataclass(frozen=True, slots=True)
-class DeadLetter:
-    """A task that failed for good, with the error of its last attempt."""
-
-    task: TaskInfo
-    death_time: datetime
-    attempts: int
-    last_error: str
-
-    @classmethod
-    def of(cls, letter: pb.DeadLetter) -> DeadLetter:
-        death_time = datetime_of_ms(ms_of_timestamp(letter.death_time))
-        return cls(TaskInfo.of(letter.task), death_time, letter.attempts, letter.last_error)
-
-
 class Count(int):
-    """A number of tasks; `estimated` where no range was given. Then it also says so when it is printed."""
+    """A count is a number of tasks, exact unless `estimated` is set; then it says so when it is printed, too."""
 
     estimated: bool = False
 
@@ -293,16 +278,18 @@ class Count(int):
 
 
 class Redriven(int):
-    """How many dead letters live again."""
+    """This number says how many dead letters live again.
 
-    # Of the ids that were named: those that are no dead letters.
+    `missing` has the ids that were given and belong to no dead letter. `refused` has the dead letters that stay dead:
+    id -> sentence that says why.
+    """
+
     missing: tuple[str, ...] = ()
-    # Dead letters that stay so, and why: id -> sentence.
     refused: Mapping[str, str] = MappingProxyType({})
 
 
 class Purged(int):
-    """How many tasks were removed, or would be in a dry run."""
+    """This number says how many tasks a purge removed, or would remove where `dry_run` is set."""
 
     dry_run: bool = False
 
@@ -312,14 +299,11 @@ __all__ = [
     "CancelOutcome",
     "ConflictPolicy",
     "Count",
-    "DeadLetter",
-    "Item",
     "ItemOutcome",
     "PartlyStored",
     "Purged",
     "Redriven",
     "RetryPolicy",
     "Task",
-    "TaskInfo",
     "TaskState",
 ]

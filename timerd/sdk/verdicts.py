@@ -6,26 +6,42 @@ Returning acknowledges. Raising fails the attempt, and the trace travels with it
 from __future__ import annotations
 
 import traceback
+from datetime import timedelta
 from typing import NamedTuple
 
-from timerd.sdk.times import Span, span_ms
+from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, span_ms
 from timerd.v1 import work_service_pb2 as pb
 
 MAX_ERROR_BYTES = 16 * 1024
-# What the field holds: 49 days.
-_MAX_DELAY_MS = (1 << 32) - 1
+_ANOTHER_ATTEMPT = "the handler asked for another attempt"
 
 
 class Reject(Exception):
-    """Raise it where trying again is hopeless: the task becomes a dead letter at once."""
+    """A handler raises Reject where trying again is hopeless: the task becomes a dead letter at once.
+
+    Its text is kept as the error of the dead letter, at most its last 16 KiB.
+    """
 
 
 class Retry(Exception):
-    """Raise it to be given the task again after `delay`; without one, by its retry policy."""
+    """A handler raises Retry to be given the task again; the attempt counts as a failed one.
+
+    Args:
+        delay: the time until the next attempt, a timedelta or seconds, at most 49 days. Default as the task's retry
+            policy says.
+        why: a text that is kept as the error of the attempt. Default a sentence that says who asked for it.
+
+    Raises:
+        InvalidTask: `delay` is no span of time, or longer than 49 days.
+    """
+
+    # Also of a subclass that does not call this __init__.
+    delay_ms: int | None = None
 
     def __init__(self, delay: Span | None = None, why: str = "") -> None:
-        super().__init__(why or "the handler asked for another attempt")
-        self.delay_ms = None if delay is None else min(span_ms(delay), _MAX_DELAY_MS)
+        super().__init__(why or _ANOTHER_ATTEMPT)
+        if delay is not None:
+            self.delay_ms = span_ms(delay, most=LONGEST_WIRE_SPAN)
 
 
 class Verdict(NamedTuple):
@@ -41,11 +57,27 @@ ACK = Verdict(pb.SETTLE_ACTION_ACK)
 RELEASE = Verdict(pb.SETTLE_ACTION_RELEASE)
 
 
-def verdict_of(raised: BaseException) -> Verdict:
+def verdict_of(raised: BaseException | type[BaseException]) -> Verdict:
+    """Whatever it is: what is not told to the server would leave the task to its lease, without its error."""
+    try:
+        return _verdict_of(raised() if isinstance(raised, type) else raised)
+    except Exception as wrong:  # noqa: BLE001 - what is wrong with it is told in its place
+        return _failure(wrong)
+
+
+def _verdict_of(raised: BaseException) -> Verdict:
     if isinstance(raised, Reject):
         return Verdict(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
     if isinstance(raised, Retry):
-        return Verdict(pb.SETTLE_ACTION_NACK, raised.delay_ms, clip(str(raised)))
+        delay_ms = raised.delay_ms
+        if delay_ms is not None:
+            # A subclass sets what it likes.
+            delay_ms = span_ms(timedelta(milliseconds=delay_ms), "delay_ms", most=LONGEST_WIRE_SPAN)
+        return Verdict(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
+    return _failure(raised)
+
+
+def _failure(raised: BaseException) -> Verdict:
     return Verdict(pb.SETTLE_ACTION_NACK, None, clip("".join(traceback.format_exception(raised))))
 
 

@@ -1,7 +1,8 @@
 """The Work stream of a worker: credit and settlements out, deliveries in, over as many connections as it takes.
 
 Rules that the server relies on: the first message is Open, with the tokens of everything in hand (also of what ended
-here without a confirmation), so that a broken stream costs no second delivery; unconfirmed settlements follow at once;
+here without a confirmation), so that a broken stream costs no second delivery, and with the names of the streams before
+it, so that what was sent on them and never came costs no attempt; unconfirmed settlements follow at once;
 the credit of a new stream is what the lanes have free, so credit is never counted twice. After GoAway nothing new is
 asked for; when what is in hand has ended, or the server leaves, the worker connects again.
 """
@@ -10,22 +11,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections import Counter
 from collections.abc import Callable, Mapping
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.deliveries import DeliveredBatch
-from timerd.sdk.duplex import Stream
+from timerd.sdk.duplex import Duplex
 from timerd.sdk.errors import TimerdError, is_hopeless
 from timerd.sdk.lanes import Lane
 from timerd.sdk.leases import Hold, InHand
+from timerd.sdk.loop_watch import LoopWatch
 from timerd.sdk.settling import Settler
 from timerd.sdk.times import MsClock
 from timerd.sdk.verdicts import ACK, RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
-OpenStream = Callable[[Callable[[pb.WorkResponse], None]], Stream]
+OpenStream = Callable[[Callable[[pb.WorkResponse], None]], Duplex[pb.WorkResponse]]
 _SETTLE_AGAIN_S = 0.5
 _FLUSH_EVERY_S = 0.002
 # Acks that nobody waits for: a message of them costs the server as much as a hundred more tasks in it.
@@ -33,6 +36,9 @@ _ACKS_EVERY_S = 0.02
 # Of the credit of a lane: so much that came back does not wait, nor does any where the server has less left.
 _WORTH_CREDIT = 1 / 4
 _CONFIRM_S = 10.0
+_NAME_BYTES = 16
+# More than a server takes at one time are not named: it has forgotten them.
+_MOST_REPLACED = 16
 # How much longer each wait for the next try is. A server that was killed is back within a second, and then keeps for
 # another one what its workers had: twice as long each time, a worker may come when that is over.
 _TRIES_FACTOR = 1.5
@@ -59,11 +65,13 @@ class WorkStream:
         self._clock = clock
         self._settler = Settler()
         self._credits: Counter[str] = Counter()
-        self._stream: Stream | None = None
+        self._stream: Duplex[pb.WorkResponse] | None = None
         self._backoff = Backoff(factor=_TRIES_FACTOR)
         self._flush_timer: asyncio.TimerHandle | None = None
         # When it is due, and when it was last done.
         self._flush_at_s = self._flushed_s = 0.0
+        # Of the streams since the last one that was answered, this one last: a server may have sent on any of them.
+        self._names: list[bytes] = []
         self._takes_new = True
         self._stopping = False
         # Confirmed: the server sends nothing new on this stream.
@@ -79,12 +87,15 @@ class WorkStream:
     async def run(self) -> None:
         """Until `stop`; raises where the server refuses this worker for good."""
         extender = asyncio.create_task(self._extend_forever())
+        watch = LoopWatch(lambda: self._lease_ms / 1000)
+        watch.start()
         try:
             while not self._is_finished():
                 self._note_end(await self._run_stream())
                 if not self._is_finished():
                     await asyncio.sleep(self._backoff.next_s())
         finally:
+            watch.stop()
             extender.cancel()
             if self._patience is not None:
                 self._patience.cancel()
@@ -165,6 +176,7 @@ class WorkStream:
             self._stream = self._parted = None
 
     def _open_message(self) -> bytes:
+        self._names = [*self._names[-_MOST_REPLACED:], secrets.token_bytes(_NAME_BYTES)]
         free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()} if self._takes_new else {}
         opening = pb.Open(
             namespace=self._namespace,
@@ -173,6 +185,8 @@ class WorkStream:
             lease_ms=self._lease_ms,
             merges_confirmed=True,
             resume=self.in_hand.tokens() + self._settler.tokens(),
+            stream=self._names[-1],
+            replaces=self._names[:-1],
         )
         return pb.WorkRequest(open=opening).SerializeToString()
 
@@ -203,6 +217,7 @@ class WorkStream:
 
     def _on_opened(self, opened: pb.Opened) -> None:
         self._backoff.reset()
+        self._names = self._names[-1:]
         self._is_away = False
         self._was_open = True
         self._lease_ms = opened.lease_ms or self._lease_ms

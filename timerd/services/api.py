@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.descriptor import ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
@@ -34,6 +35,7 @@ from timerd.v1.task_pb2 import Problem
 
 _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
 Verb = Callable[[Any], Awaitable[Message]]
+Methods = dict[str, Any]
 
 
 class TimerApi:
@@ -97,16 +99,23 @@ class TimerApi:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For `grpc.aio.Server.add_generic_rpc_handlers`."""
-        methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
-            name: grpc.unary_unary_rpc_method_handler(
-                self._unary(name, verb), _deserializer(name), lambda reply: reply.SerializeToString()
-            )
-            for name, verb in self.verbs().items()
-        }
+        methods = self._methods(_SERVICE, self.verbs())
         methods["Session"] = grpc.stream_stream_rpc_method_handler(
-            self._session, _deserializer("Session"), lambda reply: reply.SerializeToString()
+            self._session, _deserializer(_SERVICE, "Session"), lambda reply: reply.SerializeToString()
         )
         return grpc.method_handlers_generic_handler(_SERVICE.full_name, methods)
+
+    def handler_of(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> grpc.GenericRpcHandler:
+        """Of another service, whose calls pass the same gate."""
+        return grpc.method_handlers_generic_handler(service.full_name, self._methods(service, verbs))
+
+    def _methods(self, service: ServiceDescriptor, verbs: Mapping[str, Verb]) -> Methods:
+        return {
+            name: grpc.unary_unary_rpc_method_handler(
+                self._unary(name, verb), _deserializer(service, name), lambda reply: reply.SerializeToString()
+            )
+            for name, verb in verbs.items()
+        }
 
     def drain(self) -> None:
         """Sessions read no further and end when what they read is answered."""
@@ -186,5 +195,5 @@ def _name(received: SessionMessage) -> str:
     return f"Session.{which or 'nothing'}"
 
 
-def _deserializer(method: str) -> Callable[[bytes], Received[Message]]:
-    return decoder(GetMessageClass(_SERVICE.methods_by_name[method].input_type))
+def _deserializer(service: ServiceDescriptor, method: str) -> Callable[[bytes], Received[Message]]:
+    return decoder(GetMessageClass(service.methods_by_name[method].input_type))

@@ -10,14 +10,16 @@ import asyncio
 from collections.abc import Sequence
 
 from timerd.config import ServerConfig
+from timerd.services.background import begin
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.health.canary import Canary, Settings
 from timerd.services.health.canary_worker import CanaryWorker
 from timerd.services.health.health_board import LIVE, SCHEDULER, HealthBoard
 from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.failures import Failures
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.server import ApiServer
-from timerd.services.work.delivery import Delivery
 
 LOOK_EVERY_S = 1.0
 # Where an instance is watched and nothing else is said: red within twice this and its patience.
@@ -27,12 +29,13 @@ CANARY_EVERY_MS = 5_000
 class Checkup:
     """Of one instance."""
 
-    def __init__(self, board: HealthBoard, time: EngineTime, canary: Canary | None = None) -> None:
+    def __init__(self, board: HealthBoard, time: EngineTime, failures: Failures, canary: Canary | None = None) -> None:
         self.board = board
         self.canary = canary
         self._loops: Sequence[asyncio.Task[None]] = ()
         self._own: list[asyncio.Task[None]] = []
         self._time = time
+        self._failures = failures
 
     def join(self) -> None:
         """The instance serves."""
@@ -43,7 +46,7 @@ class Checkup:
         """From here to `stop`. `loops`: what has to go on as long as the instance does."""
         self._loops = loops
         work = [self._look_on()] if self.canary is None else [self._look_on(), self.canary.run()]
-        self._own = [asyncio.get_running_loop().create_task(each) for each in work]
+        self._own = [begin(each, "checkup") for each in work]
 
     def stop(self) -> None:
         self._loops = ()
@@ -56,6 +59,7 @@ class Checkup:
         self.board.put(
             SCHEDULER, "lease", "" if self._time.is_sure else "The instance is not sure of its lease: it fires nothing."
         )
+        self.board.put(SCHEDULER, "unforeseen", self._failures.sentence())
         failed = [loop for loop in self._loops if loop.done() and not loop.cancelled() and loop.exception()]
         self.board.put(LIVE, "loops", f"A part of the instance has failed: {failed[0].exception()}" if failed else "")
 
@@ -72,8 +76,8 @@ def checkup_of(
     watched_ms = CANARY_EVERY_MS if config.http.listen else 0
     interval_ms = watched_ms if config.canary_ms is None else config.canary_ms
     if not interval_ms:
-        return Checkup(server.board, time)
+        return Checkup(server.board, time, scheduler.held.failures)
     worker = CanaryWorker(delivery, time.exact_ms)
     settings = Settings(interval_ms)
     canary = Canary(engine, server.api.ingest, worker, scheduler, time, server.board, settings)
-    return Checkup(server.board, time, canary)
+    return Checkup(server.board, time, scheduler.held.failures, canary)

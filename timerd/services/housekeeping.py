@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import NoReturn
 
 from timerd.model.errors import StoreUnknown, Unavailable
+from timerd.services.background import note
 
 log = logging.getLogger(__name__)
 # So soon after the start, so that a server that is restarted every minute keeps house as well.
@@ -22,4 +23,6 @@ async def every(period_s: float, work: Callable[[], Awaitable[None]]) -> NoRetur
             await work()
         except (Unavailable, StoreUnknown) as error:
             log.warning("the store did not answer: %s", error)
+        except Exception as error:  # noqa: BLE001 - it is noted
+            note("housekeeping", error, "the next round tries again")
         await asyncio.sleep(period_s)

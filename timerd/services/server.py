@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 
 import grpc
@@ -13,27 +14,29 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
 from timerd.services.api import TimerApi
+from timerd.services.background import begin
 from timerd.services.health.health_board import API, LIVE, PARTS, READY, HealthBoard
 from timerd.services.transport.access import Access
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
+from timerd.services.transport.last_line import LastLine
 from timerd.services.transport.listen import Address, check_listen
 from timerd.services.transport.principals import Principals
-from timerd.services.transport.side_door import Offer, SideDoor, handlers_of
 from timerd.services.transport.streams import StreamLimit, Unfinished
 from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.services.work.work_service import work_handler
-from timerd.v1 import timer_service_pb2, work_service_pb2
+from timerd.v1 import schedule_service_pb2, timer_service_pb2, work_service_pb2
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
+log = logging.getLogger(__name__)
 TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].full_name
 WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
-SESSION_PATH = f"/{TIMER_SERVICE}/Session"
-# What the SDK opens streams of its own for.
-STREAM_PATHS = (SESSION_PATH, f"/{WORK_SERVICE}/Work")
+SCHEDULE_SERVICE = schedule_service_pb2.DESCRIPTOR.services_by_name["ScheduleService"].full_name
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 # What can be asked for -> the part of the board that answers. Callers and workers need all of it.
-CHECKED = {READY: READY, TIMER_SERVICE: READY, WORK_SERVICE: READY, LIVE: LIVE} | {part: part for part in PARTS}
+CHECKED = dict.fromkeys((READY, TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE), READY) | {
+    part: part for part in (LIVE, *PARTS)
+}
 # Calls of one connection beyond the streams: the rest waits in the client.
 _UNARY_CALLS_PER_CONNECTION = 1_000
 _WIND_UP_S = 2.0
@@ -59,15 +62,13 @@ class ApiServer:
         self._is_stale = False
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
-        self._offer = Offer(SESSION_PATH)
-        interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, self._streams, self._offer]
+        interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, LastLine(), self._streams]
+        self._principals: Principals | None = None
         if config.auth.principals_file is not None:
-            interceptors.insert(1, Access(Principals(config.auth.principals_file)))
+            self._principals = Principals(config.auth.principals_file)
+            interceptors.insert(2, Access(self._principals))
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
-        services = (api.handler(), work_handler(work))
-        self._server.add_generic_rpc_handlers((*services, *inside))
-        limited = {path: self._streams.limited(each) for path, each in handlers_of(services, STREAM_PATHS).items()}
-        self._side_door = SideDoor(limited)
+        self._server.add_generic_rpc_handlers((api.handler(), work_handler(work), *inside))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         _add_reflection(self._server)
 
@@ -77,8 +78,6 @@ class ApiServer:
         self.board.on_change(self._board_changed)
         address = check_listen(self._config)
         port = self._bind(address)
-        if self._config.tls.certificate_file is None:
-            self._offer.says = await self._side_door.open(address)
         await self._server.start()
         return address._replace(port=port)
 
@@ -104,7 +103,7 @@ class ApiServer:
         """Whatever changes in one turn of the loop is shown together."""
         self._is_stale = True
         if self._showing is None or self._showing.done():
-            self._showing = asyncio.get_running_loop().create_task(self._show())
+            self._showing = begin(self._show(), "health")
 
     async def _show(self) -> None:
         status = health_pb2.HealthCheckResponse
@@ -121,15 +120,19 @@ class ApiServer:
         """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
         await self.set_serving(serving=False)
         self.api.drain()
-        self._side_door.close()
-        await asyncio.gather(self._server.stop(grace_ms / 1000), self._side_door.emptied(grace_ms / 1000))
+        await self._server.stop(grace_ms / 1000)
         await self.api.finished(grace_ms)
         await self._unfinished.wound_up(_WIND_UP_S)
 
+    def refresh(self) -> None:
+        """Takes the principals up at once where their file has changed; the next connection does so with TLS files."""
+        if self._principals is not None:
+            self._principals.refresh()
+        log.info("Files of certificates and principals are taken up where they changed; other settings need a restart.")
+
     async def kill(self) -> None:
         """Hangs up, as the end of the process would."""
-        self._side_door.close()
-        await asyncio.gather(self._server.stop(0), self._side_door.emptied(0))
+        await self._server.stop(0)
 
 
 def _options(config: ServerConfig) -> list[tuple[str, int]]:
@@ -139,20 +142,25 @@ def _options(config: ServerConfig) -> list[tuple[str, int]]:
         ("grpc.max_concurrent_streams", config.max_streams + _UNARY_CALLS_PER_CONNECTION),
         # Two servers on one port would share the calls between two data directories.
         ("grpc.so_reuseport", 0),
-        # A peer that vanished is noticed within 30 s, so that its deliveries go elsewhere.
-        ("grpc.keepalive_time_ms", 20_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        # A peer that vanished is noticed within 10 s, so that its deliveries go elsewhere, and not before the SDK has
+        # noticed (6 s) and is back: then it says what did not reach it.
+        ("grpc.keepalive_time_ms", 3_400),
+        ("grpc.keepalive_timeout_ms", 6_500),
+        ("grpc.http2.ping_timeout_ms", 6_500),
         ("grpc.keepalive_permit_without_calls", 1),
-        # Workers and clients do the same from their side (every 20 s). By default gRPC takes that for an attack (it
+        # Workers and clients do the same from their side (every 3 s). By default gRPC takes that for an attack (it
         # allows one ping in 5 minutes) and hangs up with "too_many_pings".
-        ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+        ("grpc.http2.min_ping_interval_without_data_ms", 1_000),
         ("grpc.http2.max_pings_without_data", 0),
+        # As in the SDK: answers to pings do not wait behind megabytes on a slow road.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", 512 << 10),
     ]
 
 
 def _add_reflection(server: grpc.aio.Server) -> None:
     """Under both names of the protocol: v1 has the same messages as v1alpha, and newer tools ask for it first."""
-    names = (TIMER_SERVICE, WORK_SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME)
+    names = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
     servicer = reflection.aio.ReflectionServicer(names)
     handler = grpc.stream_stream_rpc_method_handler(

@@ -9,16 +9,23 @@ from typing import NamedTuple
 
 
 class SimClock:
-    """Implements ports.Clock. The wall clock shows `offset_ms` more than the boot clock, which is right."""
+    """A simulated clock stands still until a test turns it. It implements `ports.Clock`.
+
+    Args:
+        now_ms: the time that its boot clock shows, which is right, in milliseconds since the epoch.
+        offset_ms: what its wall clock shows more than that, in milliseconds. Default 0.
+    """
 
     def __init__(self, now_ms: int, offset_ms: int = 0) -> None:
         self.now_ms = now_ms
         self.offset_ms = offset_ms
 
     def wall_ms(self) -> float:
+        """The wall clock shows milliseconds since the epoch, and may be wrong by `offset_ms`."""
         return float(self.now_ms + self.offset_ms)
 
     def boot_ms(self) -> float:
+        """The boot clock shows the right milliseconds since the epoch."""
         return float(self.now_ms)
 
 
@@ -27,7 +34,11 @@ def _silent() -> None:
 
 
 class SimAlarm:
-    """Rings when the clock has been turned to its instant, or at once where that has passed."""
+    """A simulated alarm rings when the clock has been turned to its instant, or at once where that has passed.
+
+    Args:
+        clock: the clock that the test turns.
+    """
 
     def __init__(self, clock: SimClock) -> None:
         self.at_ms = math.inf
@@ -35,24 +46,27 @@ class SimAlarm:
         self._ring: Callable[[], None] = _silent
 
     def listen(self, ring: Callable[[], None]) -> None:
+        """The alarm calls `ring` when it rings."""
         self._ring = ring
 
     def set(self, at_ms: float) -> None:
+        """The alarm rings at `at_ms`, milliseconds since the epoch by the wall clock."""
         self.at_ms = at_ms
         self.look()
 
     def look(self) -> None:
-        """The clock may have been turned."""
+        """The alarm rings where its instant has come; the code that turns the clock calls this."""
         if self.rings_ms <= self._clock.now_ms:
             self.at_ms = math.inf
             self._ring()
 
     @property
     def rings_ms(self) -> float:
-        """When that is: it is set by what the wall clock shows."""
+        """This is when the alarm rings, in milliseconds by the boot clock."""
         return self.at_ms - self._clock.offset_ms
 
     def close(self) -> None:
+        """The alarm rings no more."""
         self.at_ms = math.inf
 
 

@@ -24,7 +24,7 @@ from timerd.adapters.memory import MemoryStore
 from timerd.bootstrap import Node, assemble
 from timerd.client import Client
 from timerd.config import ServerConfig
-from timerd.core.membership import Timing
+from timerd.core.cluster import Timing
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Hints, Store
@@ -59,7 +59,17 @@ class Running:
 
 
 class Cluster:
-    """`patience_s`: how long handlers may take in real time. `hints`: makes an instance's second way to the others."""
+    """A test cluster is several instances of timerd on one store, by one clock that the test turns.
+
+    Args:
+        names: the names of the instances that it begins with.
+        store: the store that they share. Default one in memory.
+        start: the instant that the clock shows at first, a datetime with a zone. Default 2030-01-01 UTC.
+        config: the configuration of each. Default that of `timerd serve`, on a free port, without fsync.
+        timing: how often instances show that they live, and how long they are believed. Default 2 s and 10 s.
+        patience_s: how long handlers may take in real time, in seconds; then `advance` raises TimeoutError. Default 20.
+        hints: a function that makes an instance's second way to the others. Default none.
+    """
 
     def __init__(
         self,
@@ -103,14 +113,20 @@ class Cluster:
     # -- instances ------------------------------------------------------------------------------------------------
 
     async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
-        """It serves when this returns; its wall clock shows so much more than the right time. Where an earlier one of
-        the name was killed, its lease is waited for. Raises StartupError."""
+        """The cluster gets one more instance, which serves when this returns.
+
+        Where an earlier one of the name was killed, its lease is waited for in virtual time.
+
+        Args:
+            name: the name of the instance.
+            clock_offset_ms: what its wall clock shows more than the right time, in milliseconds. Default 0.
+
+        Raises:
+            StartupError: it cannot start.
+        """
         clock = SimClock(self._turning.now_ms, clock_offset_ms)
         alarm, gate = SimAlarm(clock), Gate(self.store)
         hints = self._hints() if self._hints is not None else None
-        node = await assemble(self._config, cast(Store, gate), clock, lambda _: alarm, name, self._timing, hints=hints)
-        running = Running(Instance(node, clock, alarm), gate)
-
         waits = asyncio.Event()
 
         async def sleep(seconds: float) -> None:
@@ -119,7 +135,10 @@ class Cluster:
             waits.clear()
             clock.now_ms = self._turning.now_ms
 
-        running.member.sleep = sleep
+        store = cast(Store, gate)
+        timing = self._timing
+        node = await assemble(self._config, store, clock, lambda _: alarm, name, timing, hints=hints, sleep=sleep)
+        running = Running(Instance(node, clock, alarm), gate)
         listening = asyncio.create_task(node.listen())
         while not (await asyncio.wait({listening}, timeout=0.02))[0]:
             # Whoever only waits for an answer needs no time that passes.
@@ -132,7 +151,12 @@ class Cluster:
         return running
 
     async def stop(self, name: str, drain_ms: int = 10_000) -> None:
-        """Gracefully, as by SIGTERM; the others go on meanwhile."""
+        """The instance `name` stops gracefully, as by SIGTERM; the others go on meanwhile.
+
+        Args:
+            name: the name of the instance.
+            drain_ms: how long its workers have to finish, in milliseconds. Default 10,000.
+        """
         running = self.instances.pop(name)
         self._turned.remove(running.turned)
         stopping = asyncio.create_task(running.node.stop(drain_ms))
@@ -144,7 +168,7 @@ class Cluster:
         await self.settle()
 
     async def kill(self, name: str) -> None:
-        """As by SIGKILL: nothing of it is heard any more."""
+        """The instance `name` ends as by SIGKILL: nothing of it is heard any more."""
         running = self.instances.pop(name)
         if running.turned in self._turned:
             self._turned.remove(running.turned)
@@ -154,28 +178,28 @@ class Cluster:
         if running.node.relaying is not None:
             await running.node.relaying.links.close()
         if running.node.peering is not None:
-            await running.node.peering.peers.other_way.close()
+            await running.node.peering.peers.close_other_way()
         await running.node.server.kill()
 
     def freeze(self, name: str) -> None:
-        """It stands still, with its clocks, as by SIGSTOP; but who asks it may get an answer."""
+        """The instance `name` stands still with its clocks, as by SIGSTOP; but who asks it may get an answer."""
         running = self.instances[name]
         running.gate.freeze()
         self._turned.remove(running.turned)
 
     def thaw(self, name: str) -> None:
-        """Goes on; its clocks show what they show everywhere."""
+        """The instance `name`, which was frozen, goes on; its clocks show what they show everywhere."""
         running = self.instances[name]
         running.turned.clock.now_ms = self._turning.now_ms
         self._turned.append(running.turned)
         running.gate.thaw()
 
     def step_clock(self, name: str, by_ms: int) -> None:
-        """Its wall clock jumps."""
+        """The wall clock of the instance `name` jumps by `by_ms` milliseconds."""
         self.instances[name].turned.clock.offset_ms += by_ms
 
     async def holders(self, *partitions: Partition) -> list[str]:
-        """Whom the control rows name."""
+        """The call returns the names of the instances that hold `partitions`, as the store says it; "" for none."""
         stored = await self.store.read([control_key(p) for p in partitions])
         return [Control.from_bytes(raw).holder if raw is not None else "" for raw in stored]
 
@@ -183,31 +207,63 @@ class Cluster:
 
     @property
     def now(self) -> datetime:
+        """This is what the right clock shows, in UTC."""
         return datetime_of_ms(self._turning.now_ms)
 
     async def advance(self, span: timedelta | None = None, **parts: float) -> None:
+        """All clocks are turned forward, as by `advance(minutes=2)`, in steps of half a heartbeat at most.
+
+        Args:
+            span: how much, a timedelta. Default none.
+            parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
+
+        Raises:
+            TimeoutError: handlers or deliveries have not ended within `patience_s` of real time.
+        """
         whole = (span or timedelta()) + timedelta(**parts)
         await self._turning.turn_to(self._turning.now_ms + span_ms(whole, "span"))
 
     async def settle(self) -> None:
-        """Everything that is due now is delivered and settled; no time passes."""
+        """The call returns when everything that is due now is delivered and settled; no time passes.
+
+        Raises:
+            TimeoutError: as for `advance`.
+        """
         await self._turning.settle()
 
     async def sleep(self, span: timedelta | None = None, **parts: float) -> None:
-        """For handlers: takes virtual time."""
+        """A handler waits for virtual time to pass.
+
+        Args:
+            span: how much, a timedelta. Default none.
+            parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
+        """
         whole = (span or timedelta()) + timedelta(**parts)
         await self._sleepers.sleep(self._turning.now_ms + span_ms(whole, "span"))
 
     # -- who uses it ----------------------------------------------------------------------------------------------
 
     def client(self, name: str, *, namespace: str = "default") -> Client:
-        """Of one instance."""
+        """The cluster makes a client of one instance. It is closed with the cluster.
+
+        Args:
+            name: the name of the instance.
+            namespace: the namespace of its tasks. Default "default".
+        """
         client = Client(self.instances[name].node.address, clock=lambda: self.now, namespace=namespace)
         self._clients.append(client)
         return client
 
     def worker(self, *names: str, namespace: str = "default", lease: Span = 30.0, silent: bool = False) -> Worker:
-        """With the first of these instances as its home, and the next one when that is gone."""
+        """The cluster makes a worker of the first of these instances, and of the next one when that is gone.
+
+        Args:
+            names: the names of the instances.
+            namespace: the namespace of its tasks. Default "default".
+            lease: how long a delivery stays with it after an instance last heard of it, a timedelta or seconds. Default
+                30 s.
+            silent: whether it never extends its leases, like one that hangs. Default no.
+        """
         addresses = [self.instances[name].node.address for name in names]
         target = addresses[0] if len(addresses) == 1 else "ipv4:" + ",".join(addresses)
         worker = Worker(target, lambda: self.now, namespace, lease, silent=silent)

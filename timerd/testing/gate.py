@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from timerd.model.errors import StoreUnavailable
@@ -11,9 +12,11 @@ from timerd.ports import Store
 
 
 class Gate:
-    """Used as a `Store`. What is under way when it closes may or may not have been done; its answer waits."""
+    """Used as a `Store`. What is under way when it closes may or may not have been done; its answer waits. No store
+    that several instances share knows repeats, so this one does not use it either."""
 
     def __init__(self, store: Store) -> None:
+        self.traits = replace(store.traits, knows_repeats=False)
         self.cas_calls = 0
         self._store = store
         self._open = asyncio.Event()

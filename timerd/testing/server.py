@@ -42,7 +42,16 @@ ASLEEP_MS = 10
 
 
 class Server:
-    """In memory, or on disk in `data`. `patience_s`: how long handlers may take in real time."""
+    """A test server is a whole timerd on a port of loopback, whose clock the test turns.
+
+    Use it as `async with timerd.testing.Server() as server:`.
+
+    Args:
+        data: the directory of its data. Default none: it keeps them in memory, also over `restart`.
+        start: the instant that its clock shows at first, a datetime with a zone. Default 2030-01-01 UTC.
+        config: its configuration. Default that of `timerd serve`, on a free port, without fsync.
+        patience_s: how long handlers may take in real time, in seconds; then `advance` raises TimeoutError. Default 10.
+    """
 
     def __init__(
         self,
@@ -75,16 +84,21 @@ class Server:
 
     @property
     def address(self) -> str:
-        """HOST:PORT; stays the same over a restart."""
+        """The address of the server is HOST:PORT, and stays the same over a restart."""
         return self._config.listen
 
     @property
     def now(self) -> datetime:
+        """This is what the clock of the server shows, in UTC."""
         return datetime_of_ms(self._clock.now_ms)
 
     @property
     def node(self) -> Node:
-        """What is inside, for tests of timerd itself."""
+        """The node is what is inside, for tests of timerd itself.
+
+        Raises:
+            RuntimeError: the server is stopped.
+        """
         if self._node is None:
             raise RuntimeError("The server is stopped: `await server.start()` first.")
         return self._node
@@ -92,6 +106,7 @@ class Server:
     # -- life -----------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
+        """The server starts; it serves when the call returns. `async with` calls this."""
         store: Store = self._memory or SqliteStore(
             self._config.data, lambda: self._clock.now_ms, self._config.synchronous
         )
@@ -105,7 +120,7 @@ class Server:
         await self.settle()
 
     async def stop(self) -> None:
-        """Gracefully. Workers stay and connect again when the server is back."""
+        """The server stops gracefully. Workers stay, and connect again when it is back."""
         if self._node is None or self._turning is None:
             return
         drain_ms = int(self._patience_s * 1000) if self._turning.awake() else ASLEEP_MS
@@ -113,29 +128,55 @@ class Server:
         await node.stop(drain_ms)
 
     async def restart(self) -> None:
+        """The server stops gracefully and starts again on the same data; no time passes."""
         await self.stop()
         await self.start()
 
     # -- time -----------------------------------------------------------------------------------------------------
 
     async def advance(self, span: timedelta | None = None, **parts: float) -> None:
-        """`advance(hours=3)` or `advance(timedelta(hours=3))`."""
+        """The clock is turned forward, as by `advance(hours=3)` or `advance(timedelta(hours=3))`.
+
+        Everything that is due on the way is delivered at its own instant and settled before the call returns.
+
+        Args:
+            span: how much, a timedelta. Default none.
+            parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
+
+        Raises:
+            TimeoutError: handlers or deliveries have not ended within `patience_s` of real time.
+        """
         whole = (span or timedelta()) + timedelta(**parts)
         await self._advance_to(self._clock.now_ms + span_ms(whole, "span"))
 
     async def advance_to(self, moment: datetime) -> None:
+        """The clock is turned forward to `moment`, a datetime with a zone.
+
+        Raises:
+            ValueError: the moment has passed.
+            TimeoutError: as for `advance`.
+        """
         moment_ms = instant_ms(moment, "moment")
         if moment_ms < self._clock.now_ms:
             raise ValueError(f"It is {self.now.isoformat()} already: the clock is only turned forward.")
         await self._advance_to(moment_ms)
 
     async def settle(self) -> None:
-        """Everything that is due now is delivered and settled; no time passes."""
+        """The call returns when everything that is due now is delivered and settled; no time passes.
+
+        Raises:
+            TimeoutError: as for `advance`.
+        """
         if self._turning is not None:
             await self._turning.settle()
 
     async def sleep(self, span: timedelta | None = None, **parts: float) -> None:
-        """For handlers: takes virtual time, during which the worker keeps its leases."""
+        """A handler waits for virtual time to pass, during which its worker keeps its leases.
+
+        Args:
+            span: how much, a timedelta. Default none.
+            parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
+        """
         whole = (span or timedelta()) + timedelta(**parts)
         await self._sleepers.sleep(self._clock.now_ms + span_ms(whole, "span"))
 
@@ -150,7 +191,12 @@ class Server:
     # -- who uses it ----------------------------------------------------------------------------------------------
 
     def client(self, *, namespace: str = "default", tracing: Traces | None = None) -> Client:
-        """Its delays count from the virtual clock. Closed with the server."""
+        """The server makes a client, whose delays count from the virtual clock. It is closed with the server.
+
+        Args:
+            namespace: the namespace of its tasks. Default "default".
+            tracing: `timerd.tracing.Tracing()`. Default none.
+        """
         client = Client(self.address, clock=lambda: self.now, namespace=namespace, tracing=tracing)
         self._clients.append(client)
         return client
@@ -158,7 +204,15 @@ class Server:
     def worker(
         self, *, namespace: str = "default", lease: Span = 30.0, silent: bool = False, tracing: Traces | None = None
     ) -> Worker:
-        """Register handlers, then `await worker.start()`. Ends with the server."""
+        """The server makes a worker: register handlers, then `await worker.start()`. It ends with the server.
+
+        Args:
+            namespace: the namespace of its tasks. Default "default".
+            lease: how long a delivery stays with it after the server last heard of it, a timedelta or seconds. Default
+                30 s.
+            silent: whether it never extends its leases, like one that hangs. Default no.
+            tracing: `timerd.tracing.Tracing()`. Default none.
+        """
         worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent, tracing=tracing)
         self._workers.append(worker)
         return worker

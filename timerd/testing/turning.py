@@ -95,7 +95,7 @@ class Turning:
                 each.alarm.look()
                 await each.node.step()
                 if each.node.relaying is not None:
-                    await each.node.relaying.home.sync()
+                    await each.node.relaying.peer_links.sync()
             seen, self._seen = self._seen, self._facts()
             if self._seen == seen:
                 if self._is_still():

@@ -15,8 +15,18 @@ _QUICK = (("grpc.initial_reconnect_backoff_ms", 20), ("grpc.min_reconnect_backof
 
 
 class Worker(RealWorker):
-    """`async with server.worker() as worker:` runs it, or `await worker.start()`. With `silent` it never extends its
-    leases, like one that hangs."""
+    """A test worker is a `timerd.Worker` that lives by the clock of its test server; `server.worker()` makes it.
+
+    `async with server.worker() as worker:` runs it, or `await worker.start()`.
+
+    Args:
+        target: the address of the server.
+        clock: the clock of the test, by which lateness is seen.
+        namespace: the namespace of its tasks.
+        lease: how long a delivery stays with it after the server last heard of it, a timedelta or seconds.
+        silent: whether it never extends its leases, like one that hangs. Default no.
+        tracing: `timerd.tracing.Tracing()`. Default none.
+    """
 
     def __init__(
         self,
@@ -40,13 +50,16 @@ class Worker(RealWorker):
         await self.kill()
 
     async def start(self) -> None:
-        """Returns when the server knows it."""
+        """The worker begins to run; the call returns when the server knows it."""
         self._run = asyncio.create_task(self.run())
         await asyncio.sleep(0)
         await self.sync()
+        if self._declaring is not None:
+            # What is wrong with a schedule ends the worker, which says so.
+            await asyncio.wait([self._declaring])
 
     async def kill(self) -> None:
-        """Like the end of its process: what is in hand is delivered again."""
+        """The worker ends like one whose process is killed: what is in hand is delivered again."""
         if self._run is not None:
             self._run.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -54,26 +67,34 @@ class Worker(RealWorker):
 
     @property
     def is_running(self) -> bool:
+        """This flag says whether the worker has been started and has not ended."""
         return self._run is not None and not self._run.done()
 
     @property
     def in_hand(self) -> int:
-        """Deliveries whose handlers have not ended."""
+        """This is the number of deliveries whose handlers have not ended."""
         return len(self._stream.in_hand) if self._stream is not None else 0
 
     @property
     def lease_ms(self) -> int:
+        """The lease is how long a delivery stays with the worker, in milliseconds."""
         return self._lease_ms
 
     def handlers(self) -> set[asyncio.Task[None]]:
+        """This returns the asyncio tasks of the handlers that are running."""
         return self._stream.running() if self._stream is not None else set()
 
     def extend(self) -> None:
+        """The worker extends its leases, unless it is silent; the code that turns the clock calls it."""
         if self._stream is not None and not self.silent:
             self._stream.extend()
 
     async def sync(self) -> None:
-        """Until server and worker have heard all that the other one said. Raises what ended the worker."""
+        """The call returns when server and worker have heard all that the other one said.
+
+        Raises:
+            TimerdError: what ended the worker.
+        """
         if self._run is None or self._stream is None:
             return
         heard = asyncio.create_task(self._stream.sync())

@@ -137,16 +137,18 @@ class ScheduleBatchResponse(_message.Message):
     def __init__(self, stored: _Optional[int] = ..., placement: _Optional[_Union[Placement, _Mapping]] = ..., results: _Optional[_Iterable[_Union[ItemResult, _Mapping]]] = ..., fire_at_ms: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class CancelRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_id", "key")
+    __slots__ = ("namespace", "request_id", "task_id", "key", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_id: str
     key: str
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ...) -> None: ...
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., key: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CancelResponse(_message.Message):
     __slots__ = ("outcome",)
@@ -155,14 +157,16 @@ class CancelResponse(_message.Message):
     def __init__(self, outcome: _Optional[_Union[_task_pb2.CancelOutcome, str]] = ...) -> None: ...
 
 class CancelBatchRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_ids")
+    __slots__ = ("namespace", "request_id", "task_ids", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ...) -> None: ...
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class CancelBatchResponse(_message.Message):
     __slots__ = ("outcomes",)
@@ -197,14 +201,16 @@ class RescheduleResponse(_message.Message):
     def __init__(self, task_id: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FireNowRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_id")
+    __slots__ = ("namespace", "request_id", "task_id", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_id: str
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ...) -> None: ...
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_id: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class FireNowResponse(_message.Message):
     __slots__ = ("task_id", "fire_time")
@@ -302,20 +308,22 @@ class CountResponse(_message.Message):
     def __init__(self, count: _Optional[int] = ..., estimated: bool = ..., next_page_token: _Optional[str] = ..., scanned_through: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PurgeRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "filter", "force", "page_token", "max_scanned")
+    __slots__ = ("namespace", "request_id", "filter", "force", "page_token", "max_scanned", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     FILTER_FIELD_NUMBER: _ClassVar[int]
     FORCE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     MAX_SCANNED_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     filter: TaskFilter
     force: bool
     page_token: str
     max_scanned: int
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., force: bool = ..., page_token: _Optional[str] = ..., max_scanned: _Optional[int] = ...) -> None: ...
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., filter: _Optional[_Union[TaskFilter, _Mapping]] = ..., force: bool = ..., page_token: _Optional[str] = ..., max_scanned: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class PurgeResponse(_message.Message):
     __slots__ = ("purged", "dry_run", "next_page_token", "scanned_through")
@@ -366,7 +374,7 @@ class ListDeadLettersResponse(_message.Message):
     def __init__(self, dead_letters: _Optional[_Iterable[_Union[DeadLetter, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class RedriveRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "task_ids", "queue", "start_time", "end_time", "max_redriven")
+    __slots__ = ("namespace", "request_id", "task_ids", "queue", "start_time", "end_time", "max_redriven", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -374,6 +382,7 @@ class RedriveRequest(_message.Message):
     START_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     MAX_REDRIVEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     task_ids: _containers.RepeatedScalarFieldContainer[str]
@@ -381,7 +390,8 @@ class RedriveRequest(_message.Message):
     start_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     max_redriven: int
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_redriven: _Optional[int] = ...) -> None: ...
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., task_ids: _Optional[_Iterable[str]] = ..., queue: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., max_redriven: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class RedriveResponse(_message.Message):
     __slots__ = ("redriven", "results")

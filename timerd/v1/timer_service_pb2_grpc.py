@@ -27,8 +27,9 @@ if _version_not_supported:
 
 
 class TimerServiceStub(object):
-    """Every mutation takes a request_id: repeating a call with the same request_id and content is safe. A status that
-    carries an ErrorInfo of domain "timerd" says that nothing was stored; any other one means that the outcome is unknown.
+    """Every mutation takes a request_id: a repeat of a call, with the same request_id and content, is answered as the first
+    time and changes nothing, for 24 h. A status that carries an ErrorInfo of domain "timerd" says that nothing was stored
+    (with metadata only_this_try: not by this try); any other one means that the outcome is unknown.
     """
 
     def __init__(self, channel):
@@ -130,8 +131,9 @@ class TimerServiceStub(object):
 
 
 class TimerServiceServicer(object):
-    """Every mutation takes a request_id: repeating a call with the same request_id and content is safe. A status that
-    carries an ErrorInfo of domain "timerd" says that nothing was stored; any other one means that the outcome is unknown.
+    """Every mutation takes a request_id: a repeat of a call, with the same request_id and content, is answered as the first
+    time and changes nothing, for 24 h. A status that carries an ErrorInfo of domain "timerd" says that nothing was stored
+    (with metadata only_this_try: not by this try); any other one means that the outcome is unknown.
     """
 
     def Schedule(self, request, context):
@@ -358,8 +360,9 @@ def add_TimerServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class TimerService(object):
-    """Every mutation takes a request_id: repeating a call with the same request_id and content is safe. A status that
-    carries an ErrorInfo of domain "timerd" says that nothing was stored; any other one means that the outcome is unknown.
+    """Every mutation takes a request_id: a repeat of a call, with the same request_id and content, is answered as the first
+    time and changes nothing, for 24 h. A status that carries an ErrorInfo of domain "timerd" says that nothing was stored
+    (with metadata only_this_try: not by this try); any other one means that the outcome is unknown.
     """
 
     @staticmethod

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from timerd.v1 import task_pb2 as timerd_dot_v1_dot_task__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"\x89\x01\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\x12\x18\n\x10merges_confirmed\x18\x06 \x01(\x08\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\xae\x01\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\"\n\x07\x63redits\x18\x06 \x03(\x0b\x32\x11.timerd.v1.CreditB\x0b\n\t_delay_ms\"\x1c\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xd0\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xbb\x02\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\"g\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12\x0c\n\x04\x61lso\x18\x04 \x03(\x04\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x91\x01\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x12\x19\n\x15SETTLE_ACTION_RELEASE\x10\x04\x32J\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1ctimerd/v1/work_service.proto\x12\ttimerd.v1\x1a\x14timerd/v1/task.proto\"\xa8\x01\n\x0bWorkRequest\x12\x1f\n\x04open\x18\x01 \x01(\x0b\x32\x0f.timerd.v1.OpenH\x00\x12#\n\x06\x63redit\x18\x02 \x01(\x0b\x32\x11.timerd.v1.CreditH\x00\x12#\n\x06settle\x18\x03 \x01(\x0b\x32\x11.timerd.v1.SettleH\x00\x12#\n\x06\x65xtend\x18\x04 \x01(\x0b\x32\x11.timerd.v1.ExtendH\x00\x42\t\n\x07request\"\xab\x01\n\x04Open\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0e\n\x06worker\x18\x02 \x01(\t\x12\"\n\x07\x63redits\x18\x03 \x03(\x0b\x32\x11.timerd.v1.Credit\x12\x10\n\x08lease_ms\x18\x04 \x01(\r\x12\x0e\n\x06resume\x18\x05 \x01(\x0c\x12\x18\n\x10merges_confirmed\x18\x06 \x01(\x08\x12\x0e\n\x06stream\x18\x07 \x01(\x0c\x12\x10\n\x08replaces\x18\x08 \x03(\x0c\"&\n\x06\x43redit\x12\r\n\x05queue\x18\x01 \x01(\t\x12\r\n\x05tasks\x18\x02 \x01(\r\"\xae\x01\n\x06Settle\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\'\n\x06\x61\x63tion\x18\x02 \x01(\x0e\x32\x17.timerd.v1.SettleAction\x12\x12\n\nack_tokens\x18\x03 \x01(\x0c\x12\x15\n\x08\x64\x65lay_ms\x18\x04 \x01(\rH\x00\x88\x01\x01\x12\r\n\x05\x65rror\x18\x05 \x01(\t\x12\"\n\x07\x63redits\x18\x06 \x03(\x0b\x32\x11.timerd.v1.CreditB\x0b\n\t_delay_ms\"\x1c\n\x06\x45xtend\x12\x12\n\nack_tokens\x18\x01 \x01(\x0c\"\xe6\x01\n\x0cWorkResponse\x12#\n\x06opened\x18\x01 \x01(\x0b\x32\x11.timerd.v1.OpenedH\x00\x12%\n\x07\x64\x65liver\x18\x02 \x01(\x0b\x32\x12.timerd.v1.DeliverH\x00\x12/\n\tconfirmed\x18\x03 \x01(\x0b\x32\x1a.timerd.v1.SettleConfirmedH\x00\x12$\n\x07go_away\x18\x04 \x01(\x0b\x32\x11.timerd.v1.GoAwayH\x00\x12\'\n\x08\x65xtended\x18\x05 \x01(\x0b\x32\x13.timerd.v1.ExtendedH\x00\x42\n\n\x08response\"Q\n\x06Opened\x12\x0e\n\x06server\x18\x01 \x01(\t\x12\x10\n\x08lease_ms\x18\x02 \x01(\r\x12\x17\n\x0f\x61\x63k_token_bytes\x18\x03 \x01(\r\x12\x0c\n\x04lost\x18\x04 \x01(\x0c\"\xd0\x01\n\x10\x44\x65liveryTemplate\x12\x37\n\x06labels\x18\x01 \x03(\x0b\x32\'.timerd.v1.DeliveryTemplate.LabelsEntry\x12\x14\n\x0c\x63ontent_type\x18\x02 \x01(\t\x12\x10\n\x08priority\x18\x03 \x01(\r\x12\x15\n\rfencing_scope\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x04\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"\xc8\x01\n\x13\x44\x65liveredOccurrence\x12\x13\n\x0bschedule_id\x18\x01 \x01(\t\x12\x15\n\roccurrence_id\x18\x02 \x01(\x0c\x12\x12\n\ninstant_ms\x18\x03 \x01(\x10\x12\x1b\n\x13previous_instant_ms\x18\x04 \x01(\x10\x12+\n\x06reason\x18\x05 \x01(\x0e\x32\x1b.timerd.v1.OccurrenceReason\x12\x10\n\x08revision\x18\x06 \x01(\x04\x12\x15\n\rmissed_before\x18\x07 \x01(\x04\"\xf0\x02\n\x07\x44\x65liver\x12\r\n\x05queue\x18\x01 \x01(\t\x12.\n\ttemplates\x18\x02 \x03(\x0b\x32\x1b.timerd.v1.DeliveryTemplate\x12\x16\n\x0etemplate_index\x18\x03 \x03(\r\x12\x10\n\x08task_ids\x18\x04 \x01(\x0c\x12\x14\n\x0c\x64\x65livery_ids\x18\x05 \x01(\x0c\x12\x12\n\nack_tokens\x18\x06 \x01(\x0c\x12\x12\n\nfire_at_ms\x18\x07 \x03(\x10\x12\x10\n\x08\x61ttempts\x18\x08 \x03(\r\x12\x17\n\x0fpayload_lengths\x18\t \x03(\r\x12\x10\n\x08payloads\x18\n \x01(\x0c\x12\x0c\n\x04late\x18\x0b \x03(\r\x12\x14\n\x0ctraceparents\x18\x0c \x03(\t\x12\x0c\n\x04keys\x18\r \x03(\t\x12\x1a\n\x12\x61ttempt_timeout_ms\x18\x0e \x01(\r\x12\x33\n\x0boccurrences\x18\x0f \x03(\x0b\x32\x1e.timerd.v1.DeliveredOccurrence\"\x8d\x01\n\x0fSettleConfirmed\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12\x0f\n\x07refused\x18\x02 \x03(\r\x12#\n\x07problem\x18\x03 \x01(\x0b\x32\x12.timerd.v1.Problem\x12\x0c\n\x04\x61lso\x18\x04 \x03(\x04\x12$\n\x06states\x18\x05 \x03(\x0e\x32\x14.timerd.v1.TaskState\"\x18\n\x08\x45xtended\x12\x0c\n\x04lost\x18\x01 \x01(\x0c\"\x18\n\x06GoAway\x12\x0e\n\x06reason\x18\x01 \x01(\t*\x91\x01\n\x0cSettleAction\x12\x1d\n\x19SETTLE_ACTION_UNSPECIFIED\x10\x00\x12\x15\n\x11SETTLE_ACTION_ACK\x10\x01\x12\x16\n\x12SETTLE_ACTION_NACK\x10\x02\x12\x18\n\x14SETTLE_ACTION_REJECT\x10\x03\x12\x19\n\x15SETTLE_ACTION_RELEASE\x10\x04*\x94\x01\n\x10OccurrenceReason\x12!\n\x1dOCCURRENCE_REASON_UNSPECIFIED\x10\x00\x12\x1e\n\x1aOCCURRENCE_REASON_SCHEDULE\x10\x01\x12\x1e\n\x1aOCCURRENCE_REASON_CATCH_UP\x10\x02\x12\x1d\n\x19OCCURRENCE_REASON_TRIGGER\x10\x03\x32J\n\x0bWorkService\x12;\n\x04Work\x12\x16.timerd.v1.WorkRequest\x1a\x17.timerd.v1.WorkResponse(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,34 +34,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DELIVERYTEMPLATE_LABELSENTRY']._loaded_options = None
   _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_SETTLEACTION']._serialized_start=1626
-  _globals['_SETTLEACTION']._serialized_end=1771
+  _globals['_SETTLEACTION']._serialized_start=1955
+  _globals['_SETTLEACTION']._serialized_end=2100
+  _globals['_OCCURRENCEREASON']._serialized_start=2103
+  _globals['_OCCURRENCEREASON']._serialized_end=2251
   _globals['_WORKREQUEST']._serialized_start=66
   _globals['_WORKREQUEST']._serialized_end=234
   _globals['_OPEN']._serialized_start=237
-  _globals['_OPEN']._serialized_end=374
-  _globals['_CREDIT']._serialized_start=376
-  _globals['_CREDIT']._serialized_end=414
-  _globals['_SETTLE']._serialized_start=417
-  _globals['_SETTLE']._serialized_end=591
-  _globals['_EXTEND']._serialized_start=593
-  _globals['_EXTEND']._serialized_end=621
-  _globals['_WORKRESPONSE']._serialized_start=624
-  _globals['_WORKRESPONSE']._serialized_end=854
-  _globals['_OPENED']._serialized_start=856
-  _globals['_OPENED']._serialized_end=937
-  _globals['_DELIVERYTEMPLATE']._serialized_start=940
-  _globals['_DELIVERYTEMPLATE']._serialized_end=1148
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1103
-  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1148
-  _globals['_DELIVER']._serialized_start=1151
-  _globals['_DELIVER']._serialized_end=1466
-  _globals['_SETTLECONFIRMED']._serialized_start=1468
-  _globals['_SETTLECONFIRMED']._serialized_end=1571
-  _globals['_EXTENDED']._serialized_start=1573
-  _globals['_EXTENDED']._serialized_end=1597
-  _globals['_GOAWAY']._serialized_start=1599
-  _globals['_GOAWAY']._serialized_end=1623
-  _globals['_WORKSERVICE']._serialized_start=1773
-  _globals['_WORKSERVICE']._serialized_end=1847
+  _globals['_OPEN']._serialized_end=408
+  _globals['_CREDIT']._serialized_start=410
+  _globals['_CREDIT']._serialized_end=448
+  _globals['_SETTLE']._serialized_start=451
+  _globals['_SETTLE']._serialized_end=625
+  _globals['_EXTEND']._serialized_start=627
+  _globals['_EXTEND']._serialized_end=655
+  _globals['_WORKRESPONSE']._serialized_start=658
+  _globals['_WORKRESPONSE']._serialized_end=888
+  _globals['_OPENED']._serialized_start=890
+  _globals['_OPENED']._serialized_end=971
+  _globals['_DELIVERYTEMPLATE']._serialized_start=974
+  _globals['_DELIVERYTEMPLATE']._serialized_end=1182
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_start=1137
+  _globals['_DELIVERYTEMPLATE_LABELSENTRY']._serialized_end=1182
+  _globals['_DELIVEREDOCCURRENCE']._serialized_start=1185
+  _globals['_DELIVEREDOCCURRENCE']._serialized_end=1385
+  _globals['_DELIVER']._serialized_start=1388
+  _globals['_DELIVER']._serialized_end=1756
+  _globals['_SETTLECONFIRMED']._serialized_start=1759
+  _globals['_SETTLECONFIRMED']._serialized_end=1900
+  _globals['_EXTENDED']._serialized_start=1902
+  _globals['_EXTENDED']._serialized_end=1926
+  _globals['_GOAWAY']._serialized_start=1928
+  _globals['_GOAWAY']._serialized_end=1952
+  _globals['_WORKSERVICE']._serialized_start=2253
+  _globals['_WORKSERVICE']._serialized_end=2327
 # @@protoc_insertion_point(module_scope)

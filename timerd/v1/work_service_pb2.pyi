@@ -15,11 +15,22 @@ class SettleAction(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SETTLE_ACTION_NACK: _ClassVar[SettleAction]
     SETTLE_ACTION_REJECT: _ClassVar[SettleAction]
     SETTLE_ACTION_RELEASE: _ClassVar[SettleAction]
+
+class OccurrenceReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OCCURRENCE_REASON_UNSPECIFIED: _ClassVar[OccurrenceReason]
+    OCCURRENCE_REASON_SCHEDULE: _ClassVar[OccurrenceReason]
+    OCCURRENCE_REASON_CATCH_UP: _ClassVar[OccurrenceReason]
+    OCCURRENCE_REASON_TRIGGER: _ClassVar[OccurrenceReason]
 SETTLE_ACTION_UNSPECIFIED: SettleAction
 SETTLE_ACTION_ACK: SettleAction
 SETTLE_ACTION_NACK: SettleAction
 SETTLE_ACTION_REJECT: SettleAction
 SETTLE_ACTION_RELEASE: SettleAction
+OCCURRENCE_REASON_UNSPECIFIED: OccurrenceReason
+OCCURRENCE_REASON_SCHEDULE: OccurrenceReason
+OCCURRENCE_REASON_CATCH_UP: OccurrenceReason
+OCCURRENCE_REASON_TRIGGER: OccurrenceReason
 
 class WorkRequest(_message.Message):
     __slots__ = ("open", "credit", "settle", "extend")
@@ -34,20 +45,24 @@ class WorkRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[Open, _Mapping]] = ..., credit: _Optional[_Union[Credit, _Mapping]] = ..., settle: _Optional[_Union[Settle, _Mapping]] = ..., extend: _Optional[_Union[Extend, _Mapping]] = ...) -> None: ...
 
 class Open(_message.Message):
-    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume", "merges_confirmed")
+    __slots__ = ("namespace", "worker", "credits", "lease_ms", "resume", "merges_confirmed", "stream", "replaces")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     WORKER_FIELD_NUMBER: _ClassVar[int]
     CREDITS_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
     RESUME_FIELD_NUMBER: _ClassVar[int]
     MERGES_CONFIRMED_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    REPLACES_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     worker: str
     credits: _containers.RepeatedCompositeFieldContainer[Credit]
     lease_ms: int
     resume: bytes
     merges_confirmed: bool
-    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ..., merges_confirmed: bool = ...) -> None: ...
+    stream: bytes
+    replaces: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, namespace: _Optional[str] = ..., worker: _Optional[str] = ..., credits: _Optional[_Iterable[_Union[Credit, _Mapping]]] = ..., lease_ms: _Optional[int] = ..., resume: _Optional[bytes] = ..., merges_confirmed: bool = ..., stream: _Optional[bytes] = ..., replaces: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class Credit(_message.Message):
     __slots__ = ("queue", "tasks")
@@ -126,8 +141,26 @@ class DeliveryTemplate(_message.Message):
     fencing_token: int
     def __init__(self, labels: _Optional[_Mapping[str, str]] = ..., content_type: _Optional[str] = ..., priority: _Optional[int] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ...) -> None: ...
 
+class DeliveredOccurrence(_message.Message):
+    __slots__ = ("schedule_id", "occurrence_id", "instant_ms", "previous_instant_ms", "reason", "revision", "missed_before")
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    OCCURRENCE_ID_FIELD_NUMBER: _ClassVar[int]
+    INSTANT_MS_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_INSTANT_MS_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    MISSED_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    schedule_id: str
+    occurrence_id: bytes
+    instant_ms: int
+    previous_instant_ms: int
+    reason: OccurrenceReason
+    revision: int
+    missed_before: int
+    def __init__(self, schedule_id: _Optional[str] = ..., occurrence_id: _Optional[bytes] = ..., instant_ms: _Optional[int] = ..., previous_instant_ms: _Optional[int] = ..., reason: _Optional[_Union[OccurrenceReason, str]] = ..., revision: _Optional[int] = ..., missed_before: _Optional[int] = ...) -> None: ...
+
 class Deliver(_message.Message):
-    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms")
+    __slots__ = ("queue", "templates", "template_index", "task_ids", "delivery_ids", "ack_tokens", "fire_at_ms", "attempts", "payload_lengths", "payloads", "late", "traceparents", "keys", "attempt_timeout_ms", "occurrences")
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     TEMPLATES_FIELD_NUMBER: _ClassVar[int]
     TEMPLATE_INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -142,6 +175,7 @@ class Deliver(_message.Message):
     TRACEPARENTS_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    OCCURRENCES_FIELD_NUMBER: _ClassVar[int]
     queue: str
     templates: _containers.RepeatedCompositeFieldContainer[DeliveryTemplate]
     template_index: _containers.RepeatedScalarFieldContainer[int]
@@ -156,19 +190,22 @@ class Deliver(_message.Message):
     traceparents: _containers.RepeatedScalarFieldContainer[str]
     keys: _containers.RepeatedScalarFieldContainer[str]
     attempt_timeout_ms: int
-    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ...) -> None: ...
+    occurrences: _containers.RepeatedCompositeFieldContainer[DeliveredOccurrence]
+    def __init__(self, queue: _Optional[str] = ..., templates: _Optional[_Iterable[_Union[DeliveryTemplate, _Mapping]]] = ..., template_index: _Optional[_Iterable[int]] = ..., task_ids: _Optional[bytes] = ..., delivery_ids: _Optional[bytes] = ..., ack_tokens: _Optional[bytes] = ..., fire_at_ms: _Optional[_Iterable[int]] = ..., attempts: _Optional[_Iterable[int]] = ..., payload_lengths: _Optional[_Iterable[int]] = ..., payloads: _Optional[bytes] = ..., late: _Optional[_Iterable[int]] = ..., traceparents: _Optional[_Iterable[str]] = ..., keys: _Optional[_Iterable[str]] = ..., attempt_timeout_ms: _Optional[int] = ..., occurrences: _Optional[_Iterable[_Union[DeliveredOccurrence, _Mapping]]] = ...) -> None: ...
 
 class SettleConfirmed(_message.Message):
-    __slots__ = ("sequence", "refused", "problem", "also")
+    __slots__ = ("sequence", "refused", "problem", "also", "states")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
     ALSO_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     refused: _containers.RepeatedScalarFieldContainer[int]
     problem: _task_pb2.Problem
     also: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ..., also: _Optional[_Iterable[int]] = ...) -> None: ...
+    states: _containers.RepeatedScalarFieldContainer[_task_pb2.TaskState]
+    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ..., also: _Optional[_Iterable[int]] = ..., states: _Optional[_Iterable[_Union[_task_pb2.TaskState, str]]] = ...) -> None: ...
 
 class Extended(_message.Message):
     __slots__ = ("lost",)

@@ -20,14 +20,23 @@ from timerd.adapters.sqlite import store as stores
 from timerd.adapters.sqlite.commit import Commit
 from timerd.adapters.sqlite.days import Days
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, AskToMove, MarkAndLook, Request, SetMarks, TryCas
+from timerd.core.partition.holding import Phase
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.protocol.procedures import (
+    AppendRows,
+    AskToEnd,
+    AskToEndMany,
+    AskToMove,
+    MarkAndLook,
+    Request,
+    SetMarks,
+    TryCas,
+)
 from timerd.model.registers import Table
 from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.holding.effector import Effector
 from timerd.services.holding.performing import Performer
-from timerd.services.work.delivery import Delivery
 from timerd.services.work.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 

@@ -21,7 +21,7 @@ from timerd import bootstrap
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite import far, retention
 from timerd.config import ServerConfig
-from timerd.core.holding import Settings
+from timerd.core.partition.holding import Settings
 from timerd.services.holding import paging, scheduler
 
 _MARK_EVERY_MS = 50
@@ -31,6 +31,7 @@ class AheadClock(SystemClock):
     """The machine's clock, so far ahead."""
 
     def __init__(self, ahead_ms: float) -> None:
+        super().__init__()
         self._ahead_ms = ahead_ms
 
     def wall_ms(self) -> float:

@@ -33,6 +33,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--tasks", type=int, default=4500, help="tasks to schedule in all, about")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=faults_of, default=("kill",), help=f"in turn, of: {', '.join(FAULTS)}")
+    parser.add_argument("--repeat-within-s", type=int, default=5, help="until one call in five is made again")
     parser.add_argument("--keep", type=Path, help="folder for data and logs, kept afterwards; must not exist")
     parser.add_argument("--json", action="store_true", help="the verdict as one line of JSON")
     given = parser.parse_args()
@@ -50,7 +51,10 @@ def played(given: argparse.Namespace, folder: Path, console: Console) -> Report:
             bars.update(bar, completed=counted)
             console.print(event, highlight=False, soft_wrap=True)
 
-        return run(Settings(given.kills, given.tasks, given.seed, folder, given.faults), say)
+        settings = Settings(
+            given.kills, given.tasks, given.seed, folder, given.faults, repeat_within_s=given.repeat_within_s
+        )
+        return run(settings, say)
 
 
 def main() -> int:

@@ -2,11 +2,16 @@
 what it was answered.
 
 `bulk N` schedules in batches, `burst N` in many concurrent single calls; a part of the tasks is cancelled or moved
-later. Every task is changed at most once. `end` waits for all answers.
+later, some are moved twice, some lose their key to the next task. `end` waits for all answers.
+
+One single call in five is made again some time after it was answered, byte for byte the same and through another
+instance where there is one: it must be answered as the first time. That it changed nothing is seen by the verdict,
+which knows nothing of repeats.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
 import sys
@@ -15,8 +20,9 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
-from timerd.client import Aborted, Client, ItemOutcome, PartlyStored, Task, TimerdError
+from timerd.client import Aborted, Client, ItemOutcome, OutcomeUnknown, PartlyStored, Task, TaskState, TimerdError
 from timerd.demo.callers import outcome_of
 from timerd.demo.records import Call, LogWriter, Verb, now_ms
 from timerd.model.partition import BUCKET_MS, bucket_of
@@ -28,6 +34,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FAR_SHARE = 0.2
 _NEXT_BUCKET_S = 10.0
 _MOVE_TRIES = 5
+_REPEATED_SHARE = 0.2
+# Of the single calls.
+_KEYED_SHARE = 0.1
+_MOVED_TWICE_SHARE = 0.5
+_REPEAT_TRIES = 20
 
 
 def queue_of(number: int) -> str:
@@ -49,10 +60,14 @@ class Caller:
         first: int = 0,
         changed_percent: int = 10,
         next_bucket_percent: int = 0,
+        other: Client | None = None,
+        repeat_within_s: int = 10,
     ) -> None:
         """`first`: of its numbers, where there are several callers. So many percent are cancelled, so many are moved,
-        and so many are for the seconds after the current bucket."""
-        self._client = client
+        and so many are for the seconds after the current bucket. `other`: repeats go by this client."""
+        self._client, self._other = client, other or client
+        self._repeat_within_s, self._run = repeat_within_s, f"{rng.getrandbits(48):x}"
+        self.repeated = 0
         self._log = log
         self._asked = asked.open("a", encoding="utf-8")
         self._rng = rng
@@ -133,15 +148,76 @@ class Caller:
 
     async def _single(self, number: int) -> None:
         at_ms = int(now_ms()) + self._ahead_ms(50, 1500)
+        if self._rng.random() < _KEYED_SHARE:
+            await self._keyed(number, at_ms)
+            return
+        request_id = self._request_id("s", number) if self._rng.random() < _REPEATED_SHARE else None
+        await self._schedule(number, at_ms, request_id=request_id)
+
+    async def _schedule(self, number: int, at_ms: int, **more: Any) -> Task | None:  # noqa: ANN401 - of the client
+        """None: it was not stored, or nobody knows."""
+        ask = partial(_schedule, queue_of(number), str(number), _moment(at_ms), more)
         call, asked_ms = self._begin(), now_ms()
         try:
-            task = await self._client.schedule(queue_of(number), str(number), at=_moment(at_ms))
+            task = await ask(self._client)
         except TimerdError as error:
             self._note("schedule", number, asked_ms, outcome_of(error), "", at_ms)
-        else:
-            self._stored(number, asked_ms, task)
+            return None
         finally:
             self._mark("answered", call)
+        if more.get("request_id"):
+            self._repeat(f"schedule {number}", _stored_as(task), lambda client: _asked(ask, client))
+        self._stored(number, asked_ms, task, may_change="key" not in more)
+        return task
+
+    # -- keys and repeats -----------------------------------------------------------------------------------------
+
+    async def _keyed(self, number: int, at_ms: int) -> None:
+        """A task, and the one that takes its key."""
+        [later] = self._new(1)
+        key = {"key": f"{self._run}-{number}", "on_conflict": "replace"}
+        first = await self._schedule(number, at_ms, request_id=self._request_id("k", number), **key)
+        if first is None:
+            return
+        asked_ms = now_ms()
+        second = await self._schedule(later, at_ms + 500, request_id=self._request_id("k", later), **key)
+        outcome = await self._became(first, lost_its_key=second is not None)
+        if outcome:
+            self._note("cancel", number, asked_ms, outcome, first.id, 0)
+
+    async def _became(self, task: Task, *, lost_its_key: bool) -> str:
+        """Of a task whose key another one may have got: as a cancel would have been answered; empty: it has fired."""
+        try:
+            state = (await self._client.get(task.id)).state
+        except TimerdError:
+            return "UNKNOWN"
+        if state is TaskState.CANCELLED:
+            return "CANCELLED"
+        return "" if lost_its_key and state is TaskState.ACKED else "UNKNOWN"
+
+    def _request_id(self, kind: str, number: int) -> str:
+        return f"{self._run}-{kind}{number}"
+
+    def _repeat(self, what: str, answer: object, ask: Callable[[Client], Awaitable[object]]) -> None:
+        """In a while, until it is answered."""
+        wait_s = self._rng.uniform(0, self._repeat_within_s)
+
+        async def again() -> None:
+            for _ in range(_REPEAT_TRIES):
+                try:
+                    said = await ask(self._other)
+                except OutcomeUnknown:
+                    continue
+                except TimerdError as error:
+                    if error.only_this_try:
+                        continue
+                    said = f"{outcome_of(error)} {error}"
+                self.repeated += 1
+                if said != answer:
+                    raise AssertionError(f"{what} was answered {answer}, and its repeat {said}")
+                return
+
+        self.spawn(partial(self._after, wait_s, again))
 
     def _ahead_ms(self, least: int, most: int) -> int:
         """Some are due after the next kill or the one after it, some not in this bucket."""
@@ -151,11 +227,11 @@ class Caller:
         is_far = self._rng.random() < _FAR_SHARE
         return self._rng.randint(most, max(most, self._far_ms)) if is_far else self._rng.randint(least, most)
 
-    def _stored(self, number: int, asked_ms: float, task: Task) -> None:
+    def _stored(self, number: int, asked_ms: float, task: Task, *, may_change: bool = True) -> None:
         outcome = "OK" if task.outcome is ItemOutcome.STORED else task.outcome.name
         self._note("schedule", number, asked_ms, outcome, task.id, task.fire_at_ms)
         lot = self._rng.random()
-        if outcome != "OK" or lot >= 2 * self._changed_share:
+        if outcome != "OK" or lot >= 2 * self._changed_share or not may_change:
             return
         change = self._cancel if lot < self._changed_share else self._move
         wait_s = self._rng.uniform(0, max(0.0, task.fire_at_ms - now_ms() + 20)) / 1000
@@ -168,25 +244,37 @@ class Caller:
         await work()
 
     async def _cancel(self, number: int, task: Task) -> None:
+        request_id = self._request_id("c", number)
         call, asked_ms = self._begin(), now_ms()
         try:
-            outcome = (await self._client.cancel(task.id)).name
+            outcome = (await self._client.cancel(task.id, request_id=request_id)).name
         except TimerdError as error:
             outcome = outcome_of(error)
         self._note("cancel", number, asked_ms, outcome, task.id, 0)
         self._mark("answered", call)
+        if outcome == "CANCELLED" and self._rng.random() < _REPEATED_SHARE:
+            self._repeat(f"cancel {number}", outcome, partial(_cancelled, task.id, request_id))
 
     async def _move(self, number: int, task: Task) -> None:
+        """Of a task that is moved twice the first move is made again."""
+        await self._move_once(number, task, "m")
+        if self._rng.random() < _MOVED_TWICE_SHARE:
+            await self._move_once(number, task, "n")
+
+    async def _move_once(self, number: int, task: Task, kind: str) -> None:
         at_ms = int(now_ms()) + self._ahead_ms(50, 1500)
+        request_id = self._request_id(kind, number)
         call, asked_ms = self._begin(), now_ms()
-        outcome = await self._moved(task.id, at_ms)
+        outcome = await self._moved(task.id, at_ms, request_id)
         self._note("move", number, asked_ms, outcome, task.id, at_ms)
         self._mark("answered", call)
+        if outcome == "OK" and (kind == "m" or self._rng.random() < _REPEATED_SHARE):
+            self._repeat(f"move {number}", at_ms, partial(_moved_to, task.id, at_ms, request_id))
 
-    async def _moved(self, task_id: str, at_ms: int) -> str:
+    async def _moved(self, task_id: str, at_ms: int, request_id: str) -> str:
         for _ in range(_MOVE_TRIES):
             try:
-                await self._client.reschedule(task_id, at=_moment(at_ms))
+                await self._client.reschedule(task_id, at=_moment(at_ms), request_id=request_id)
             except Aborted as error:
                 outcome = outcome_of(error)
             except TimerdError as error:
@@ -199,16 +287,58 @@ class Caller:
         self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
 
-async def _main(target: str, log: Path, asked: Path, seed: int, far_ms: int, *how: int) -> None:
+async def _schedule(queue: str, payload: str, at: datetime, more: Any, client: Client) -> Task:  # noqa: ANN401
+    return await client.schedule(queue, payload, at=at, **more)
+
+
+async def _asked(ask: Callable[[Client], Awaitable[Task]], client: Client) -> object:
+    return _stored_as(await ask(client))
+
+
+def _stored_as(task: Task) -> object:
+    return task.outcome.name, task.id, task.fire_at_ms
+
+
+async def _cancelled(task_id: str, request_id: str, client: Client) -> object:
+    return (await client.cancel(task_id, request_id=request_id)).name
+
+
+async def _moved_to(task_id: str, at_ms: int, request_id: str, client: Client) -> object:
+    moved = await client.reschedule(task_id, at=_moment(at_ms), request_id=request_id)
+    return round((moved - _EPOCH) / timedelta(milliseconds=1))
+
+
+async def _main(given: argparse.Namespace) -> None:
     loop, orders = asyncio.get_running_loop(), asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(orders), sys.stdin)
-    async with Client(target, timeout=_TIMEOUT_S) as client:
-        caller = Caller(client, LogWriter(log), asked, Random(seed), far_ms, *how)
+    async with (
+        Client(given.target, timeout=_TIMEOUT_S) as client,
+        Client(given.repeat_through or given.target, timeout=_TIMEOUT_S) as other,
+    ):
+        numbers = given.first, given.changed_percent, given.next_bucket_percent
+        log, rng = LogWriter(given.log), Random(given.seed)
+        caller = Caller(client, log, given.asked, rng, given.far_ms, *numbers, other, given.repeat_within_s)
         print("ready", flush=True)
         while (order := (await orders.readline()).decode().split()) and order[0] != "end":
             await (caller.bulk if order[0] == "bulk" else caller.burst)(int(order[1]))
         await caller.finish()
+        print(f"repeated {caller.repeated}", flush=True)
+
+
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("target")
+    parser.add_argument("log", type=Path)
+    parser.add_argument("asked", type=Path)
+    for name in ("seed", "far_ms"):
+        parser.add_argument(name, type=int)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--changed-percent", type=int, default=10)
+    parser.add_argument("--next-bucket-percent", type=int, default=0)
+    parser.add_argument("--repeat-through", default="")
+    parser.add_argument("--repeat-within-s", type=int, default=10)
+    return parser.parse_args()
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), *map(int, sys.argv[4:])))
+    asyncio.run(_main(parsed()))

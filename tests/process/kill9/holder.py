@@ -2,7 +2,8 @@
 each ack was confirmed.
 
 It speaks the Work stream itself, because the verdict needs the instant of each confirmation. After a broken stream it
-names what it has in hand on the next one, and repeats the acks that were not confirmed.
+names what it has in hand on the next one, and repeats the acks that were not confirmed. One in twenty it repeats
+although it was confirmed: that must change nothing.
 
 Of two workers one may read the confirmation of an ack before the other reads what was sent to it before that ack came:
 nothing orders two streams. So it asks again and again for a sign that comes behind everything that was sent to it, and
@@ -27,8 +28,9 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.demo.records import Confirmed, Delivery, LogWriter, now_ms
+from timerd.demo.records import Away, Confirmed, Delivery, LogWriter, now_ms
 from timerd.demo.witness import read_deliveries
+from timerd.sdk.connect_options import ConnectOptions
 from timerd.sdk.connection import Connection
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1 import work_service_pb2_grpc as rpc
@@ -38,6 +40,8 @@ _CREDIT = 2000
 _RECONNECT_S = 0.03
 _LOOK_S = 0.01
 _ASK_AGAIN_MS = 100
+_REPEATED_SHARE = 0.05
+_REPEAT_WITHIN_MS = 10_000
 # Asked to extend a delivery that it never made, the server answers behind everything that it has sent before.
 _NOBODYS_TOKEN = bytes(TOKEN_BYTES)
 
@@ -76,9 +80,12 @@ class Holder:
         # Acknowledged, by sequence, until it is confirmed.
         self._unconfirmed: dict[int, list[bytes]] = {}
         self._said_ready = False
+        # Confirmed, and to be said again at that instant; and what was said again, by sequence.
+        self._to_repeat: list[tuple[float, bytes]] = []
+        self._repeated: set[int] = set()
 
     async def run(self) -> None:
-        async with Connection(self._target).open_channel() as channel:
+        async with Connection(ConnectOptions(self._target)).open_channel() as channel:
             stub: Any = rpc.WorkServiceStub(channel)
             while True:
                 try:
@@ -96,6 +103,7 @@ class Holder:
     async def _one_stream(self, stream: Any) -> None:  # noqa: ANN401 - the stub has no types
         self._asked_ms = None
         self._over.clear()
+        before_ms = self._heard_ms
         # Nothing comes on a stream that was sent before it was there.
         self._heard_ms = now_ms()
         credit = pb.Credit(queue=self._queue, tasks=_CREDIT)
@@ -109,6 +117,8 @@ class Holder:
         acking = asyncio.create_task(self._acknowledge(outgoing))
         try:
             async for response in stream:
+                if before_ms and response.WhichOneof("response") == "opened":
+                    self._log.write([Away(before_ms, now_ms())])
                 self._take(response, outgoing)
         finally:
             writing.cancel()
@@ -179,9 +189,22 @@ class Holder:
                 self._sequence += 1
                 self._unconfirmed[self._sequence] = tokens
                 outgoing.put_nowait(_ack(self._sequence, tokens))
+            if repeated := self._due_repeats():
+                self._sequence += 1
+                self._repeated.add(self._sequence)
+                outgoing.put_nowait(_ack(self._sequence, repeated))
             await asyncio.sleep(_LOOK_S)
 
+    def _due_repeats(self) -> list[bytes]:
+        tokens = []
+        while self._to_repeat and self._to_repeat[0][0] <= now_ms():
+            tokens.append(heapq.heappop(self._to_repeat)[1])
+        return tokens
+
     def _confirm(self, confirmed: pb.SettleConfirmed, at_ms: float) -> None:
+        if confirmed.sequence in self._repeated:
+            self._repeated.discard(confirmed.sequence)
+            return
         tokens = self._unconfirmed.pop(confirmed.sequence, [])
         refused = {tokens[index] for index in confirmed.refused}
         if confirmed.HasField("problem") and not refused:
@@ -193,6 +216,9 @@ class Holder:
                 heapq.heappush(self._held, (at_ms + again_ms, token))
         settled = [(token, self._deliveries.pop(token)) for token in tokens if not (again_ms and token in refused)]
         self._over.update(each.delivery_id for token, each in settled if token not in refused)
+        for token, _ in settled:
+            if token not in refused and self._rng.random() < _REPEATED_SHARE:
+                heapq.heappush(self._to_repeat, (at_ms + self._rng.uniform(0, _REPEAT_WITHIN_MS), token))
         self._log.write(Confirmed(each.delivery_id, each.attempt, at_ms) for t, each in settled if t not in refused)
 
 

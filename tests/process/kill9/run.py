@@ -22,6 +22,7 @@ LEAST_UNANSWERED = 8
 _BURST = 140
 # So many tasks for each that a worker is to have in hand: there are two workers, and not all tasks are due soon.
 _TASKS_PER_HELD = 3
+# Beyond the time within which calls are made again.
 _CALLER_S = 90.0
 # Not enough in hand by then: more is asked for.
 _TOP_UP_S = 1.0
@@ -42,6 +43,8 @@ class Settings:
     folder: Path
     faults: tuple[str, ...] = ("kill",)
     far_ms: int = 4_000
+    # After the first answer to a call, until it is made again.
+    repeat_within_s: int = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class Run:
             counted += strikes[-1].counts
             self._say(f"{len(strikes):3d} {strikes[-1]}", counted)
         self._stage.caller.tell("end")
-        if self._stage.caller.wait(_CALLER_S) != 0:
+        if self._stage.caller.wait(_CALLER_S + self._settings.repeat_within_s) != 0:
             raise RuntimeError(f"The caller failed: {self._stage.caller.errors()[-2000:]}")
         self._settle()
         logs = self._logs()
@@ -199,7 +202,15 @@ def run(settings: Settings, say: Callable[[str, int], None]) -> Report:
     clock = ClockStep(settings.folder) if "clock" in settings.faults else None
     faults = [FAULTS[name] for name in settings.faults]
     with_stops, hold_ms = any(fault.stops for fault in faults), max(fault.hold_ms for fault in faults)
-    stage = Stage(settings.folder, settings.seed, settings.far_ms, hold_ms, with_stops=with_stops, clock=clock)
+    stage = Stage(
+        settings.folder,
+        settings.seed,
+        settings.far_ms,
+        hold_ms,
+        with_stops=with_stops,
+        clock=clock,
+        repeat_within_s=settings.repeat_within_s,
+    )
     playing = Run(settings, stage, say)
     with stage.running():
         try:

@@ -31,6 +31,7 @@ class Stage:
         *,
         with_stops: bool,
         clock: ClockStep | None,
+        repeat_within_s: int,
     ) -> None:
         environment: Mapping[str, str] = clock.environment if clock is not None else {}
         self.clock = clock
@@ -40,7 +41,17 @@ class Stage:
         self.watch = Watch(folder / "asked.log")
         target = self.server.address
         logs = (str(folder / "caller.log"), str(folder / "asked.log"))
-        self.caller = Child(["-m", f"{_HERE}.caller", target, *logs, str(seed), str(far_ms)], folder / "caller.err")
+        words = [
+            "-m",
+            f"{_HERE}.caller",
+            target,
+            *logs,
+            str(seed),
+            str(far_ms),
+            "--repeat-within-s",
+            str(repeat_within_s),
+        ]
+        self.caller = Child(words, folder / "caller.err")
         self.sdk = Child(["-m", f"{_HERE}.sdk_worker", target, QUEUES[1], str(folder / "sdk.log")], folder / "sdk.err")
         lease_ms = LEASE_MS if with_stops else LONG_LEASE_MS
         self._options = ("--seed", str(seed), "--lease-ms", str(lease_ms), "--extend-ms", str(EXTEND_MS))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from tests.property.world import done
 from tests.simulator.events import Called, Replied, Said
 from timerd.adapters.memory import MemoryStore
-from timerd.core.insert import closing_of
+from timerd.core.protocol.insertion import closing_of
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Table

@@ -319,4 +319,5 @@ _BEGINNINGS: dict[ClusterForm, Callable[[ClusterStory], Awaitable[None]]] = {
     ClusterForm.CRASHES: _end_in_the_midst,
     ClusterForm.CANCELS: _call_unheard,
     ClusterForm.LEASES: _keep_for_long,
+    ClusterForm.OVERRUN: _leave_and_come,
 }

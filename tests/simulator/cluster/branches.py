@@ -11,9 +11,8 @@ from unittest.mock import patch
 
 from tests.simulator.branches import before, hit
 from tests.simulator.events import Event, Fenced, Server
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.partition.holding import Phase
+from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.registers import Control
 from timerd.model.storage import CasStatus
 from timerd.services.holding.hand_over import HandOver
@@ -40,7 +39,8 @@ BRANCHES = (
     "resume at another home",
     "stray delivery",
     "delivery by a stale token",
-    "written twice, and sent after its end",
+    "placed by a compare-and-set",
+    "told again",
     "lease lapsed",
     "hint lost",
     "call lost",
@@ -72,12 +72,8 @@ def _acquires(machine: PartitionMachine, current: Control | None, *_: Any) -> No
 
 
 def _page_read(machine: PartitionMachine, page: Any, _: int) -> None:
-    if machine.phase is Phase.HOT and machine.rows.reloading is None:
-        hit("sweep rescue", any(_is_new(machine.rows, group) for group in page.groups))
-
-
-def _is_new(rows: RowsInHand, group: Any) -> bool:
-    return len(rows._known.new(group)) > 0 if not group.source else group.source not in rows._hinted
+    if machine.phase is Phase.HOT and machine.reload is None:
+        hit("sweep rescue", any(map(machine._table._rows.met.is_new, page.groups)))
 
 
 def _ended(_: HandOver, machine: PartitionMachine) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
 
 # Short leases make short histories.
 TIMINGS = (Timing(500, 3_000), Timing(500, 3_000), Timing(1_000, 5_000), Timing(2_000, 10_000))
@@ -37,3 +37,10 @@ PAUSES_MS = (50, 500, 2_500, 4_000, 6_000, 12_000, 25_000)
 STEPS_MS = (-3_600_000, -5_000, -150, 150, 5_000, 3_600_000)
 # At which calls of the store an instance is stopped or killed.
 TRAPS = ("", "", "append", "facts", "settle", "cas", "cas", "mark", "settled", "scan", "read")
+# When a schedule is called again that was answered or given up, and whoever calls it gives up (0: never).
+REPEATED_AFTER_S = (0, 0.3, 3, 3, 20, 65, 120)
+PATIENCE_S = (0, 0, 0, 2.25, 0.3, 0.02)
+# How long a history goes on when nothing happens any more.
+LINGERS_S = (*(0,) * 7, 125)
+# When everything is over, until all of it is said once more.
+SAID_ALL_AGAIN_S = (*(0,) * 12, 600, 600, 600, 10_000)

@@ -3,18 +3,15 @@
 A delivery starts when it is sent, and may be on its way between instances. Who sends by a token below the newest one is
 stale, which its receivers can see (G6): that is promised to be possible after a pause or a cut, and nothing else is
 asked of it than of any delivery by its time and its task. Around a fault (a kill, a pause, a cut, a lease that was not
-renewed) what was in hand may come again (G5), until the cluster has had time to find itself. And a call that is
-repeated, or still open when its task is sent, may write it into a second partition, where nobody knows of the first
-(G2: near its instant it may come twice with one delivery_id).
+renewed) what was in hand may come again (G5), until the cluster has had time to find itself.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tests.simulator.checker import CLEAN_STOP_MS, Checker
-from tests.simulator.events import Called, Delivered, Event, Fenced, Held, Refused, Replied, Server, Verb
+from tests.simulator.events import Delivered, Event, Fenced, Held, Refused, Server
 from tests.simulator.known import Known
 
 # After the last fault is over, and the lease of whoever died.
@@ -28,37 +25,19 @@ DIGEST_BYTES = 16
 FAULTS = ("killed", "lapsed", *ENDS, *ENDS.values())
 
 
-@dataclass
-class Writing:
-    """Of one task: how many calls have written it, those that still do, when the last one began or ended, and where it
-    was sent from."""
-
-    times: int = 0
-    calls: set[int] = field(default_factory=set)
-    last_ms: float = 0.0
-    first_sent_ms: float = float("inf")
-    scopes: set[str] = field(default_factory=set)
-
-    def sent(self, got: Delivered) -> None:
-        self.first_sent_ms = min(self.first_sent_ms, got.sent_ms)
-        self.scopes.add(got.scope)
-
-    @property
-    def may_be_twice(self) -> bool:
-        was_open = bool(self.calls) or self.first_sent_ms <= self.last_ms
-        return len(self.scopes) > 1 and (self.times > 1 or was_open)
-
-
 class ClusterChecker(Checker):
-    """`stale`: deliveries by an old token. `repeated`: those of tasks that may be written twice."""
+    """`stale`: deliveries by an old token."""
 
-    def __init__(self, *, ttl_ms: int, skew_ms: float = 0.0) -> None:
+    def __init__(
+        self, ttl_ms: int, skew_ms: float = 0.0, way_ms: float = 0.0, clean_stop_ms: int = CLEAN_STOP_MS
+    ) -> None:
         super().__init__(ordered=False)
+        # What a worker says of a lease may be on its way for so long, and that the lease was its own.
+        self._unsure_ms = int(3 * skew_ms + 2 * way_ms)
+        self._clean_stop_ms = clean_stop_ms
         self._skew_ms = skew_ms
         self._refused_ms: dict[tuple[str, int], float] = {}
         self.stale = 0
-        self.repeated = 0
-        self._writing: defaultdict[str, Writing] = defaultdict(Writing)
         self._quiet_after_ms = ttl_ms + FOUND_MS
         self._faults: set[tuple[str, str]] = set()
         self._quiet_ms = 0.0
@@ -82,7 +61,7 @@ class ClusterChecker(Checker):
         if event.what == "stopping":
             self._stopping[event.name] = event.at_ms
         elif event.what == "stopped":
-            if event.at_ms - self._stopping.pop(event.name, event.at_ms) >= CLEAN_STOP_MS:
+            if event.at_ms - self._stopping.pop(event.name, event.at_ms) >= self._clean_stop_ms:
                 self._shake()
         elif event.what in FAULTS:
             self._stopping.pop(event.name, None)
@@ -95,21 +74,6 @@ class ClusterChecker(Checker):
         self._is_stopping = bool(self._stopping)
 
     # -- callers --------------------------------------------------------------------------------------------------
-
-    def _called(self, called: Called) -> None:
-        super()._called(called)
-        if called.verb is Verb.SCHEDULE:
-            for name in called.names:
-                self._writing[name].times += 1
-                self._writing[name].calls.add(called.call)
-                self._writing[name].last_ms = called.at_ms
-
-    def _replied(self, replied: Replied, called: Called) -> None:
-        super()._replied(replied, called)
-        if called.verb is Verb.SCHEDULE:
-            for name in called.names:
-                self._writing[name].calls.discard(called.call)
-                self._writing[name].last_ms = replied.at_ms
 
     def _shake(self) -> None:
         self._quiet_ms = self._now_ms + self._quiet_after_ms
@@ -152,13 +116,8 @@ class ClusterChecker(Checker):
             task.over = ""
         if ended_ms >= got.sent_ms:
             task.ended = {}
-        writing = self._writing[task.name]
-        writing.sent(got)
-        if self._is_shaken or writing.may_be_twice:
+        if self._is_shaken:
             task.in_hand = None
-        if writing.may_be_twice and got.delivery_id in task.ended:
-            self.repeated += 1
-            task.ended = {}
         super()._is_its_turn(task, replace(got, at_ms=got.sent_ms - self._skew_ms))
         task.over, task.ended, task.in_hand, task.between = over, ended, in_hand, between
 
@@ -166,13 +125,13 @@ class ClusterChecker(Checker):
         task.attempts[got.delivery_id] = max(got.attempt, task.attempts.get(got.delivery_id, 0))
 
     def _in_hand(self, task: Known, got: Delivered) -> None:
-        super()._in_hand(task, replace(got, lease_ms=got.lease_ms - int(3 * self._skew_ms)))
+        super()._in_hand(task, replace(got, lease_ms=got.lease_ms - self._unsure_ms))
         if self._is_shaken or self._is_stale(got):
             task.in_hand = None
 
     def _held(self, held: Held) -> None:
         """Who comes back hears only later what it has lost, for the other instances are asked first."""
         if not held.resumed:
-            super()._held(replace(held, lease_ms=held.lease_ms - int(3 * self._skew_ms)))
+            super()._held(replace(held, lease_ms=held.lease_ms - self._unsure_ms))
         if self._is_shaken:
             self._release_all()

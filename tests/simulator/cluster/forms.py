@@ -1,6 +1,7 @@
 """Histories of a cluster of a kind of their own: what chance alone brings about too rarely to show a broken rule.
 
-A quarter of the seeds tell one (the last two of each eight), so all other seeds keep their histories. How each begins
+A quarter of the seeds tell one (the last two of each eight; of an overrun machine one in 32), so all other seeds keep
+their histories. How each begins
 is in `beginnings.py`; what chance does comes after that.
 """
 
@@ -10,7 +11,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
 from timerd.model.partition import BUCKET_MS, bucket_of
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ class ClusterForm(StrEnum):
     past them. `END`: rows come in while their bucket is being finished. `MOVES`: calls for the same few tasks at once,
     while their holders change. `LEAVING`: instances leave and come, and nothing is broken. `CRASHES`: holders end in
     the midst of what they write. `CANCELS`: calls for what others hold, who do not hear of it. `LEASES`: what workers
-    keep for long is carried on."""
+    keep for long is carried on. `OVERRUN`: instances leave and come while calls between them take seconds or get no
+    answer, and the store is slow."""
 
     ANY = "any"
     LATE = "late"
@@ -33,14 +35,19 @@ class ClusterForm(StrEnum):
     CRASHES = "crashes"
     CANCELS = "cancels"
     LEASES = "leases"
+    OVERRUN = "overrun"
 
 
 # Of each form there are two kinds: seeds of the second have more that is rare, and less that is not.
-FORMS = tuple(form for form in ClusterForm if form is not ClusterForm.ANY)
+FORMS = tuple(form for form in ClusterForm if form not in (ClusterForm.ANY, ClusterForm.OVERRUN))
+OVERRUN_EVERY, OVERRUN_AT = 32, 16
+CALM = frozenset((ClusterForm.LEAVING, ClusterForm.LEASES, ClusterForm.OVERRUN))
 SHORT = Timing(500, 3_000)
 
 
 def form_of(seed: int) -> ClusterForm:
+    if seed % OVERRUN_EVERY == OVERRUN_AT:
+        return ClusterForm.OVERRUN
     return FORMS[seed // 8 % 4 * 2 + seed % 2] if seed % 8 >= 6 else ClusterForm.ANY
 
 
@@ -54,7 +61,7 @@ def shape(story: ClusterStory) -> None:
     if form is ClusterForm.ANY:
         return
     chance, weather = story.random.choice, story.weather
-    story.is_calm, story.is_tight = form in (ClusterForm.LEAVING, ClusterForm.LEASES), False
+    story.is_calm, story.is_tight = form in CALM, False
     weather.unavailable = weather.unknown = story.net.lost = story.replicas.slow_ms = 0.0
     weather.slow_ms, weather.delays_ms = {}, chance(((0,), (0, 1, 5)))
     story.settings = replace(story.settings, mark_every_ms=100, max_settled=200_000)
@@ -116,6 +123,17 @@ def _leases(story: ClusterStory) -> None:
     story.begin_ms = _border_ms(story) - story.random.choice((1_500, 4_000, 40_000))
 
 
+def _overrun(story: ClusterStory) -> None:
+    """A lease lasts longer than what is said of it is on its way."""
+    chance = story.random.choice
+    story.timing = Timing(2_000, 10_000)
+    story.leases_ms = (6_000, 30_000)
+    story.net.delays_ms = chance(((0, 1, 500), (0, 50, 1_500), (0, 0, 0, 2_500)))
+    story.way_ms = max(story.net.delays_ms)
+    story.net.lost = chance((0, 0.1, 0.3))
+    story.weather.delays_ms = chance(((0, 1, 5), (0, 100, 400), (0, 300, 900)))
+
+
 def _crashes(story: ClusterStory) -> None:
     chance = story.random.choice
     story.weather.slow_ms = dict(chance(({"append": 1_000}, {"facts": 600}, {"settle": 1_000})))
@@ -136,6 +154,7 @@ _SHAPES = {
     ClusterForm.END: _end,
     ClusterForm.MOVES: _moves,
     ClusterForm.LEASES: _leases,
+    ClusterForm.OVERRUN: _overrun,
     ClusterForm.CRASHES: _crashes,
     ClusterForm.CANCELS: _cancels,
 }

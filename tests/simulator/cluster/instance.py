@@ -7,7 +7,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar, cast
 
 from tests.simulator.cluster.net import Details, Net
@@ -18,8 +17,8 @@ from tests.simulator.virtual_loop import LoopClock
 from timerd.adapters.alarm import LoopAlarm
 from timerd.bootstrap import Node, assemble
 from timerd.config import ServerConfig
-from timerd.core.holding import Settings
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
+from timerd.core.partition.holding import Settings
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
 from timerd.services.health.health_board import HealthBoard
@@ -89,9 +88,8 @@ class Instance:
 
     async def _start(self, config: ServerConfig, settings: Settings, timing: Timing) -> None:
         try:
-            self.node = await assemble(
-                config, cast(Store, self.store), self.clock, LoopAlarm, self.name, timing, cast(Any, self._door)
-            )
+            store, serve, connect = cast(Store, self.store), cast(Any, self._door), cast(Any, self._channel)
+            self.node = await assemble(config, store, self.clock, LoopAlarm, self.name, timing, serve, connect=connect)
             self._tune(self.node, settings)
             await self.node.start()
         except TimerdError as error:
@@ -104,11 +102,12 @@ class Instance:
         self.wires = Door(self, work, inside)
         return self.wires
 
+    def _channel(self, address: str) -> Any:
+        return self._net.channel(self, address)
+
     def _tune(self, node: Node, settings: Settings) -> None:
-        """Before it serves: what in production is never another value, and whom it calls through what."""
-        assert node.peering is not None
-        node.scheduler._settings = replace(settings, holder=self.name, remembered=node.scheduler._settings.remembered)
-        node.peering.peers.connect = cast(Any, partial(self._net.channel, self))
+        """Before it serves: what in production is never another value."""
+        node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
         # All have the time of the loop.
         node.clocks = None

@@ -20,11 +20,13 @@ from tests.property.world import done
 from tests.simulator.cluster.pausing import PausingLoop
 from tests.simulator.cluster.replicas import Land, Replicas
 from tests.simulator.faults import READS, Weather
+from tests.simulator.repeats import held_up
 from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Table, control_key
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, Found, Mark, Page
+from timerd.model.store_traits import StoreTraits
 
 # A driver waits so long for an answer.
 TIMEOUT_MS = 2_000
@@ -32,6 +34,8 @@ TIMEOUT_MS = 2_000
 AT_ONCE = ("drop", "exhume", "save_estimates")
 DONE, UNAVAILABLE, NOT_DONE, NOT_TOLD = range(4)
 Answer = asyncio.Future[Any]
+WITH_CURSORS = StoreTraits(has_cursors=True, commit_is_cheap=True)
+WITHOUT_CURSORS = StoreTraits(pages_in_order=True, commit_is_cheap=True)
 
 
 class Trap(NamedTuple):
@@ -59,12 +63,19 @@ class RemoteStore:
     """All of `Store`, for one run of an instance."""
 
     def __init__(
-        self, disk: MemoryStore, weather: Weather, loop: PausingLoop, replicas: Replicas, listener: Listener
+        self,
+        disk: MemoryStore,
+        weather: Weather,
+        loop: PausingLoop,
+        replicas: Replicas,
+        listener: Listener,
+        traits: StoreTraits,
+        page_rows: int,
     ) -> None:
+        """`page_rows`: so many rows and marks has a page where there are no cursors; 0: all of them."""
+        self.traits = traits
         self.is_cut = False
-        self.has_cursors = True
-        # Of a store without cursors: so many rows and marks a page, in the order of positions; 0: all of them.
-        self.page_rows = 0
+        self._page_rows = page_rows
         self.trap: Trap | None = None
         # How much later this instance hears what it has read.
         self.lag_ms = 0.0
@@ -114,28 +125,31 @@ class RemoteStore:
         closing = [p for p in partitions if known[p] is None and (p.scope, p.bucket_ms) in finishing]
         asked = {p for p, _ in message.groups}
         controls = {p: control for p, control in known.items() if p in asked or control is not None}
-        sources = written.sources if self.has_cursors else {}
+        sources = written.sources if self.traits.has_cursors else {}
         return Appended(controls, sources, frozenset(closing), written.repeated)
 
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
-        if self.has_cursors:
+        if self.traits.has_cursors:
             work = partial(self._disk.scan, partition, lo_ms, hi_ms, cursor, limit_bytes, keys_only=keys_only)
             return await self._perform("scan", lambda: done(work()))  # type: ignore[no-any-return]
         work = partial(self._disk.scan, partition, lo_ms, hi_ms, 0, 1 << 40, keys_only=keys_only)
         page: Page = await self._perform("scan", lambda: done(work()))
-        if self.page_rows:
-            return cut(page, cursor, self.page_rows)
-        return Page([replace(group, source=0) for group in page.groups], page.marks, 0, done=True, rereads=True)
+        if self._page_rows:
+            return cut(page, cursor, self._page_rows)
+        return Page([replace(group, source=0) for group in page.groups], page.marks, 0, done=True)
 
-    async def mark(self, marks: Sequence[Mark]) -> None:
+    async def mark(self, marks: Sequence[Mark]) -> int:
         """Which of them are the first is not known without a read."""
         await self._perform("mark", lambda: done(self._disk.mark(marks)), writes=True)
+        return 0
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         found: Sequence[Found] = await self._perform("find", lambda: done(self._disk.find(partition, keys)))
-        return found if self.has_cursors else [Found(replace(each.rows, source=0), each.marks) for each in found]
+        if self.traits.has_cursors:
+            return found
+        return [Found(replace(each.rows, source=0), each.marks) for each in found]
 
     async def cas(self, changes: Sequence[Cas]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
@@ -162,6 +176,7 @@ class RemoteStore:
         self, name: str, work: Callable[[], Any], *, writes: bool = False, parts: Sequence[Land] = (), kind: str = ""
     ) -> Any:
         """`parts`: of a write that may be done in pieces."""
+        await held_up()
         answer: Answer = self._loop.create_future()
         late_ms = self._sprung(name, kind)
         landing = (parts or (work,)) if writes and name not in AT_ONCE else ()

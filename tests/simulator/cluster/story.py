@@ -6,37 +6,55 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from random import Random
 from typing import Any, cast
 
-import timerd.core.memory as memory_module
+import timerd.core.partition.memory as memory_module
+import timerd.services.checkup as checkup_module
 import timerd.services.holding.paging as paging_module
 import timerd.services.holding.scheduler as scheduler_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
 from tests.simulator.cluster.audit import Audit
 from tests.simulator.cluster.beginnings import begin
-from tests.simulator.cluster.chances import BLOWS, CALLS, DEEDS, DOWN_MS, PAUSES_MS, STEPS_MS, TIMINGS, TRAPS
+from tests.simulator.cluster.chances import (
+    BLOWS,
+    CALLS,
+    DEEDS,
+    DOWN_MS,
+    LINGERS_S,
+    PATIENCE_S,
+    PAUSES_MS,
+    REPEATED_AFTER_S,
+    SAID_ALL_AGAIN_S,
+    STEPS_MS,
+    TIMINGS,
+    TRAPS,
+)
 from tests.simulator.cluster.forms import ClusterForm, form_of, shape
 from tests.simulator.cluster.instance import Instance
 from tests.simulator.cluster.net import Net
 from tests.simulator.cluster.pausing import PausingLoop
 from tests.simulator.cluster.replicas import Replicas
-from tests.simulator.cluster.store import RemoteStore, Trap
-from tests.simulator.events import Called, Fenced, Refused, Replied, Server, Verb
+from tests.simulator.cluster.store import WITH_CURSORS, WITHOUT_CURSORS, RemoteStore, Trap
+from tests.simulator.events import Called, Fenced, Refused, Replied, Server, Verb, Wanted
 from tests.simulator.forms import Form
 from tests.simulator.story import MAX_MOVES, Story
 from tests.simulator.virtual_loop import START_MS
 from tests.simulator.worker import CREDIT, Worker
-from timerd.core.membership import Timing
+from timerd.core.cluster.membership import Timing
+from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
-from timerd.model.registers import Control, Table
+from timerd.model.registers import Control, Table, place_key
 from timerd.model.storage import Append, Appended, Cas
+from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.cluster_settings import CLUSTER
 
 MOST_INSTANCES = 4
-QUIET_TTL_MS = 100_000
+# While nothing can happen any more: how often an instance does what it does again and again.
+QUIET, STILL = 20, 1_000
 # In one of so many histories a scan has more than one page.
 CUT, CUT_AT, CUT_ROWS = 8, 2, 2
 
@@ -57,10 +75,12 @@ class ClusterStory(Story):
         self.fences: dict[str, int] = {}
         self.net = Net(self.pausing, self.random)
         self.timing = chance(TIMINGS)
-        self.has_cursors = chance((True, False))
+        self.traits = chance((WITH_CURSORS, WITHOUT_CURSORS))
         self.flies = False
         self.begun = 0
         self.begun_ms = 0.0
+        # The longest that a call between instances takes, where that is seconds.
+        self.way_ms = 0.0
         self.net.delays_ms = chance(((0,), (0, 1, 3), (0, 1, 40), (1, 5, 300)))
         self.net.hints_lost = chance((0, 0, 0.5, 1))
         self.net.lost = 0 if self.is_calm else chance((0, 0, 0.05, 0.3))
@@ -76,6 +96,9 @@ class ClusterStory(Story):
         self.record_settings(chance((1, 1, 2)))
         self.begin_ms = START_MS + BUCKET_MS - chance((1_500, 4_000, 12_000, 40_000))
         self.instants = self._instants()
+        # What is said again, and when: by chances of its own.
+        self.again = Random(f"again {self.seed}")
+        self.made_ms: dict[str, int] = {}
         self.shape = form_of(self.seed)
         shape(self)
 
@@ -96,9 +119,8 @@ class ClusterStory(Story):
             return
         self.begun += 1
         self.begun_ms = self.loop.now_ms
-        store = RemoteStore(self.disk, self.weather, self.pausing, self.replicas, self)
-        store.has_cursors = self.has_cursors
-        store.page_rows = CUT_ROWS if self.seed % CUT == CUT_AT else 0
+        rows = CUT_ROWS if self.seed % CUT == CUT_AT else 0
+        store = RemoteStore(self.disk, self.weather, self.pausing, self.replicas, self, self.traits, rows)
         address = f"{name}:{self.begun}"
         self.instances[name] = Instance(
             name, address, self.pausing, self.net, store, self.config, self.settings, self.timing, self._told
@@ -127,6 +149,7 @@ class ClusterStory(Story):
     def applied(self, changes: Sequence[Cas]) -> None:
         self.audit.changed(changes)
         for change in changes:
+            self.weather.hits["placed by a compare-and-set"] += change.key.name.startswith(place_key(b"").name)
             if change.key.table is not Table.CONTROL:
                 continue
             control, scope = Control.from_bytes(change.value), change.key.name.decode()
@@ -205,14 +228,62 @@ class ClusterStory(Story):
             instance.clock.stepped_ms = 0
             self.log(Server(self.loop.now_ms, "clock set", instance.name))
 
+    # -- calls that are made again --------------------------------------------------------------------------------
+
+    async def schedule(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> None:
+        """Of tasks without keys also once more, much later."""
+        await super().schedule(request, names, wanted)
+        if _has_keys(wanted) or self.again.random() < 0.6:
+            return
+        await asyncio.sleep(self.again.choice(REPEATED_AFTER_S))
+        if not self.is_running_out:
+            await super().schedule(request, names, wanted)
+
+    def repeats_schedules(self, wanted: tuple[Wanted, ...]) -> bool:
+        """The others are, in ways of their own."""
+        return _has_keys(wanted)
+
     async def ask(self, called: Called, work: Any) -> Replied | None:
+        """Whoever calls may give up, and say it again, while this try goes on."""
         if called.verb is not Verb.SCHEDULE:
             return await super().ask(called, work)
         self.audit.asked(called)
+        patience_s = 0 if _has_keys(called.wanted) else self.again.choice(PATIENCE_S)
+        if not patience_s:
+            return await self._heard(called, work)
+        trying = self.loop.create_task(self._heard(called, work), context=self.loop.outside)
+        await asyncio.wait([trying], timeout=patience_s)
+        return trying.result() if trying.done() else None
+
+    async def _heard(self, called: Called, work: Any) -> Replied | None:
         replied = await super().ask(called, work)
         if replied is not None:
             self.audit.answered(called, replied, self.ids)
         return replied
+
+    def tasks_of(self, request: str, names: tuple[str, ...], wanted: tuple[Wanted, ...]) -> NewTasks:
+        """In one of two messages the caller says when it was made."""
+        tasks = super().tasks_of(request, names, wanted)
+        made_ms = self.made_ms.setdefault(request, int(self.loop.now_ms) if self.again.random() < 0.5 else 0)
+        return replace(tasks, request_time_ms=made_ms)
+
+    def named(self, name: str, task: TaskId) -> None:
+        if self.ids.get(name, task) != task:
+            self._broken(f"G2: {name} was told as {self.ids[name]}, and as {task}")
+        self.weather.hits["told again"] += name in self.ids
+        super().named(name, task)
+
+    async def _say_all_again(self) -> None:
+        """When all of it is over, maybe hours after it was said first."""
+        rest_s = self.again.choice(SAID_ALL_AGAIN_S)
+        if rest_s > STILL:
+            self._slow_down(STILL)
+        await asyncio.sleep(rest_s)
+        self._slow_down(QUIET)
+        for request, names, wanted in list(self.asked):
+            if not _has_keys(wanted) and self.again.random() < 0.5:
+                await super().schedule(request, names, wanted)
+        await self._until_finished()
 
     # -- who calls whom -------------------------------------------------------------------------------------------
 
@@ -262,6 +333,7 @@ class ClusterStory(Story):
             await asyncio.sleep(self._gap_ms() / 1000)
             self._do(self.random.choices(tuple(DEEDS), tuple(DEEDS.values()))[0])
         await asyncio.sleep(self.random.choice((0.0, 1.0, 4.0, 15.0)))
+        await asyncio.sleep(self.again.choice(LINGERS_S))
         await self._run_out()
 
     async def _all_begin(self, names: str) -> None:
@@ -339,9 +411,10 @@ class ClusterStory(Story):
         self.hire((), QUEUES).credit = 1_000
         await self._until_found()
         self.audit.held(self.loop.now_ms, (each.name for each in self.serving()))
-        scheduler_module.TICK_S = 10.0
         await self._let_time_fly()
+        await self._all_repeated()
         await self._until_finished()
+        await self._say_all_again()
         self.log(Server(self.loop.now_ms, "all over"))
         for name in list(self.ids):
             await self.get(name)
@@ -372,18 +445,29 @@ class ClusterStory(Story):
         self.flies = True
         while len(self.serving()) < len(self.instances):  # noqa: ASYNC110 - time is virtual
             await asyncio.sleep(0.1)
+        self._slow_down(QUIET)
+
+    def _slow_down(self, every_s: int) -> None:
+        """Whoever lives is trusted for five signs of life."""
+        ttl_ms = 5_000 * every_s
+        scheduler_module.TICK_S = every_s / 2
+        checkup_module.LOOK_EVERY_S = every_s
         for instance in self.serving():
             member = instance.member
-            member.timing = Timing(20_000, QUIET_TTL_MS)
-            member.trust.ttl_ms = member.members._ttl_ms = QUIET_TTL_MS
+            member.timing = Timing(1_000 * every_s, ttl_ms)
+            member.trust.ttl_ms = member.members._ttl_ms = ttl_ms
             for seen in member.members._seen.values():
-                seen._since_ms -= QUIET_TTL_MS if seen.is_dead else 0
-                seen.ttl_ms = QUIET_TTL_MS
+                seen._since_ms -= ttl_ms if seen.is_dead else 0
+                seen.ttl_ms = ttl_ms
 
     def end(self) -> None:
         for instance in list(self.instances.values()):
             self.errors += instance.owner.errors
             instance.kill()
+
+
+def _has_keys(wanted: Sequence[Wanted]) -> bool:
+    return any(each.key for each in wanted)
 
 
 _TO_ONE = {

@@ -16,12 +16,14 @@ from tests.property.world import done
 from tests.simulator.cluster.store import RemoteStore
 from tests.simulator.variants import Variant, fires_before_its_first_page, settle_records_not_read
 from timerd.adapters.memory import MemoryStore
-from timerd.core.effects import Effects
 from timerd.core.instance_machine import shards_of
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.rows_in_hand import RowsInHand
+from timerd.core.partition.effects import Effects
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.rows_in_hand import RowsInHand
+from timerd.core.protocol.procedures import Procedure
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, RegisterKey, Table, control_key
+from timerd.model.rows import RowGroup
 from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, CasStatus, Page
 from timerd.services.holding.effector import Effector
 from timerd.services.holding.finishing import Finishing
@@ -40,7 +42,15 @@ def _now_s() -> float:
 
 def closing_not_read() -> AbstractContextManager[object]:
     """NOCHECK: what was written is taken for open."""
-    return patch("timerd.core.insert.closing_of", lambda partition, _: partition.bucket_ms)
+
+    def see_to(partition: Partition, rows: RowGroup, _: Appended, met: Any) -> Procedure[None]:
+        yield from ()
+        met.hints.append((partition, rows, 0))
+
+    stack = ExitStack()
+    stack.enter_context(patch("timerd.core.protocol.insertion.closing_of", lambda partition, _: partition.bucket_ms))
+    stack.enter_context(patch("timerd.core.protocol.message_place._see_to", see_to))
+    return stack
 
 
 def scan_of_one_node() -> AbstractContextManager[object]:

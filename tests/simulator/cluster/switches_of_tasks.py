@@ -1,4 +1,4 @@
-"""The broken variants that cancel.pml, ties.pml, moves.pml and carry.pml name, one switch each: what ends, moves or
+"""The broken variants that cancel.pml, moves.pml and carry.pml name, one switch each: what ends, moves or
 carries a task. Patches for tests alone."""
 
 # ruff: noqa: ANN401 - it stands between parts of any kind
@@ -10,28 +10,29 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import timerd.core.cancel as cancel_module
-import timerd.core.insert as insert_module
-import timerd.core.move as move_module
-import timerd.core.partition_machine as partition_machine_module
+import timerd.core.protocol.cancel as cancel_module
+import timerd.core.protocol.insertion as insert_module
+import timerd.core.protocol.move as move_module
 from tests.simulator.variants import Variant
 from timerd.adapters.memory import MemoryStore
-from timerd.core.asking import asked_about
 from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.effects import Effects
-from timerd.core.holding import Phase
-from timerd.core.lookup import Located, locate
-from timerd.core.move import Wish
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import Procedure, ReadRegister, TryCas
-from timerd.core.rows_in_hand import RowsInHand
-from timerd.core.settle_log import SettleLog
-from timerd.core.sweep import WHOLE_MS
+from timerd.core.gates import ALL_MAY, Fates
+from timerd.core.partition.effects import Effects
+from timerd.core.partition.holding import Phase
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.row_gates import OutcomeGate
+from timerd.core.partition.row_table import RowTable
+from timerd.core.partition.rows_in_hand import RowsInHand
+from timerd.core.partition.settle_log import SettleLog
+from timerd.core.partition.sweep import WHOLE_MS
+from timerd.core.protocol.lookup import Located, locate
+from timerd.core.protocol.move import Wish
+from timerd.core.protocol.procedures import Procedure, ReadRegister, TryCas
 from timerd.model.identity import TaskId
 from timerd.model.registers import Move, MoveState, move_key
 from timerd.model.storage import Cas, Mark, MarkKind
-from timerd.services.engine.elsewhere import Elsewhere
 from timerd.services.holding.held import Held
+from timerd.services.holding.row_finder import RowFinder
 
 _MARK, _MOVES_READ, _SUSPEND = RowsInHand.mark, PartitionMachine.moves_read, PartitionMachine.suspend
 _FREE, _BEFORE, _CARRY, _OLDEST = (
@@ -47,10 +48,10 @@ ANSWERING = (Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER)
 def verdicts_not_looked_at_when_sent() -> AbstractContextManager[object]:
     """NOSENDCHECK: what was cancelled while it waited is sent."""
 
-    def sieve(self: RowsInHand, rows: Any, digests: Any, now_ms: int) -> dict[int, Any]:
-        return {}
+    def judge(self: OutcomeGate, batch: Any, now_ms: int) -> Fates:
+        return ALL_MAY
 
-    return patch.object(RowsInHand, "_sieve", sieve)
+    return patch.object(OutcomeGate, "judge", judge)
 
 
 def moved_marks_ignored() -> AbstractContextManager[object]:
@@ -80,9 +81,9 @@ def looked_up_before_the_mark() -> AbstractContextManager[object]:
 def cell_not_read() -> AbstractContextManager[object]:
     """NOCELLCHECK: a mover goes by what the holder says alone."""
 
-    def free(move: Move, wish: Wish) -> Procedure[move_module.Free]:
-        is_free, why, marks = yield from _FREE(move, wish)
-        return (True, "", marks) if why == "was cancelled" else (is_free, why, marks)
+    def free(move: Move, wish: Wish) -> Procedure[tuple[bool, str]]:
+        is_free, why = yield from _FREE(move, wish)
+        return (True, "") if why == "was cancelled" else (is_free, why)
 
     return patch.object(move_module, "_source_is_free", free)
 
@@ -99,7 +100,7 @@ def helped_without_the_row() -> AbstractContextManager[object]:
             moved = move.decided(MoveState.MOVED)
             yield TryCas(Cas(move_key(digest), stored, moved.to_bytes(), moved.expires_at_ms))
 
-    return patch("timerd.core.lookup.settled_move", settled_move)
+    return patch("timerd.core.protocol.lookup.settled_move", settled_move)
 
 
 def answer_of_before_the_ask() -> AbstractContextManager[object]:
@@ -120,9 +121,9 @@ def suspended_rows_passed() -> AbstractContextManager[object]:
     """FINISHBLIND: the mark goes over rows that wait for `moves`."""
 
     def oldest_ms(self: RowsInHand) -> int | None:
-        aside, self.aside = self.aside, {}
+        blocked, self.moves.rows = self.moves.rows, {}
         oldest = _OLDEST(self)
-        self.aside = aside
+        self.moves.rows = blocked
         return oldest
 
     return patch.object(RowsInHand, "oldest_ms", oldest_ms)
@@ -131,12 +132,14 @@ def suspended_rows_passed() -> AbstractContextManager[object]:
 def answers_before_it_has_read() -> AbstractContextManager[object]:
     """ASKEARLY: a holder answers before it has read the settle records, or all of its rows."""
 
-    def asked(rows: Any, log: Any, floor_ms: int, _: int, key: Any) -> Any:
-        return asked_about(rows, log, floor_ms, WHOLE_MS, key)
+    real = RowTable.ask
+
+    def ask(self: RowTable, key: Any, floor_ms: int, _: int) -> Any:
+        return real(self, key, floor_ms, WHOLE_MS)
 
     stack = ExitStack()
     stack.enter_context(patch.object(Phase, "answers", property(lambda phase: phase in ANSWERING)))
-    stack.enter_context(patch.object(partition_machine_module, "asked_about", asked))
+    stack.enter_context(patch.object(RowTable, "ask", ask))
     return stack
 
 
@@ -144,7 +147,7 @@ def carried_rows_not_written_again() -> AbstractContextManager[object]:
     """NOREINSERT: a new holder takes what was carried for ended."""
 
     def complete(self: SettleLog, rows: Any) -> None:
-        self.unfinished.clear()
+        self.requeues._incomplete.clear()
 
     return patch.object(SettleLog, "complete", complete)
 
@@ -174,7 +177,7 @@ def left_open() -> AbstractContextManager[object]:
     """LEAVEOPEN: who leaves says nothing of what workers have in hand."""
 
     def carry_open(self: Held, machine: PartitionMachine, now_ms: int) -> None:
-        machine.rows.open.clear()
+        machine._table._rows.open.clear()
 
     return patch.multiple(Held, carry_open=carry_open, carry_sent=carry_open)
 
@@ -182,17 +185,17 @@ def left_open() -> AbstractContextManager[object]:
 def late_acks_not_followed() -> AbstractContextManager[object]:
     """ACKOLDONLY: an ack is taken for done where the row has left the place that it speaks of."""
 
-    async def task_of(self: Elsewhere, *_: Any) -> None:
+    async def task_of(self: RowFinder, *_: Any) -> None:
         return None
 
-    return patch.object(Elsewhere, "task_of", task_of)
+    return patch.object(RowFinder, "task_of", task_of)
 
 
 def forwards_not_marked() -> AbstractContextManager[object]:
     """PLACEBLIND: a row is written again at a later place, and nothing says so on the one that it leaves."""
 
-    async def mark(self: MemoryStore, marks: Sequence[Mark]) -> None:
-        await _STORED(self, [each for each in marks if each.kind != MarkKind.FORWARD])
+    async def mark(self: MemoryStore, marks: Sequence[Mark]) -> int:
+        return await _STORED(self, [each for each in marks if each.kind != MarkKind.FORWARD])
 
     return patch.object(MemoryStore, "mark", mark)
 
@@ -200,25 +203,14 @@ def forwards_not_marked() -> AbstractContextManager[object]:
 def old_nacks_accepted() -> AbstractContextManager[object]:
     """NACKANY: what a worker says of an older attempt counts for the one that is open."""
 
-    def named(self: DeliveryMachine, tokens: bytes) -> list[tuple[bytes, int, int]]:
-        return [(delivery_id, 1 << 31, 1 << 62) for delivery_id, _, _ in _NAMED(self, tokens)]
+    def named(self: DeliveryMachine, namespace: str, tokens: bytes) -> list[tuple[bytes, int, int]]:
+        return [(delivery_id, 1 << 31, 1 << 62) for delivery_id, _, _ in _NAMED(self, namespace, tokens)]
 
     return patch.object(DeliveryMachine, "_named", named)
 
 
-def copies_elsewhere_not_tied() -> AbstractContextManager[object]:
-    """NOTIE: a task is written into a second bucket without a word at its instant."""
-
-    def tie(*_: object) -> Procedure[bool]:
-        yield from ()
-        return True
-
-    return patch.object(insert_module, "tie", tie)
-
-
 SWITCHES: dict[str, Variant] = {
     "cancel NOSENDCHECK": verdicts_not_looked_at_when_sent,
-    "ties NOTIE": copies_elsewhere_not_tied,
     "moves OLDFIRESBLIND": moved_marks_ignored,
     "moves CANCELREADFIRST": looked_up_before_the_mark,
     "moves NOCELLCHECK": cell_not_read,

@@ -12,7 +12,7 @@ from typing import Any, cast
 from unittest.mock import patch
 
 from tests.property.world import done
-from tests.simulator.cluster import switches_of_marks, switches_of_tasks
+from tests.simulator.cluster import switches_of_marks, switches_of_places, switches_of_tasks
 from tests.simulator.cluster.store import RemoteStore
 from tests.simulator.variants import VARIANTS as ONE
 from tests.simulator.variants import (
@@ -26,8 +26,8 @@ from tests.simulator.variants import (
     settle_records_not_read,
 )
 from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AskToEnd, HolderAnswer
+from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.protocol.procedures import AskToEnd, HolderAnswer
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Table
 from timerd.model.storage import Cas, CasResult, CasStatus
@@ -152,6 +152,7 @@ VARIANTS: dict[str, Variant] = {
     **ALONE,
     **switches_of_marks.SWITCHES,
     **switches_of_tasks.SWITCHES,
+    **switches_of_places.SWITCHES,
 }
 # Switches of the models that have another name above, and those that there is nothing to break for.
 NAMED = {
@@ -166,7 +167,6 @@ NAMED = {
     "moves TARGETBLIND": "target-unasked",
     "moves DECIDEBLIND": "move-unasked",
     "moves CANCELNOLOOP": "moves CANCELREADFIRST",
-    "tied_moves NOTIE": "ties NOTIE",
     "carry ROWFIRST": "row-before-record",
     "carry PASSEARLY": "mark-passes-carry",
     "carry LEASEBLIND": "lease-forgotten",
@@ -185,21 +185,58 @@ NOTHING_TO_BREAK = {
     "moves EXPIREONCE": "a history lasts minutes, and registers expire after a day",
     "moves NOSOURCE": "rows of superseded generations are told apart by `source`, which one line cannot take away",
     **dict.fromkeys(
-        ("ties TIELATE", "ties LOOKFIRST", "ties NOLOOK", "ties NOBACK", "ties LEADSFIRST", "ties NOTSAID"),
-        "two histories of ten thousand have such copies at all; tests/unit/test_ties.py stops both sides at each step",
+        (
+            *("places READFIRST", "places FLOORMOVES", "places OVERCOUNTS", "places LOOKFIRST", "places ROWFIRST"),
+            *("places OWNPLACE", "places SILENTMOVES"),
+        ),
+        "a few histories in a thousand come by; tests/unit/test_message_place.py stops tries at each step",
     ),
     **dict.fromkeys(
         (
-            *("tied_moves TIELATE", "tied_moves LOOKFIRST", "tied_moves NOLOOK", "tied_moves NOTELL"),
-            *("tied_moves TELLONLY", "tied_moves TELLLATE", "tied_moves SOURCEONLY", "tied_moves NOBACK"),
-            *("tied_moves NOHOME", "tied_moves NOFOLLOW", "tied_moves LEADSFIRST", "tied_moves COPYUNASKED"),
-            *("tied_moves COPYUNMARKED", "tied_moves COPYBUSY", "tied_moves SILENTFREE", "tied_moves DECIDEFIRST"),
-            "tied_moves FAILEDOVER",
+            *(
+                "repeats AWAYLATE",
+                "repeats BLINDRETRY",
+                "repeats KEYS",
+                "repeats LOOKAPART",
+            ),
+            *(
+                "repeats NOAWAY",
+                "repeats NOKEEP",
+                "repeats NOLOOK",
+                "repeats NOORDER",
+            ),
+            *(
+                "repeats NOTARGET",
+                "repeats NOTIME",
+                "repeats TARGETBLIND",
+            ),
         ),
-        "hardly a history has such copies; tests/unit/test_ties_of_moves.py stops both sides at each step",
+        "calls with keys and moves are not repeated here yet; tests/fundamentals/test_repeats.py repeats them",
     ),
     "carry DONEWINS": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry CARRIEDWINS": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry RESENDOLD": "two holders that settle one row differently are the model checker's matter alone so far",
     "carry FORKCOUNTS": "it changes the promise, not the protocol",
+    **dict.fromkeys(
+        (
+            *(
+                "schedules ACKFIRST",
+                "schedules BLINDINSERT",
+                "schedules BLINDUPDATE",
+                "schedules CASFIRST",
+                "schedules CREATE",
+            ),
+            *(
+                "schedules EARLYNEW",
+                "schedules EARLYOK",
+                "schedules HALFHELP",
+                "schedules LASTONLY",
+                "schedules NOFENCE",
+            ),
+            *("schedules NOINSERT", "schedules NORET", "schedules NOTAKEN", "schedules NOUPDATE", "schedules NOVOID"),
+            *("schedules OLDTICKENDS", "schedules ONE", "schedules PAUSE", "schedules RECOMPUTE", "schedules ROWFIRST"),
+            *("schedules SPEC2", "schedules TICKFIRST"),
+        ),
+        "tests/schedules plays histories of schedules of its own, with each rule broken",
+    ),
 }

@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from timerd.adapters.cassandra.catalogue import Catalogue
 from timerd.adapters.cassandra.inserts import Facts, Inserts
 from timerd.adapters.cassandra.registers import Registers
-from timerd.adapters.cassandra.requests import Requests
 from timerd.adapters.cassandra.tasks import TaskTable
 from timerd.adapters.cassandra.waiting import every, some_at_a_time
-from timerd.adapters.cassandra.written import Written
+from timerd.adapters.cassandra.write_numbers import WriteNumbers
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -27,12 +26,10 @@ class Appending:
         tasks: TaskTable,
         catalogue: Catalogue,
         registers: Registers,
-        requests: Requests | None,
-        written: Written,
+        written: WriteNumbers,
     ) -> None:
         self._catalogue = catalogue
         self._registers = registers
-        self._requests = requests
         self._inserts = Inserts(tasks, self._facts, written)
 
     async def append(self, messages: Sequence[Append]) -> list[Appended]:
@@ -42,23 +39,10 @@ class Appending:
         await self._inserts.settle()
 
     async def _append(self, message: Append) -> Appended:
-        if self._requests is None or not message.prefix:
-            return await self._write(message)
-        reply = await self._requests.begin(message.prefix)
-        if reply is not None:
-            return await self._repeated(message, reply)
-        try:
-            appended = await self._write(message)
-            await self._remember(self._requests, message)
-            return appended
-        finally:
-            self._requests.end(message.prefix)
-
-    async def _write(self, message: Append) -> Appended:
         parts = _parts(message)
         await self._announce([partition for partition, _ in parts])
         facts = await some_at_a_time(lambda part: self._inserts.add(*part), parts, _MOST_PARTS)
-        return _appended(message, dict(zip([p for p, _ in parts], facts, strict=True)), None)
+        return _appended(message, dict(zip([p for p, _ in parts], facts, strict=True)))
 
     async def _announce(self, partitions: Sequence[Partition]) -> None:
         """Whatever became of it: no row was written yet."""
@@ -66,17 +50,6 @@ class Appending:
             await self._catalogue.announce(partitions)
         except StoreUnknown as error:
             raise StoreUnavailable(f"{error} Nothing was stored.", "STORE_UNAVAILABLE", retry_after_ms=1_000) from error
-
-    async def _repeated(self, message: Append, reply: bytes) -> Appended:
-        partitions = [partition for partition, _ in _parts(message)]
-        facts = await some_at_a_time(self._facts, partitions, _MOST_PARTS)
-        return _appended(message, dict(zip(partitions, facts, strict=True)), reply)
-
-    async def _remember(self, requests: Requests, message: Append) -> None:
-        try:
-            await requests.remember(message.prefix, message.reply)
-        except StoreUnavailable as error:
-            raise StoreUnknown(f"Rows were written, but not the reply for repeats: {error}") from error
 
     async def _facts(self, partition: Partition) -> Facts:
         """No control row: then the flag of the bucket says whether it is closed."""
@@ -89,9 +62,9 @@ def _parts(message: Append) -> list[Part]:
     return [*message.groups, *(message.spread.parts() if message.spread else ())]
 
 
-def _appended(message: Append, facts: dict[Partition, Facts], reply: bytes | None) -> Appended:
+def _appended(message: Append, facts: dict[Partition, Facts]) -> Appended:
     """Of a spread only those partitions are named of which there is something to know."""
     asked = {partition for partition, _ in message.groups}
     controls = {p: f.control for p, f in facts.items() if p in asked or f.control is not None}
     finishing = frozenset(p for p, f in facts.items() if f.is_finishing)
-    return Appended(controls, {}, finishing, reply)
+    return Appended(controls, {}, finishing)

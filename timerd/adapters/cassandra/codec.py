@@ -2,6 +2,9 @@
 
 What the tasks of one message share (template) is written with each of them, as the table has a row for each task; when
 it is read, equal texts become one template again.
+
+A place in the table is one number as well: between two pages of a scan the store keeps nothing in mind. It is negative.
+A cursor says that everything up to it has been read, for ever; a place only where this scan goes on.
 """
 
 from __future__ import annotations
@@ -15,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.model.codec import dump_json
 from timerd.model.columns import Columns, starts
 from timerd.model.identity import PREFIX_BYTES, RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup, empty_group, single_row
-from timerd.model.task import NO_EXTRA, Extra, Template, dump_json
+from timerd.model.task import NO_EXTRA, Extra, Template
 from timerd.ports import Mark, MarkKind
 
 # Larger than every kind of mark, so that the mark is read before the task.
@@ -28,11 +32,13 @@ TASK_KIND = 100
 INLINE_BYTES = 2_048
 # What a row weighs besides its body, about.
 ROW_BYTES = 200
+_PLACE = struct.Struct(">q16sqb")
 _BIGINT = struct.Struct(">q")
 _INT = struct.Struct(">i")
 _SMALLINT = struct.Struct(">h")
 _INDEX = struct.Struct(">I")
 _DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
+Place = tuple[int, bytes, int, int]
 
 
 class Shape(IntEnum):
@@ -180,3 +186,16 @@ def _template_text(template: Template) -> bytes:
 @lru_cache(maxsize=1024)
 def _template(text: bytes) -> Template:
     return Template.from_json(json.loads(text))
+
+
+def cursor_after(place: Place | tuple[()]) -> int:
+    """Less than 0; the next page begins behind (position_ms, digest, version, kind)."""
+    return -int.from_bytes(b"\1" + _PLACE.pack(*place)) if place else 0
+
+
+def place_of(cursor: int) -> Place | tuple[()]:
+    """Nothing where the scan begins."""
+    if not cursor:
+        return ()
+    position_ms, digest, version, kind = _PLACE.unpack((-cursor).to_bytes(_PLACE.size + 1)[1:])
+    return position_ms, digest, version, kind

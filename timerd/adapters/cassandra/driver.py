@@ -20,8 +20,14 @@ from cassandra.policies import DCAwareRoundRobinPolicy, ExponentialReconnectionP
 from cassandra.protocol import ErrorMessage
 from cassandra.query import BatchStatement, BatchType, BoundStatement, ConsistencyLevel, tuple_factory
 
-from timerd.adapters.cassandra.failures import is_crowded, is_undecided, read_failure, write_failure
-from timerd.adapters.cassandra.policies import NoRetry, RetryOnce
+from timerd.adapters.cassandra.failures import (
+    NoRetry,
+    RetryOnce,
+    is_crowded,
+    is_undecided,
+    read_failure,
+    write_failure,
+)
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError, StoreUnavailable
 

@@ -1,4 +1,10 @@
-"""What a failure lets a caller conclude: nothing was written, or it is unknown (guarantee G2)."""
+"""What a failure lets a caller conclude: nothing was written, or it is unknown (guarantee G2). And when the driver may
+send a request again by itself: reads, once, to another node. Writes never.
+
+The driver's own default repeats writes and transactions on the next node; a transaction that is sent twice can report a
+loss to whom it made the winner. Without repeats, "no node could be asked" also means that nothing was sent. The
+policies are used by their methods alone, so they inherit from none of the driver's.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +13,7 @@ from collections.abc import Sequence
 from cassandra import RequestValidationException, Unavailable
 from cassandra.cluster import NoHostAvailable
 from cassandra.connection import ConnectionBusy
+from cassandra.policies import RetryPolicy
 from cassandra.protocol import ErrorMessage
 
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
@@ -16,6 +23,7 @@ _NOT_SENT = (Unavailable, NoHostAvailable, RequestValidationException)
 # Replicas did not agree in time whether a transaction has happened. The driver has no class for it, and asks no policy.
 _CAS_UNKNOWN = 0x1700
 RETRY_AFTER_MS = 1_000
+Decision = tuple[int, int | None]
 
 
 def is_undecided(error: Exception) -> bool:
@@ -66,3 +74,32 @@ def joined(errors: Sequence[BaseException], wrote_some: bool) -> BaseException:
 
 def _words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"[:300]
+
+
+class RetryOnce:
+    """Another node may know more; the time limit of the request covers both."""
+
+    def __init__(self, most: int = 1) -> None:
+        self._most = most
+
+    def on_read_timeout(self, *_: object, retry_num: int, **__: object) -> Decision:
+        return self._decide(retry_num)
+
+    def on_write_timeout(self, *_: object, retry_num: int, **__: object) -> Decision:
+        return self._decide(retry_num)
+
+    def on_unavailable(self, *_: object, retry_num: int, **__: object) -> Decision:
+        return self._decide(retry_num)
+
+    def on_request_error(self, *_: object, retry_num: int, **__: object) -> Decision:
+        return self._decide(retry_num)
+
+    def _decide(self, retried: int) -> Decision:
+        return RetryPolicy.RETHROW if retried >= self._most else RetryPolicy.RETRY_NEXT_HOST, None
+
+
+class NoRetry(RetryOnce):
+    """Every failure is told to who asked."""
+
+    def __init__(self) -> None:
+        super().__init__(0)

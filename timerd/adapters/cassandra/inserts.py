@@ -13,7 +13,7 @@ from typing import NamedTuple
 from timerd.adapters.cassandra.codec import written_rows
 from timerd.adapters.cassandra.tasks import TaskTable, batches
 from timerd.adapters.cassandra.waiting import one_after_another
-from timerd.adapters.cassandra.written import Written
+from timerd.adapters.cassandra.write_numbers import WriteNumbers
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -57,7 +57,7 @@ class _Lane:
 class Inserts:
     """`facts` reads what must be read after the write."""
 
-    def __init__(self, tasks: TaskTable, facts: Callable[[Partition], Awaitable[Facts]], written: Written) -> None:
+    def __init__(self, tasks: TaskTable, facts: Callable[[Partition], Awaitable[Facts]], written: WriteNumbers) -> None:
         self._tasks = tasks
         self._facts = facts
         self._written = written

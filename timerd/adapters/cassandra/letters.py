@@ -7,15 +7,11 @@ leaves out those that are not as the list says.
 from __future__ import annotations
 
 import heapq
-import json
 from collections.abc import AsyncIterator, Sequence
 
 from timerd.adapters.cassandra.days import Days, day_of
 from timerd.adapters.cassandra.driver import READS, ROWS, Driver, Row
 from timerd.adapters.cassandra.waiting import every
-from timerd.model.identity import RowKey
-from timerd.model.partition import Partition
-from timerd.model.task import Template, dump_json
 from timerd.ports import DeadLetter
 
 # Letters are looked up so many at a time: each may have a body of 1 MiB.
@@ -52,7 +48,7 @@ class Letters:
         for kind, places in _days_of(letters).items():
             await self._days.add(kind, places)
         await every(self._driver.write(self._list, _listing(letter)) for letter in letters)
-        await every(self._driver.write(self._add, (x.task_id, x.died_at_ms, _facts(x), x.payload)) for x in letters)
+        await every(self._driver.write(self._add, (x.task_id, x.died_at_ms, x.facts(), x.payload)) for x in letters)
         replaced = [o for x in letters if (o := older.get(x.task_id)) and _listing(o) != _listing(x)]
         await every(self._driver.write(self._unlist, _listing(letter)) for letter in replaced)
 
@@ -125,34 +121,6 @@ def _listing(letter: DeadLetter) -> tuple[str, str, int, int, bytes]:
     return template.namespace, template.queue, day_of(letter.died_at_ms), letter.died_at_ms, letter.task_id
 
 
-def _facts(letter: DeadLetter) -> bytes:
-    key = letter.key
-    return dump_json(
-        {
-            "key": [key.position_ms, key.digest.hex(), key.version],
-            "partition": letter.partition,
-            "template": letter.template.to_json(),
-            "fire_at_ms": letter.fire_at_ms,
-            "attempts": letter.attempts,
-            "last_error": letter.last_error,
-            "row_key": letter.row_key,
-        }
-    )
-
-
 def _letter(row: Row) -> DeadLetter:
-    task_id, died_at_ms, stored, payload = row
-    facts = json.loads(stored)
-    position_ms, digest, version = facts["key"]
-    return DeadLetter(
-        task_id,
-        RowKey(position_ms, bytes.fromhex(digest), version),
-        Partition(*facts["partition"]),
-        Template.from_json(facts["template"]),
-        facts["fire_at_ms"],
-        died_at_ms,
-        facts["attempts"],
-        facts["last_error"],
-        payload or b"",
-        facts["row_key"],
-    )
+    task_id, died_at_ms, facts, payload = row
+    return DeadLetter.from_facts(task_id, died_at_ms, facts, payload or b"")

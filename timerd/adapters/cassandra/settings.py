@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from timerd.config import CassandraConfig
 from timerd.model.errors import StartupError
 
 SAFE_REPLICAS = 3
@@ -28,7 +29,7 @@ class CassandraSettings:
     request_timeout_s: float = 2.0
     # Requests under way at a time, of this process.
     most_in_flight: int = 96
-    # Repeats of a message within a day get the first reply, at a read and a write for each message.
+    # Without effect, and advised against: a repeated call is recognised by its rows (core/protocol/message_place.py).
     remember_requests: bool = False
 
     def __post_init__(self) -> None:
@@ -40,6 +41,21 @@ class CassandraSettings:
             raise StartupError("No Cassandra node is named. Name at least one address.")
         if not self.replication or min(self.replication.values()) < 1:
             raise StartupError("Replication must name each data centre with a number of replicas of at least 1.")
+
+
+def settings_of(config: CassandraConfig) -> CassandraSettings:
+    """From what an operator wrote. Raises StartupError."""
+    points, port = parse_nodes(",".join(config.nodes))
+    return CassandraSettings(
+        contact_points=points,
+        port=port,
+        keyspace=config.keyspace,
+        datacenter=config.datacenter,
+        replication=parse_replication(config.replication, config.datacenter),
+        username=config.user,
+        password=config.password.get_secret_value(),
+        remember_requests=config.remember_requests,
+    )
 
 
 def parse_nodes(text: str) -> tuple[tuple[str, ...], int]:
@@ -65,3 +81,20 @@ def parse_replication(text: str, datacenter: str) -> dict[str, int]:
             raise StartupError(f"{text!r} is no replication: write 3, or east:3,west:3 for several data centres.")
         found[name or datacenter] = int(count)
     return found
+
+
+def advice_on(settings: CassandraSettings, replicas: int) -> tuple[str, ...]:
+    """What its operator should change, as sentences."""
+    found: list[str] = []
+    if replicas < SAFE_REPLICAS:
+        found.append(
+            f"The keyspace {settings.keyspace!r} keeps {replicas} replica(s) of each row: with fewer than "
+            f"{SAFE_REPLICAS} the loss of one node stops the service or loses tasks. Raise its replication (ALTER "
+            "KEYSPACE, then a full repair)."
+        )
+    if settings.remember_requests:
+        found.append(
+            "cassandra.remember_requests has no effect any more: a repeated call is recognised without it. Take it out "
+            "of the configuration (also TIMERD_CASSANDRA_REMEMBER_REQUESTS)."
+        )
+    return tuple(found)

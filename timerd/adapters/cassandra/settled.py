@@ -11,7 +11,7 @@ from collections.abc import Sequence, Set
 
 from timerd.adapters.cassandra.driver import READS, ROWS, Driver
 from timerd.adapters.cassandra.waiting import every
-from timerd.adapters.cassandra.written import Written
+from timerd.adapters.cassandra.write_numbers import WriteNumbers
 from timerd.model.partition import Partition
 from timerd.model.settle import SettleRecord
 
@@ -24,7 +24,7 @@ Name = tuple[int, int]
 
 
 class SettledTable:
-    def __init__(self, driver: Driver, written: Written) -> None:
+    def __init__(self, driver: Driver, written: WriteNumbers) -> None:
         self._driver = driver
         self._written = written
         self._add = driver.prepare(

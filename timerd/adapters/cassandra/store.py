@@ -14,17 +14,17 @@ from timerd.adapters.cassandra.appending import Appending
 from timerd.adapters.cassandra.catalogue import Catalogue
 from timerd.adapters.cassandra.days import Days
 from timerd.adapters.cassandra.driver import BATCH_ROWS, Driver
+from timerd.adapters.cassandra.entries import Entries
 from timerd.adapters.cassandra.estimates import Estimates
-from timerd.adapters.cassandra.expiries import Expiries
 from timerd.adapters.cassandra.letters import Letters
-from timerd.adapters.cassandra.registers import Registers
-from timerd.adapters.cassandra.requests import Requests
+from timerd.adapters.cassandra.registers import Expiries, Registers
 from timerd.adapters.cassandra.schema import check_schema, replicas
-from timerd.adapters.cassandra.settings import SAFE_REPLICAS, CassandraSettings
+from timerd.adapters.cassandra.settings import CassandraSettings, advice_on, settings_of
 from timerd.adapters.cassandra.settled import SettledTable
 from timerd.adapters.cassandra.tasks import TaskTable
 from timerd.adapters.cassandra.waiting import every
-from timerd.adapters.cassandra.written import Written
+from timerd.adapters.cassandra.write_numbers import WriteNumbers
+from timerd.config import CassandraConfig
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, move_key
@@ -37,12 +37,16 @@ from timerd.ports import (
     Cas,
     CasResult,
     DeadLetter,
+    Entry,
+    EntryKey,
     Found,
     Look,
     Looked,
     Mark,
     Page,
     StoreFacts,
+    StoreTraits,
+    Stretch,
     is_bare,
 )
 
@@ -55,13 +59,15 @@ _log = logging.getLogger(__name__)
 class CassandraStore:
     """All of `Store`. `now_ms` is the wall clock: it tells what may be forgotten, never what fires."""
 
+    traits = StoreTraits(pages_in_order=True, is_shared=True)
+
     def __init__(self, driver: Driver, now_ms: Callable[[], int]) -> None:
         """Blocks; see `open`."""
         self._driver = driver
         self._now_ms = now_ms
         self._schema_version = check_schema(driver)
         self._replicas = replicas(driver)
-        self._written = Written()
+        self._written = WriteNumbers()
         days = Days(driver)
         self._catalogue = Catalogue(driver, days)
         self._expiries = Expiries(driver, days, now_ms)
@@ -70,8 +76,8 @@ class CassandraStore:
         self._settled = SettledTable(driver, self._written)
         self._letters = Letters(driver, days)
         self._estimates = Estimates(driver, days, now_ms)
-        requests = Requests(driver) if driver.settings.remember_requests else None
-        self._appending = Appending(self._tasks, self._catalogue, self._registers, requests, self._written)
+        self._entries = Entries(driver)
+        self._appending = Appending(self._tasks, self._catalogue, self._registers, self._written)
         self._tidied_ms = now_ms()
         self._tidying: asyncio.Task[None] | None = None
 
@@ -91,10 +97,16 @@ class CassandraStore:
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         return await self._appending.append(messages)
 
+    async def replies(self, prefixes: Sequence[bytes]) -> Sequence[bytes | None]:
+        return [None] * len(prefixes)
+
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
         return await self._tasks.page(partition, lo_ms, hi_ms, cursor, limit_bytes, keys_only=keys_only)
+
+    async def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        return await self._tasks.stretch(partition, after, hi_ms, most_rows)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         return await self._tasks.find(partition, keys)
@@ -110,14 +122,14 @@ class CassandraStore:
     async def _bare(self, groups: Sequence[KeysAt]) -> list[list[bool]]:
         return [list(map(is_bare, await self.find(partition, keys))) for partition, keys in groups]
 
-    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int, Looked]:
         fresh = await self.mark(marks)
         try:
             return fresh, await self.look(look)
         except StoreUnavailable as error:
             raise StoreUnknown(f"The marks were written, then the store went away: {error}") from error
 
-    async def mark(self, marks: Sequence[Mark]) -> int | None:
+    async def mark(self, marks: Sequence[Mark]) -> int:
         places: dict[Partition, list[tuple[Mark, int]]] = {}
         for mark in marks:
             places.setdefault(mark.partition, []).append((mark, self._written.next()))
@@ -126,7 +138,7 @@ class CassandraStore:
             for part in places.values()
             for at in range(0, len(part), BATCH_ROWS)
         )
-        return None
+        return 0
 
     async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
         """The letters first: a record without its letters would end tasks that nobody can redrive."""
@@ -176,6 +188,18 @@ class CassandraStore:
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._registers.read(keys)
 
+    async def write_entries(self, entries: Sequence[Entry]) -> None:
+        await self._entries.write(entries)
+
+    async def find_entries(self, keys: Sequence[EntryKey]) -> Sequence[bytes | None]:
+        return await self._entries.find(keys)
+
+    async def list_entries(self, place: bytes, after: bytes, limit: int) -> Sequence[Entry]:
+        return await self._entries.list(place, after, limit)
+
+    async def remove_entries(self, keys: Sequence[EntryKey]) -> None:
+        await self._entries.remove(keys)
+
     async def tidy(self) -> None:
         """Forgets registers whose time has passed and days without buckets. Nothing of the time of an open bucket."""
         now_ms, now_us = self._now_ms(), self._written.now_us()
@@ -188,14 +212,7 @@ class CassandraStore:
         return StoreFacts("cassandra", durability, 0, _ROOM_BYTES, self._schema_version, advice=self._advice())
 
     def _advice(self) -> tuple[str, ...]:
-        if self._replicas >= SAFE_REPLICAS:
-            return ()
-        keyspace = self._driver.settings.keyspace
-        return (
-            f"The keyspace {keyspace!r} keeps {self._replicas} replica(s) of each row: with fewer than {SAFE_REPLICAS} "
-            "the loss of one node stops the service or loses tasks. Raise its replication (ALTER KEYSPACE, then a full "
-            "repair).",
-        )
+        return advice_on(self._driver.settings, self._replicas)
 
     async def close(self) -> None:
         if self._tidying is not None:
@@ -215,3 +232,11 @@ class CassandraStore:
             await self.tidy()
         except (StoreUnavailable, StoreUnknown, TimerdError) as error:
             _log.warning("What has expired could not be forgotten; it is tried again later. %s", error)
+
+
+async def open_store(config: CassandraConfig, now_ms: Callable[[], int]) -> CassandraStore:
+    """Raises StartupError where no node answers or the tables are not those of this version."""
+    store = await CassandraStore.open(settings_of(config), now_ms)
+    for sentence in (await store.facts()).advice:
+        _log.warning("%s", sentence)
+    return store

@@ -9,17 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from timerd.adapters.cassandra.codec import ROW_BYTES, TASK_KIND, Shape, TaskRow, Written, to_group, to_mark
-from timerd.adapters.cassandra.cursors import cursor_after, place_of
+from timerd.adapters.cassandra.codec import (
+    ROW_BYTES,
+    TASK_KIND,
+    Shape,
+    TaskRow,
+    Written,
+    cursor_after,
+    place_of,
+    to_group,
+    to_mark,
+)
 from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, Row
 from timerd.adapters.cassandra.waiting import every, some_at_a_time
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.ports import Found, Mark, Page
+from timerd.ports import Found, Mark, Page, Stretch
 
 _PLACE = "scope = ? AND bucket_ms = ? AND shard = ?"
 _KEY = "scope, bucket_ms, shard, position_ms, digest, version, kind, written"
 _FACTS = "fire_at_ms, flags, template, extra, length"
+# Behind all versions and kinds of a key.
+_LAST = (2**63 - 1, 127)
 _READ_KEYS = f"SELECT position_ms, digest, version, kind, written, {_FACTS}, value"
 _COLUMNS = {
     Shape.PLAIN: f"{_KEY}, template, length, body",
@@ -102,7 +113,31 @@ class TaskTable:
             if taken:
                 groups.append(await self._group(partition, taken, keys_only))
         through_ms = place[0] if place else 0
-        return Page(groups, marks, 0 if is_last else cursor_after(place), is_last, rereads=True, through_ms=through_ms)
+        return Page(groups, marks, 0 if is_last else cursor_after(place), is_last, through_ms)
+
+    async def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        """The rows of the table stand in this order."""
+        position_ms, digest = after
+        is_later = bool(digest)
+        start = (*partition, *after, *_LAST, hi_ms) if is_later else (*partition, position_ms, hi_ms)
+        tasks: list[TaskRow] = []
+        marks: list[Mark] = []
+        through: tuple[int, bytes] | None = None
+        last: Row = ()
+        state: bytes | None = None
+        while True:
+            found, state = await self._driver.part(self._pages[True, is_later], start, state)
+            for row in _first_writings(found, last, keys_only=True):
+                last, place = row[:4], (row.position_ms, row.digest)
+                if len(tasks) + len(marks) >= most_rows and place != through:
+                    return Stretch(to_group(tasks, None), marks, through)
+                through = place
+                if row.kind == TASK_KIND:
+                    tasks.append(row)
+                else:
+                    marks.append(to_mark(partition, row))
+            if state is None:
+                return Stretch(to_group(tasks, None), marks, None)
 
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[Found]:
         """For each key in order."""

@@ -15,6 +15,8 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import RedisError
 
 from timerd.adapters.redis.client import Client, plainly
+from timerd.config import RedisConfig
+from timerd.model.errors import StartupError
 from timerd.ports import Heard
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,8 @@ LOOK_S = 0.5
 QUIET_S = 5.0
 ANSWER_S = 2.0
 AWAY = (RedisError, OSError, TimeoutError)
+# Nobody listens here, and its name is allowed where those of instances are.
+TRIED = "timerd:tried"
 
 
 class RedisHints:
@@ -178,3 +182,22 @@ class Pauses:
 
     def worked(self) -> None:
         self._next_s, self._until_s = FIRST_PAUSE_S, 0.0
+
+
+async def open_hints(config: RedisConfig) -> RedisHints:
+    """From what an operator wrote, tried once. A Redis that is away is no reason not to serve, since nothing needs it.
+    One that is there and refuses is a mistake in the settings, which nobody would notice later: hints would be lost
+    for good, silently. Raises StartupError."""
+    client = Client(config)
+    try:
+        await client.check(TRIED)
+    except StartupError:
+        await client.close()
+        raise
+    except AWAY as error:
+        log.warning(
+            "No Redis answers at %s (%s): this instance serves without it, and goes on trying.",
+            client.place,
+            plainly(error),
+        )
+    return RedisHints(client)

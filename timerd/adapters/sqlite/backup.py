@@ -14,11 +14,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from timerd.adapters.sqlite.files import DATABASE, DataDirectory
+from timerd.adapters.sqlite.files import DATABASE, DataDirectory, sync
 from timerd.adapters.sqlite.groups import open_group
 from timerd.adapters.sqlite.mark_blocks import StoredBlock
-from timerd.adapters.sqlite.parts import lacks
-from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES
+from timerd.adapters.sqlite.schema import APPLICATION_ID, MARK_BLOCKS_SINCE, MIGRATIONS, PAGE_BYTES, lacks
 from timerd.model.errors import CorruptRow, StartupError
 from timerd.model.registers import Control, Table
 
@@ -75,7 +74,9 @@ def _copy(source: Path, partial: Path, progress: Progress) -> None:
 
 def restore(backup: Path, directory: Path) -> Checked:
     """Into a directory without data. Raises StartupError with a sentence."""
-    if not backup.is_file():
+    if backup.exists() and not backup.is_file():
+        raise StartupError(f"{backup} is no regular file, and a copy is checked before it is used: name a file.")
+    if not backup.exists():
         raise StartupError(f"There is no file {backup}: name one that `timerd backup` has made.")
     if not backup.stat().st_size:
         raise StartupError(f"{backup} is empty: name one that `timerd backup` has made.")
@@ -188,7 +189,7 @@ def _partial(target: Path) -> Iterator[Path]:
 def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        sync(handle)
     finally:
         os.close(handle)
 

@@ -141,7 +141,9 @@ class Commit:
         messages, self._messages = self._messages, []
         # Of two equal messages the first one is stored, so both are answered what it says.
         replies = {one.message.prefix: one.message.reply for one in reversed(messages) if one.message.prefix}
-        self.requests.look_up(replies, self.now_ms)
+        due_ms = {one.message.prefix: _due_ms(one.message) for one in messages if one.message.prefix}
+        late = {one.message.prefix for one in messages if one.message.prefix and _is_late(one.message)}
+        self.requests.look_up(replies, self.now_ms, due_ms, late)
         for one in messages:
             prefix = one.message.prefix
             one.repeated = self.requests.reply_to(prefix) if prefix else None
@@ -304,6 +306,16 @@ class Commit:
         self._distant.clear()
         self._spread.clear()
         self._unnamed.clear()
+
+
+def _is_late(message: Append) -> bool:
+    return any(group.columns["flags"].any() for _, group in message.groups)
+
+
+def _due_ms(message: Append) -> int:
+    """No task of it is due later."""
+    last = message.spread.last if message.spread is not None else message.groups[-1][0] if message.groups else None
+    return last.end_ms if last is not None else 0
 
 
 def _newest_name(connection: sqlite3.Connection, table: str) -> int:

@@ -5,6 +5,7 @@ The lock is the kernel's (flock on a file beside the database), so it ends with 
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -60,6 +61,17 @@ class DataDirectory:
 
     def close(self) -> None:
         os.close(self._lock)
+
+
+def sync(handle: int) -> None:
+    """What was written is on the disk when this returns. macOS has a word of its own for that; some of its file systems
+    do not know it."""
+    full: int | None = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(handle, full)
+            return
+    os.fsync(handle)
 
 
 def _make_private(path: Path) -> None:

@@ -1,18 +1,23 @@
 """Row groups in the file: written sorted, with a checksum of each of their two parts, verified whenever they are read.
 
-The keys stand before the payloads, so that a read of keys does not touch the pages of the payloads.
+The keys stand before the payloads, so that a read of keys does not touch the pages of the payloads. Groups that were
+opened are kept for a while: who cancels or moves a task reads its row several times, and one page of a bucket has rows
+of many groups, as has the next one.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from timerd.adapters.sqlite.hash_runs import RAW_DIGEST
 from timerd.model.errors import CorruptRow
 from timerd.model.few_rows import FewRows, few_rows
 from timerd.model.partition import BUCKET_MS, Partition
@@ -25,6 +30,8 @@ _KEYS_ONLY = f"SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL {_BY_PLA
 _ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, payloads_crc, payloads FROM groups WHERE id = ?"
 _KEYS_OF_ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL FROM groups WHERE id = ?"
 
+# Of groups that are kept open.
+MOST_BYTES = 32 << 20
 Place = tuple[int, int, int]
 
 
@@ -134,3 +141,55 @@ def between(group: RowGroup, lo_ms: int, hi_ms: int) -> RowGroup:
         return group
     first, end = np.searchsorted(positions, [lo_ms, hi_ms]).tolist()
     return replace(group.select(slice(first, end)))
+
+
+class Opened(NamedTuple):
+    """A group, and what its rows are compared by."""
+
+    group: RowGroup
+    positions_ms: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.void]
+
+    @property
+    def size_bytes(self) -> int:
+        return self.group.size_bytes + 24 * len(self.digests) + 1_000
+
+
+class OpenGroups:
+    """For one thread and its connection. Names of corrupt groups go to `on_corrupt`."""
+
+    def __init__(self, connection: sqlite3.Connection, on_corrupt: Callable[[CorruptRow], None]) -> None:
+        self._connection = connection
+        self._on_corrupt = on_corrupt
+        self._groups: OrderedDict[tuple[int, bool], Opened] = OrderedDict()
+        self.size_bytes = 0
+
+    def get(self, name: int, *, payloads: bool) -> Opened | None:
+        """None: it is gone, or spoilt."""
+        found = self._groups.get((name, payloads))
+        if found is not None:
+            self._groups.move_to_end((name, payloads))
+            return found
+        stored = read_group(self._connection, name, keys_only=not payloads)
+        return self.open(stored, payloads=payloads) if stored is not None else None
+
+    def open(self, stored: StoredGroup, *, payloads: bool) -> Opened | None:
+        """None: it is spoilt."""
+        try:
+            group = stored.open()
+        except CorruptRow as error:
+            self._on_corrupt(error)
+            return None
+        before = self._groups.pop((stored.id, payloads), None)
+        positions_ms = group.columns["position_ms"].astype(np.int64)
+        opened = self._groups[stored.id, payloads] = Opened(
+            group, positions_ms, group.packed_digests().view(RAW_DIGEST)
+        )
+        self.size_bytes += opened.size_bytes - (before.size_bytes if before is not None else 0)
+        while self.size_bytes > MOST_BYTES:
+            self.size_bytes -= self._groups.popitem(last=False)[1].size_bytes
+        return opened
+
+    def clear(self) -> None:
+        self._groups.clear()
+        self.size_bytes = 0

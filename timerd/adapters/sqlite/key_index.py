@@ -9,14 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from timerd.adapters.sqlite.groups import read_group, read_groups
+from timerd.adapters.sqlite.groups import Opened, OpenGroups, read_groups
 from timerd.adapters.sqlite.hash_runs import (
-    RAW_DIGEST,
     Candidates,
     Hashes,
     Known,
@@ -32,20 +30,6 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup, concat, empty_group
 
 MOST_ROWS = 4_000_000
-# Groups that were opened are kept, for who cancels or moves a task reads its row several times.
-MOST_OPEN_BYTES = 32 << 20
-
-
-class _Opened(NamedTuple):
-    """A group, and what its rows are compared by."""
-
-    group: RowGroup
-    positions_ms: npt.NDArray[np.int64]
-    digests: npt.NDArray[np.void]
-
-    @property
-    def size_bytes(self) -> int:
-        return self.group.size_bytes + 24 * len(self.digests) + 1_000
 
 
 class KeyIndex:
@@ -53,17 +37,15 @@ class KeyIndex:
 
     def __init__(self, connection: sqlite3.Connection, on_corrupt: Callable[[CorruptRow], None]) -> None:
         self._connection = connection
-        self._on_corrupt = on_corrupt
         self._partitions: OrderedDict[Partition, Known] = OrderedDict()
         # Of all partitions, kept as they come and go: a purge of a year walks a hundred thousand of them.
         self._rows = 0
-        self._open: OrderedDict[tuple[int, bool], _Opened] = OrderedDict()
-        self._open_bytes = 0
+        self._open = OpenGroups(connection, on_corrupt)
 
     @property
     def open_bytes(self) -> int:
         """Of the groups that are kept open."""
-        return self._open_bytes
+        return self._open.size_bytes
 
     def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> list[RowGroup]:
         """For each (position_ms, digest) its rows of all versions."""
@@ -76,7 +58,7 @@ class KeyIndex:
         found: list[list[RowGroup]] = [[] for _ in keys]
         wanted = sought(keys)
         for candidates in self._fresh(partition).candidates(wanted.hashes):
-            opened = self._opened(candidates.name, payloads)
+            opened = self._open.get(candidates.name, payloads=payloads)
             if opened is not None:
                 at, rows = _matches(opened, wanted, candidates)
                 for n, row in zip(at.tolist(), rows.tolist(), strict=True):
@@ -87,7 +69,7 @@ class KeyIndex:
         """Whether there is one row, and it is of version 0. `newest`: the name of the partition's newest group."""
         count, later = np.zeros(len(wanted.hashes), np.intp), np.zeros(len(wanted.hashes), np.bool_)
         for candidates in self._fresh(partition, newest).candidates(wanted.hashes):
-            opened = self._opened(candidates.name, payloads=False)
+            opened = self._open.get(candidates.name, payloads=False)
             if opened is not None:
                 at, rows = _matches(opened, wanted, candidates)
                 count += np.bincount(at, minlength=len(count))
@@ -99,7 +81,7 @@ class KeyIndex:
         """As `single` for one row, without numpy, whose calls cost more here than its loops save."""
         count = 0
         for name, row in self._fresh(partition).candidates_of_one(mix_one(position_ms, digest)):
-            opened = self._opened(name, payloads=True)
+            opened = self._open.get(name, payloads=True)
             if opened is None:
                 continue
             at_ms, _, prefix, index, version, *_ = opened.group.columns[row].item()
@@ -112,7 +94,6 @@ class KeyIndex:
     def forget(self, partition: Partition | None = None) -> None:
         """Of a partition, or all. Names may be given again after that."""
         self._open.clear()
-        self._open_bytes = 0
         if partition is None:
             self._partitions.clear()
             self._rows = 0
@@ -135,13 +116,11 @@ class KeyIndex:
         names: list[int] = []
         for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
             known.cursor = stored.id
-            try:
-                # Who asks for a row of it compares its keys next.
-                opened = self._keep(stored.id, payloads=False, group=stored.open())
+            # Who asks for a row of it compares its keys next.
+            opened = self._open.open(stored, payloads=False)
+            if opened is not None:
                 hashes.append(sought_in(opened.positions_ms, opened.digests).hashes)
                 names.append(stored.id)
-            except CorruptRow as error:
-                self._on_corrupt(error)
         if names:
             known.add(hashes, names)
             self._rows += sum(map(len, hashes))
@@ -150,38 +129,8 @@ class KeyIndex:
         while self._rows > MOST_ROWS and len(self._partitions) > 1:
             self._rows -= len(self._partitions.popitem(last=False)[1])
 
-    def _opened(self, name: int, payloads: bool) -> _Opened | None:
-        found = self._open.get((name, payloads))
-        if found is not None:
-            self._open.move_to_end((name, payloads))
-            return found
-        group = self._read(name, payloads)
-        return self._keep(name, payloads=payloads, group=group) if group is not None else None
 
-    def _keep(self, name: int, *, payloads: bool, group: RowGroup) -> _Opened:
-        before = self._open.pop((name, payloads), None)
-        opened = self._open[(name, payloads)] = _Opened(group, *_columns(group))
-        self._open_bytes += opened.size_bytes - (before.size_bytes if before is not None else 0)
-        while self._open_bytes > MOST_OPEN_BYTES:
-            self._open_bytes -= self._open.popitem(last=False)[1].size_bytes
-        return opened
-
-    def _read(self, name: int, payloads: bool) -> RowGroup | None:
-        stored = read_group(self._connection, name, keys_only=not payloads)
-        if stored is None:
-            return None
-        try:
-            return stored.open()
-        except CorruptRow as error:
-            self._on_corrupt(error)
-            return None
-
-
-def _columns(group: RowGroup) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.void]]:
-    return group.columns["position_ms"].astype(np.int64), group.packed_digests().view(RAW_DIGEST)
-
-
-def _matches(opened: _Opened, wanted: Sought, met: Candidates) -> tuple[Rows, Rows]:
+def _matches(opened: Opened, wanted: Sought, met: Candidates) -> tuple[Rows, Rows]:
     """Equal hashes of other keys are told apart here."""
     same = opened.positions_ms[met.rows] == wanted.positions_ms[met.at]
     same &= opened.digests[met.rows] == wanted.digests[met.at]

@@ -9,20 +9,22 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
-from timerd.adapters.sqlite.groups import between, read_groups
+from timerd.adapters.sqlite.groups import OpenGroups, between, read_groups
 from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.looking import look
 from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.adapters.sqlite.marks import marks_on, marks_since
+from timerd.adapters.sqlite.order_index import OrderIndex
 from timerd.adapters.sqlite.schema import connect_reader, give_back_pages
 from timerd.model.errors import CorruptRow, StoreUnavailable
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.ports import Found, Look, Looked, Page
+from timerd.ports import Found, Look, Looked, Page, Stretch
 
 T = TypeVar("T")
 # Who is first among them waits for the last one.
@@ -66,6 +68,8 @@ class Reader:
         self._closed = False
         self._index = KeyIndex(self._connection, on_corrupt)
         self._mark_index = MarkIndex(self._connection, on_corrupt)
+        self._groups = OpenGroups(self._connection, on_corrupt)
+        self._order = OrderIndex(self._connection, self._groups)
         self._thread = threading.Thread(target=self._serve, name=f"timerd-{name}", daemon=True)
         self._thread.start()
 
@@ -139,6 +143,17 @@ class Reader:
         finally:
             connection.execute("COMMIT")
 
+    def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        connection = self._connection
+        connection.execute("BEGIN")
+        try:
+            rows, through = self._order.stretch(partition, after, hi_ms, most_rows)
+            keys = list(dict.fromkeys((key.position_ms, key.digest) for key in rows.keys()))
+            marks = chain.from_iterable(marks_on(connection, partition, keys, self._mark_index))
+            return Stretch(rows, list(marks), through)
+        finally:
+            connection.execute("COMMIT")
+
     def look(self, asked: Look) -> Looked:
         return look(self._connection, self._index, self._mark_index, asked)
 
@@ -146,6 +161,8 @@ class Reader:
         """It was dropped."""
         self._index.forget(partition)
         self._mark_index.forget(partition)
+        self._order.forget(partition)
+        self._groups.clear()
 
     def close(self) -> None:
         self._closed = True

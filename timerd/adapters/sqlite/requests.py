@@ -1,7 +1,10 @@
-"""Which messages were stored, and what was answered: so that a repeat within a day stores nothing (protocol section 5).
+"""Which messages were stored, and what was answered: so that a repeat within a day stores nothing (protocol section 5),
+nor one that comes while its tasks are still to fire, or have fired within a day.
 
 The prefixes are random, so each lands on its own page of the index: it holds only them and the commit. The replies of a
 commit lie together in one block, which also names its prefixes: that is how they are found again when they expire.
+
+What has to be known for longer than a day stands among the registers, where each has a time of its own.
 
 Hardly a message is a repeat. So what a commit will answer is written at once, and what is known is read only where that
 shows that something is: a statement less, and at each the thread gives the interpreter away and waits for a busy loop.
@@ -12,13 +15,16 @@ from __future__ import annotations
 import sqlite3
 import struct
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
 
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.model.identity import PREFIX_BYTES
+from timerd.model.registers import Table, request_key
 
-KEEP_MS = 86_400_000
+# A call is remembered for a day, and its tasks may be due some time after it was made.
+_MARGIN_MS = 3_600_000
+KEEP_MS = 86_400_000 + _MARGIN_MS
 _MOST_EXPIRED = 3
 _MOST_ASKED = 512
 _HEAD = struct.Struct(f"<{PREFIX_BYTES}sI")
@@ -36,14 +42,24 @@ class Requests:
         self._remembered: dict[bytes, bytes] = {}
         self._claimed: Mapping[bytes, bytes] = {}
         self._stored: dict[bytes, bytes] = {}
+        # Of what is remembered in this commit, until when beyond a day.
+        self._kept_until_ms: Mapping[bytes, int] = {}
         # When the oldest block expires, as far as it is known.
         self._expires_ms = 0
 
-    def look_up(self, replies: Mapping[bytes, bytes], now_ms: int) -> None:
+    def look_up(
+        self, replies: Mapping[bytes, bytes], now_ms: int, due_ms: Mapping[bytes, int], late: Set[bytes]
+    ) -> None:
         """Before `reply_to` is asked of messages: prefix -> what each is answered if it is not known, which is then to
-        be remembered before the next `flush`."""
-        if replies and not self._claim(replies, now_ms):
-            self._read(replies)
+        be remembered before the next `flush`. `due_ms`: prefix -> when its last task is due; `late`: the messages that
+        come after some of their instants."""
+        far_ms = now_ms + _MARGIN_MS
+        self._kept_until_ms = {prefix: ms + KEEP_MS for prefix, ms in due_ms.items() if ms > far_ms}
+        if may_be_kept := self._kept_until_ms.keys() | late:
+            self._stored.update(_read_kept(self._connection, may_be_kept))
+        fresh = {prefix: reply for prefix, reply in replies.items() if prefix not in self._stored}
+        if fresh and not self._claim(fresh, now_ms):
+            self._read(fresh)
 
     def reply_to(self, prefix: bytes) -> bytes | None:
         """None: it is not known."""
@@ -52,6 +68,9 @@ class Requests:
 
     def remember(self, prefix: bytes, reply: bytes) -> None:
         self._remembered[prefix] = reply
+        if until_ms := self._kept_until_ms.get(prefix):
+            row = (Table.KEYS.value, request_key(prefix).name, until_ms, reply)
+            self._connection.execute("INSERT OR IGNORE INTO registers VALUES (?,?,?,?)", row)
 
     def flush(self, now_ms: int) -> None:
         left = {prefix: reply for prefix, reply in self._remembered.items() if prefix not in self._claimed}
@@ -70,13 +89,7 @@ class Requests:
         return False
 
     def _read(self, prefixes: Iterable[bytes]) -> None:
-        waiting = iter(prefixes)
-        while part := list(islice(waiting, _MOST_ASKED)):
-            query = f"SELECT prefix, block FROM requests WHERE prefix IN ({','.join('?' * len(part))})"
-            for prefix, block in self._connection.execute(query, part).fetchall():
-                row = self._connection.execute("SELECT body FROM replies WHERE block = ?", (block,)).fetchone()
-                if row is not None:
-                    self._stored[prefix] = _unpack(row[0])[prefix]
+        self._stored.update(_read(self._connection, prefixes))
 
     def _write(self, verb: str, replies: Mapping[bytes, bytes], now_ms: int) -> int:
         """Returns the name of the block."""
@@ -94,7 +107,7 @@ class Requests:
     def _forget_commit(self) -> None:
         self._remembered.clear()
         self._stored.clear()
-        self._claimed = {}
+        self._claimed, self._kept_until_ms = {}, {}
 
     def forget(self) -> None:
         self._forget_commit()
@@ -110,6 +123,36 @@ class Requests:
             if now_ms < expires_ms:
                 return
             self._delete(block, _unpack(body))
+
+
+def read_replies(connection: sqlite3.Connection, prefixes: Sequence[bytes], now_ms: int) -> list[bytes | None]:
+    """Without those that may be forgotten in a moment: who is told that a message is known sends it once more."""
+    lasting_ms = now_ms + _MARGIN_MS // 2
+    stored = _read(connection, prefixes, lasting_ms) | _read_kept(connection, prefixes, lasting_ms)
+    return [stored.get(prefix) for prefix in prefixes]
+
+
+_KEPT = "SELECT value FROM registers WHERE kind = ? AND name = ? AND expires_ms > ?"
+
+
+def _read_kept(connection: sqlite3.Connection, prefixes: Iterable[bytes], lasting_ms: int = 0) -> dict[bytes, bytes]:
+    named = ((prefix, (Table.KEYS.value, request_key(prefix).name, lasting_ms)) for prefix in prefixes)
+    found = ((prefix, connection.execute(_KEPT, values).fetchone()) for prefix, values in named)
+    return {prefix: row[0] for prefix, row in found if row is not None}
+
+
+def _read(connection: sqlite3.Connection, prefixes: Iterable[bytes], lasting_ms: int = 0) -> dict[bytes, bytes]:
+    stored: dict[bytes, bytes] = {}
+    waiting = iter(prefixes)
+    while part := list(islice(waiting, _MOST_ASKED)):
+        query = f"SELECT prefix, block FROM requests WHERE prefix IN ({','.join('?' * len(part))})"
+        for prefix, block in connection.execute(query, part).fetchall():
+            row = connection.execute(
+                "SELECT body FROM replies WHERE block = ? AND expires_ms > ?", (block, lasting_ms)
+            ).fetchone()
+            if row is not None:
+                stored[prefix] = _unpack(row[0])[prefix]
+    return stored
 
 
 def _pack(replies: Mapping[bytes, bytes]) -> bytes:

@@ -1,15 +1,18 @@
-"""The tables, and how data of an older version becomes data of this one.
+"""The tables, how data of an older version becomes data of this one, and whether a file has all of a version.
 
 Row groups lie in a rowid table, so that a commit appends pages instead of touching one for each place; the index names
 the place and, as every index does, ends in the rowid, which is the cursor. Places are small numbers: the bucket's
 ordinal, times as the distance to its start.
+
+SQLite checks the pages that there are. A table that is not there at all is no damage to it, so a file is compared with
+what the migrations make.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +26,7 @@ READ_MAP_BYTES = 0
 WRITE_CACHE_KIB = 8192
 READ_CACHE_KIB = 2048
 MARK_BLOCKS_SINCE = 2
+Part = tuple[str, tuple[object, ...]]
 
 _FIRST = """
 CREATE TABLE groups (
@@ -87,6 +91,11 @@ _DAYS_PRESENT = """
 CREATE INDEX days_present ON days (scope, day) WHERE present <> zeroblob(36);
 """
 
+_ENTRIES = """
+CREATE TABLE entries (
+    place BLOB NOT NULL, name BLOB NOT NULL, value BLOB NOT NULL, PRIMARY KEY (place, name)) WITHOUT ROWID;
+"""
+
 
 class Migration(NamedTuple):
     """Leads from the version before it to `version`; each runs in one transaction."""
@@ -99,6 +108,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     Migration(1, _FIRST),
     Migration(MARK_BLOCKS_SINCE, _MARK_BLOCKS),
     Migration(3, _DAYS_PRESENT),
+    Migration(4, _ENTRIES),
 )
 
 
@@ -113,6 +123,9 @@ def connect(path: Path, synchronous: str) -> sqlite3.Connection:
     connection.execute(f"PRAGMA journal_size_limit = {4 * CHECKPOINT_PAGES * PAGE_BYTES}")
     connection.execute(f"PRAGMA cache_size = {-WRITE_CACHE_KIB}")
     connection.execute("PRAGMA secure_delete = OFF")
+    # On macOS an fsync leaves what was written to the disk's own memory; this asks for more there, and for nothing
+    # elsewhere.
+    connection.execute("PRAGMA fullfsync = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
     return connection
 
@@ -157,3 +170,49 @@ def migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Mig
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def lacks(connection: sqlite3.Connection, version: int, migrations: Sequence[Migration]) -> str | None:
+    """What is missing, or not as it should be, to go on a sentence with; None: nothing. More than there should be
+    does no harm."""
+    found = dict(_parts(connection))
+    for name, definition in _made_by(migrations, version):
+        if name not in found:
+            return f"lacks the {name}, which schema version {version} has"
+        if found[name] != definition:
+            return f"has another {name} than schema version {version} has"
+    return None
+
+
+def _made_by(migrations: Sequence[Migration], version: int) -> list[Part]:
+    with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
+        for step in migrations:
+            if step.version <= version:
+                fresh.executescript(step.script)
+        return list(_parts(fresh))
+
+
+def _parts(connection: sqlite3.Connection) -> Iterator[Part]:
+    """Tables first, for without one nothing of it is there."""
+    tables = _asked(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
+    yield from ((f"table {table}", ()) for (table,) in tables)
+    for (table,) in tables:
+        for name, *definition in _asked(
+            connection, 'SELECT name, type, "notnull", pk FROM pragma_table_info(?)', table
+        ):
+            yield f"column {name} of the table {table}", tuple(definition)
+        # Those that nobody made by name come with their table.
+        for name, *kinds in _asked(
+            connection, """SELECT name, "unique", partial FROM pragma_index_list(?) WHERE origin = 'c'""", table
+        ):
+            columns = _asked(connection, "SELECT name FROM pragma_index_info(?)", name)
+            yield f"index {name}", (table, *kinds, *columns)
+
+
+def _asked(connection: sqlite3.Connection, statement: str, *values: object) -> list[tuple[object, ...]]:
+    """Text as text, whatever the connection makes of it."""
+    return [tuple(map(_plain, row)) for row in connection.execute(statement, values)]
+
+
+def _plain(value: object) -> object:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

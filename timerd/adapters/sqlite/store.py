@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from timerd.adapters.sqlite.commit import Commit, FarDays
 from timerd.adapters.sqlite.days import DAY_MS, FINISHED, FINISHING, PRESENT, day_of, read_catalogue
+from timerd.adapters.sqlite.entries import find_entries, list_entries, remove_entries, write_entries
 from timerd.adapters.sqlite.far import corrupt_far_groups, far_days
 from timerd.adapters.sqlite.files import DataDirectory
 from timerd.adapters.sqlite.letters import (
@@ -25,11 +26,11 @@ from timerd.adapters.sqlite.letters import (
 )
 from timerd.adapters.sqlite.looking import look_beside
 from timerd.adapters.sqlite.marks import read_settled, write_settled
-from timerd.adapters.sqlite.parts import lacks
 from timerd.adapters.sqlite.reader import Corruption, Reader
 from timerd.adapters.sqlite.registers import read_registers
+from timerd.adapters.sqlite.requests import read_replies
 from timerd.adapters.sqlite.retention import drop_slice
-from timerd.adapters.sqlite.schema import MIGRATIONS, connect, migrate
+from timerd.adapters.sqlite.schema import MIGRATIONS, connect, lacks, migrate
 from timerd.adapters.sqlite.writer import Writer
 from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
@@ -43,12 +44,16 @@ from timerd.ports import (
     CasResult,
     CasStatus,
     DeadLetter,
+    Entry,
+    EntryKey,
     Found,
     Look,
     Looked,
     Mark,
     Page,
     StoreFacts,
+    StoreTraits,
+    Stretch,
 )
 
 T = TypeVar("T")
@@ -60,6 +65,8 @@ DURABILITY = {
 
 class SqliteStore:
     """All of `Store`, and `split_day`. `now_ms` is the wall clock: it tells what is far ahead and what has expired."""
+
+    traits = StoreTraits(knows_repeats=True, has_cursors=True, counts_marks=True, commit_is_cheap=True, sees_disk=True)
 
     def __init__(
         self,
@@ -96,6 +103,8 @@ class SqliteStore:
             commit = self._commit_on(connection)
             self._pages = Reader(self._directory.database, self._corruption, "pages", self._much_was_read)
             self._look_ups = Reader(self._directory.database, self._corruption, "look-ups", self._much_was_read)
+            # Whoever goes through a bucket for the first time reads all of its keys: nobody else waits for it.
+            self._lists = Reader(self._directory.database, self._corruption, "lists", self._much_was_read)
         except BaseException:
             connection.close()
             raise
@@ -121,6 +130,9 @@ class SqliteStore:
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         return await self._writer.submit(lambda commit: commit.append(messages))
 
+    async def replies(self, prefixes: Sequence[bytes]) -> Sequence[bytes | None]:
+        return await self._look_ups.run(lambda connection: read_replies(connection, prefixes, self._now_ms()))
+
     async def scan(
         self, partition: Partition, lo_ms: int, hi_ms: int, cursor: int, limit_bytes: int, *, keys_only: bool = False
     ) -> Page:
@@ -136,6 +148,11 @@ class SqliteStore:
         while day in self._far.waiting and await self._writer.submit(lambda commit: commit.split(day)):
             pass
 
+    async def stretch(self, partition: Partition, after: tuple[int, bytes], hi_ms: int, most_rows: int) -> Stretch:
+        await self.split_day(partition.bucket_ms)
+        read = partial(self._lists.stretch, partition, after, hi_ms, most_rows)
+        return await self._lists.run(lambda _: read())
+
     async def find(self, partition: Partition, keys: Sequence[tuple[int, bytes]]) -> Sequence[Found]:
         await self.split_day(partition.bucket_ms)
         return await self._look_ups.run(lambda _: self._look_ups.find(partition, keys))
@@ -145,10 +162,10 @@ class SqliteStore:
             await self.split_day(day_ms)
         return await self._look_ups.run(lambda _: self._look_ups.look(look))
 
-    async def mark(self, marks: Sequence[Mark]) -> int | None:
+    async def mark(self, marks: Sequence[Mark]) -> int:
         return await self._write(lambda commit: commit.mark(marks))
 
-    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int | None, Looked]:
+    async def mark_and_look(self, marks: Sequence[Mark], look: Look) -> tuple[int, Looked]:
         """Of what only this thread writes, it sees what it has written itself and all that was written before: as a
         look in the moment in which the marks are readable. Rows are for the thread that looks up."""
         if look.rows:
@@ -175,6 +192,7 @@ class SqliteStore:
         while await self._write(lambda commit: commit.drop(partition, drop_slice)):
             pass
         await self._look_ups.run(lambda _: self._look_ups.forget(partition))
+        await self._lists.run(lambda _: self._lists.forget(partition))
 
     async def catalogue(self, scope: int | None, lo_ms: int, hi_ms: int) -> Sequence[BucketEntry]:
         return await self._look_ups.run(lambda connection: read_catalogue(connection, scope, lo_ms, hi_ms))
@@ -215,6 +233,18 @@ class SqliteStore:
     async def read(self, keys: Sequence[RegisterKey]) -> Sequence[bytes | None]:
         return await self._look_ups.run(lambda connection: read_registers(connection, keys))
 
+    async def write_entries(self, entries: Sequence[Entry]) -> None:
+        await self._write(lambda commit: write_entries(commit.connection, entries))
+
+    async def find_entries(self, keys: Sequence[EntryKey]) -> Sequence[bytes | None]:
+        return await self._look_ups.run(lambda connection: find_entries(connection, keys))
+
+    async def list_entries(self, place: bytes, after: bytes, limit: int) -> Sequence[Entry]:
+        return await self._lists.run(lambda connection: list_entries(connection, place, after, limit))
+
+    async def remove_entries(self, keys: Sequence[EntryKey]) -> None:
+        await self._write(lambda commit: remove_entries(commit.connection, keys))
+
     async def facts(self) -> StoreFacts:
         far = await self._look_ups.run(corrupt_far_groups)
         return StoreFacts(
@@ -230,6 +260,7 @@ class SqliteStore:
         await self._writer.close()
         self._pages.close()
         self._look_ups.close()
+        self._lists.close()
         self._directory.close()
 
     async def _write(self, work: Callable[[Commit], T]) -> T:

@@ -194,10 +194,12 @@ class RecheckResponse(_message.Message):
     def __init__(self) -> None: ...
 
 class HandOverRequest(_message.Message):
-    __slots__ = ("partitions",)
+    __slots__ = ("partitions", "controls")
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    CONTROLS_FIELD_NUMBER: _ClassVar[int]
     partitions: _containers.RepeatedCompositeFieldContainer[Partition]
-    def __init__(self, partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ...) -> None: ...
+    controls: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, partitions: _Optional[_Iterable[_Union[Partition, _Mapping]]] = ..., controls: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class HandOverResponse(_message.Message):
     __slots__ = ()

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class RelayRequest(_message.Message):
-    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving", "looked_for")
+    __slots__ = ("open", "served", "opened", "granted", "revoked", "settle", "extend", "resume", "release", "written", "left", "leaving", "looked_for", "replaced")
     OPEN_FIELD_NUMBER: _ClassVar[int]
     SERVED_FIELD_NUMBER: _ClassVar[int]
     OPENED_FIELD_NUMBER: _ClassVar[int]
@@ -23,6 +23,7 @@ class RelayRequest(_message.Message):
     LEFT_FIELD_NUMBER: _ClassVar[int]
     LEAVING_FIELD_NUMBER: _ClassVar[int]
     LOOKED_FOR_FIELD_NUMBER: _ClassVar[int]
+    REPLACED_FIELD_NUMBER: _ClassVar[int]
     open: RelayOpen
     served: QueueServed
     opened: WorkerOpened
@@ -36,7 +37,8 @@ class RelayRequest(_message.Message):
     left: WorkerLeft
     leaving: HomeLeaving
     looked_for: AckLookedFor
-    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ..., looked_for: _Optional[_Union[AckLookedFor, _Mapping]] = ...) -> None: ...
+    replaced: StreamsReplaced
+    def __init__(self, open: _Optional[_Union[RelayOpen, _Mapping]] = ..., served: _Optional[_Union[QueueServed, _Mapping]] = ..., opened: _Optional[_Union[WorkerOpened, _Mapping]] = ..., granted: _Optional[_Union[CreditGranted, _Mapping]] = ..., revoked: _Optional[_Union[CreditRevoked, _Mapping]] = ..., settle: _Optional[_Union[RelaySettle, _Mapping]] = ..., extend: _Optional[_Union[RelayExtend, _Mapping]] = ..., resume: _Optional[_Union[RelayResume, _Mapping]] = ..., release: _Optional[_Union[RelayRelease, _Mapping]] = ..., written: _Optional[_Union[BytesWritten, _Mapping]] = ..., left: _Optional[_Union[WorkerLeft, _Mapping]] = ..., leaving: _Optional[_Union[HomeLeaving, _Mapping]] = ..., looked_for: _Optional[_Union[AckLookedFor, _Mapping]] = ..., replaced: _Optional[_Union[StreamsReplaced, _Mapping]] = ...) -> None: ...
 
 class RelayOpen(_message.Message):
     __slots__ = ("home",)
@@ -55,14 +57,24 @@ class QueueServed(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., served: bool = ...) -> None: ...
 
 class WorkerOpened(_message.Message):
-    __slots__ = ("worker", "namespace", "lease_ms")
+    __slots__ = ("worker", "namespace", "lease_ms", "stream")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     LEASE_MS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
     worker: int
     namespace: str
     lease_ms: int
-    def __init__(self, worker: _Optional[int] = ..., namespace: _Optional[str] = ..., lease_ms: _Optional[int] = ...) -> None: ...
+    stream: bytes
+    def __init__(self, worker: _Optional[int] = ..., namespace: _Optional[str] = ..., lease_ms: _Optional[int] = ..., stream: _Optional[bytes] = ...) -> None: ...
+
+class StreamsReplaced(_message.Message):
+    __slots__ = ("namespace", "streams")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    STREAMS_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    streams: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, namespace: _Optional[str] = ..., streams: _Optional[_Iterable[bytes]] = ...) -> None: ...
 
 class CreditGranted(_message.Message):
     __slots__ = ("worker", "queue", "tasks")
@@ -83,20 +95,22 @@ class CreditRevoked(_message.Message):
     def __init__(self, worker: _Optional[int] = ..., queue: _Optional[str] = ...) -> None: ...
 
 class RelaySettle(_message.Message):
-    __slots__ = ("worker", "sequence", "action", "ack_tokens", "delay_ms", "error")
+    __slots__ = ("worker", "sequence", "action", "ack_tokens", "delay_ms", "error", "namespace")
     WORKER_FIELD_NUMBER: _ClassVar[int]
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     ACTION_FIELD_NUMBER: _ClassVar[int]
     ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
     DELAY_MS_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     worker: int
     sequence: int
     action: _work_service_pb2.SettleAction
     ack_tokens: bytes
     delay_ms: int
     error: str
-    def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., action: _Optional[_Union[_work_service_pb2.SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ...) -> None: ...
+    namespace: str
+    def __init__(self, worker: _Optional[int] = ..., sequence: _Optional[int] = ..., action: _Optional[_Union[_work_service_pb2.SettleAction, str]] = ..., ack_tokens: _Optional[bytes] = ..., delay_ms: _Optional[int] = ..., error: _Optional[str] = ..., namespace: _Optional[str] = ...) -> None: ...
 
 class RelayExtend(_message.Message):
     __slots__ = ("worker", "sequence", "ack_tokens")
@@ -211,14 +225,16 @@ class CreditReturned(_message.Message):
     def __init__(self, worker: _Optional[int] = ..., queue: _Optional[str] = ..., tasks: _Optional[int] = ...) -> None: ...
 
 class RelaySettled(_message.Message):
-    __slots__ = ("sequence", "refused", "problem")
+    __slots__ = ("sequence", "refused", "problem", "states")
     SEQUENCE_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
     sequence: int
     refused: _containers.RepeatedScalarFieldContainer[int]
     problem: _task_pb2.Problem
-    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+    states: _containers.RepeatedScalarFieldContainer[_task_pb2.TaskState]
+    def __init__(self, sequence: _Optional[int] = ..., refused: _Optional[_Iterable[int]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ..., states: _Optional[_Iterable[_Union[_task_pb2.TaskState, str]]] = ...) -> None: ...
 
 class RelayExtended(_message.Message):
     __slots__ = ("sequence", "lost")

@@ -12,11 +12,14 @@ from typing import Protocol
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from timerd.core.protocol import REQUEST_MEMORY_MS
 from timerd.model.errors import Invalid
 from timerd.model.instants import LAST_SECOND, shown
 from timerd.model.task import HORIZON_MS
 
 MAX_CLOCK_DIFFERENCE_MS = 60_000
+# What a repeat may differ by: it was compared the first time.
+ANY_DIFFERENCE_MS = 1 << 62
 _LAST_DURATION_SECOND = 315_576_000_000
 _NANOS = 1_000_000_000
 
@@ -77,17 +80,34 @@ def check_fire_at(fire_at_ms: int, now_ms: int, field: str) -> None:
 
 @dataclass(slots=True)
 class DueClock:
-    """What the due times of one message count from. `request_time` None: not given."""
+    """What the due times of one message count from. `request_time` None: not given. `most_apart_ms`: by how much it may
+    differ from `now_ms` where a delay counts from it."""
 
     now_ms: int
     request_time: Timestamp | None = None
+    most_apart_ms: int = MAX_CLOCK_DIFFERENCE_MS
+
+    def asked_ms(self) -> int:
+        """When the call was made. A clock that is ahead does not make a call later than it came."""
+        if self.request_time is None:
+            return self.now_ms
+        return min(ms_from(self.request_time, "request_time"), self.now_ms)
+
+    def refuse_too_old(self) -> None:
+        """Raises TooOld for what can't be told from the repeat of a call that is no longer remembered."""
+        if self.request_time is not None and self.asked_ms() < self.now_ms - REQUEST_MEMORY_MS:
+            raise TooOld(
+                f"The call was made at {shown(self.asked_ms())} by its request_time; calls are remembered for 24 h: "
+                "whether it was carried out is not known any more. Look at the tasks, and make a new call if it is "
+                "still wanted."
+            )
 
     def origin_ms(self) -> int:
         """What a delay counts from."""
         if self.request_time is None:
             return self.now_ms
         asked_ms = ms_from(self.request_time, "request_time")
-        if abs(asked_ms - self.now_ms) > MAX_CLOCK_DIFFERENCE_MS:
+        if abs(asked_ms - self.now_ms) > self.most_apart_ms:
             raise Invalid(
                 f"The request_time {shown(asked_ms)} (the caller's clock) and {shown(self.now_ms)} (the server's "
                 "clock) are more than 60 s apart, so a delay would be wrong: set the caller's clock right, or give a "
@@ -116,8 +136,26 @@ class DueClock:
         return fire_at_ms
 
 
-def clock_of(request: HasRequestTime, now_ms: int) -> DueClock:
-    return DueClock(now_ms, request.request_time if request.HasField("request_time") else None)
+class TooOld(Invalid):
+    """A call may be a repeat of one that is no longer remembered, which must not be carried out anew."""
+
+    only_this_try = True
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, "request_time", "REQUEST_TOO_OLD")
+
+
+def refuse_long_past(fire_at_ms: int, now_ms: int) -> None:
+    """Of a call that has a request_id and does not say when it was made. Raises TooOld."""
+    if fire_at_ms < now_ms - REQUEST_MEMORY_MS:
+        raise TooOld(
+            f"The fire_time {shown(fire_at_ms)} is more than 24 h ago, and calls are remembered for 24 h: whether this "
+            "is the repeat of a call that was carried out is not known. If it is new, say so by its request_time."
+        )
+
+
+def clock_of(request: HasRequestTime, now_ms: int, most_apart_ms: int = MAX_CLOCK_DIFFERENCE_MS) -> DueClock:
+    return DueClock(now_ms, request.request_time if request.HasField("request_time") else None, most_apart_ms)
 
 
 class HasRequestTime(Protocol):

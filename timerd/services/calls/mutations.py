@@ -5,24 +5,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from itertools import repeat
 from operator import is_
-from typing import cast
+from typing import TypeVar, cast
+
+import numpy as np
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid, NotFound, TimerdError
 from timerd.model.identity import TaskId
+from timerd.model.rows import RowGroup
 from timerd.model.task import MAX_BATCH_TASKS
 from timerd.model.task_ids import TaskIds
-from timerd.services.calls.due_times import clock_of
+from timerd.services.calls.due_times import DueClock, clock_of, refuse_long_past
 from timerd.services.calls.fields import at_most, limit_count, namespace_of, request_id_of
 from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
 from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
 from timerd.services.calls.reads import dead_after
+from timerd.services.calls.repeats import answered_once, name_of
 from timerd.services.calls.replies import (
     NOTHING_STORED,
     batch_reply,
@@ -31,13 +36,24 @@ from timerd.services.calls.replies import (
     schedule_reply,
     timestamp,
 )
-from timerd.services.calls.requests import draft_of_batch, draft_of_one
+from timerd.services.calls.requests import (
+    Draft,
+    Rules,
+    ScheduleCall,
+    draft_of_batch,
+    draft_of_one,
+    rules_for,
+    rules_of_repeat,
+)
 from timerd.services.calls.targets import genuine, stored_id, task_of, task_of_id
 from timerd.services.engine.verbs import CancelAnswer, StoredTasks, Verbs
 from timerd.services.transport.slices import in_slices
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 
+Call = TypeVar("Call", bound=ScheduleCall)
+MoveCall = wire.RescheduleRequest | wire.FireNowRequest
+DraftOf = Callable[[Call, Rules], Awaitable[Draft]]
 DEFAULT_REDRIVEN = 1_000
 # A millisecond or less for their ids, as columns.
 IDS_AT_ONCE = 2_000
@@ -54,17 +70,51 @@ class Mutations:
         self.changed: Counter[str] = Counter()
 
     async def schedule(self, request: wire.ScheduleRequest) -> wire.ScheduleResponse:
-        draft = await draft_of_one(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        draft = await self._draft(draft_of_one, request)
         stored = await self._verbs.schedule(draft.tasks)
         return schedule_reply(draft, stored, await self._kept_fire_ms(draft.tasks.namespace, stored))
 
     async def schedule_batch(self, request: wire.ScheduleBatchRequest) -> wire.ScheduleBatchResponse:
-        draft = await draft_of_batch(request, self._verbs.now_ms(), self._payload_limit_bytes)
+        draft = await self._draft(draft_of_batch, request)
         if not len(draft.tasks.rows):
             return await batch_reply(draft, NOTHING_STORED, {})
+        asked = draft.tasks.rows
         stored = await self._verbs.schedule(draft.tasks)
+        _name_refused(draft, asked)
         kept_ms = await self._kept_fire_ms(draft.tasks.namespace, stored) if stored.kept else {}
         return await batch_reply(draft, stored, kept_ms)
+
+    async def _draft(self, draft_of: DraftOf[Call], request: Call) -> Draft:
+        """What is refused for the time, or for a setting, may have been stored by an earlier try: then it is answered
+        as it was the first time (guarantee G2)."""
+        now_ms = self._verbs.now_ms()
+        draft, refused = None, None
+        try:
+            draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes))
+            if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
+                refuse_long_past(int(draft.tasks.rows.columns["fire_at_ms"].min()), now_ms)
+        except Invalid as error:
+            refused = error
+        if request.request_id and (refused is not None or draft is None or draft.problems):
+            again = await self._draft_of_repeat(draft_of, request, now_ms)
+            if again is not None:
+                return again
+        if refused is not None:
+            raise refused
+        assert draft is not None
+        return draft
+
+    async def _draft_of_repeat(self, draft_of: DraftOf[Call], request: Call, now_ms: int) -> Draft | None:
+        """None: no earlier try of the call has stored anything."""
+        try:
+            draft = await draft_of(request, rules_of_repeat(request, now_ms))
+        except Invalid:
+            return None
+        asked = draft.tasks.rows
+        if not len(asked) or not await self._verbs.is_stored(draft.tasks):
+            return None
+        _name_refused(draft, asked)
+        return draft
 
     async def _kept_fire_ms(self, namespace: str, stored: StoredTasks) -> Mapping[int, int]:
         """When the tasks fire that have the keys asked for; what cannot be read stays unsaid: the outcome stands."""
@@ -78,8 +128,9 @@ class Mutations:
 
     async def cancel(self, request: wire.CancelRequest) -> wire.CancelResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
+        clock_of(request, self._verbs.now_ms()).refuse_too_old()
         try:
-            task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
+            task = await self._target(namespace, request)
         except NotFound:
             return wire.CancelResponse(outcome=task_wire.CANCEL_OUTCOME_NOT_FOUND)
         answers = await self._verbs.cancel(namespace, request_id, [task])
@@ -90,6 +141,7 @@ class Mutations:
         """Ids that cannot be of this namespace cost the engine nothing."""
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
+        clock_of(request, self._verbs.now_ms()).refuse_too_old()
         tasks = await self._genuine(namespace, request.task_ids)
         known = tasks if isinstance(tasks, TaskIds) else [task for task in tasks if task is not None]
         said = await self._verbs.cancel(namespace, request_id, known) if known else ()
@@ -118,24 +170,59 @@ class Mutations:
 
     async def reschedule(self, request: wire.RescheduleRequest) -> wire.RescheduleResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
-        clock = clock_of(request, self._verbs.now_ms())
-        fire_at_ms = clock.fire_at_ms(request, request.WhichOneof("due"))
-        task = await task_of(self._verbs, namespace, request, request.WhichOneof("target"))
-        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, fire_at_ms)
-        self.changed["moved"] += 1
+        due = partial(DueClock.fire_at_ms, message=request, which=request.WhichOneof("due"))
+        task, moved_ms = await self._move(namespace, _named(request_id, request), request, due)
         return wire.RescheduleResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
     async def fire_now(self, request: wire.FireNowRequest) -> wire.FireNowResponse:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
-        task = task_of_id(self._verbs.secret, namespace, request.task_id)
-        moved_ms = await self._verbs.reschedule(namespace, _named(request_id, request), task, self._verbs.now_ms())
-        self.changed["moved"] += 1
+        task, moved_ms = await self._move(namespace, _named(request_id, request), request, _now)
         return wire.FireNowResponse(task_id=str(task), fire_time=timestamp(moved_ms))
 
+    async def _move(
+        self, namespace: str, named: str, request: MoveCall, due: Callable[[DueClock], int]
+    ) -> tuple[TaskId, int]:
+        """What is refused for the time may have been carried out by an earlier try."""
+        clock = clock_of(request, self._verbs.now_ms())
+        try:
+            clock.refuse_too_old()
+            fire_at_ms = due(clock)
+        except Invalid:
+            task = await self._known_target(namespace, request)
+            moved_ms = await self._verbs.moved_before(namespace, named, task) if task is not None else None
+            if task is None or moved_ms is None:
+                raise
+        else:
+            task = await self._target(namespace, request)
+            moved_ms = await self._verbs.reschedule(namespace, named, task, fire_at_ms, clock.asked_ms())
+        self.changed["moved"] += 1
+        return task, moved_ms
+
+    async def _known_target(self, namespace: str, request: MoveCall) -> TaskId | None:
+        """The task that earlier tries of the call were about."""
+        if isinstance(request, wire.FireNowRequest) or request.WhichOneof("target") == "task_id":
+            return genuine(self._verbs.secret, namespace, request.task_id)
+        name = name_of(namespace, request)
+        known = await self._verbs.recall(name) if name else None
+        return genuine(self._verbs.secret, namespace, known.decode()) if known else None
+
+    async def _target(self, namespace: str, request: MoveCall | wire.CancelRequest) -> TaskId:
+        if isinstance(request, wire.FireNowRequest):
+            return task_of_id(self._verbs.secret, namespace, request.task_id)
+        which = request.WhichOneof("target")
+        name = name_of(namespace, request) if which == "key" else b""
+        return await task_of(self._verbs, namespace, request, which, name)
+
     async def purge(self, request: wire.PurgeRequest) -> wire.PurgeResponse:
-        """A dry run counts the same tasks."""
+        """A dry run counts the same tasks, whatever was counted before."""
         namespace = namespace_of(request.namespace)
         request_id_of(request.request_id)
+        if not request.force:
+            return await self._purge(namespace, request)
+        work = partial(self._purge, namespace, request)
+        return await answered_once(self._verbs, namespace, request, wire.PurgeResponse, work)
+
+    async def _purge(self, namespace: str, request: wire.PurgeRequest) -> wire.PurgeResponse:
         query = alive_only(query_of(namespace, request.filter))
         scanned = at_most(request.max_scanned, DEFAULT_SCANNED, MAX_SCANNED)
         run = self._verbs.purge if request.force else self._verbs.count
@@ -152,34 +239,34 @@ class Mutations:
         namespace, request_id = namespace_of(request.namespace), request_id_of(request.request_id)
         if request.task_ids and request.queue:
             raise Invalid("Both task_ids and queue are set: name the dead letters in one way.", "task_ids")
-        if request.task_ids:
-            return await self._redrive_ids(namespace, request_id, request)
-        return await self._redrive_range(namespace, request_id, request)
+        run = self._redrive_ids if request.task_ids else self._redrive_range
+        work = partial(run, namespace, _named(request_id, request), request)
+        return await answered_once(self._verbs, namespace, request, wire.RedriveResponse, work)
 
-    async def _redrive_ids(self, namespace: str, request_id: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
+    async def _redrive_ids(self, namespace: str, named: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
         limit_count(len(request.task_ids), MAX_BATCH_TASKS, "task_ids", "task_ids")
         tasks = await self._genuine(namespace, request.task_ids)
         known = [task for task in tasks if task is not None]
-        answers = iter(await self._verbs.redrive(namespace, request_id, known) if known else ())
+        asked_ms = clock_of(request, self._verbs.now_ms()).asked_ms()
+        answers = iter(await self._verbs.redrive(namespace, named, known, asked_ms) if known else ())
         said = [task is not None and next(answers) for task in tasks]
         redriven = sum(answer is True for answer in said)
         self.changed["redriven"] += redriven
         return wire.RedriveResponse(redriven=redriven, results=redrive_results(request.task_ids, said))
 
-    async def _redrive_range(
-        self, namespace: str, request_id: str, request: wire.RedriveRequest
-    ) -> wire.RedriveResponse:
+    async def _redrive_range(self, namespace: str, named: str, request: wire.RedriveRequest) -> wire.RedriveResponse:
         queue = checked_queue(request.queue, "queue")
         lo_ms, hi_ms = open_bounds(request)
         left = at_most(request.max_redriven, DEFAULT_REDRIVEN, MAX_BATCH_TASKS)
         reply, after = wire.RedriveResponse(), b""
+        asked_ms = clock_of(request, self._verbs.now_ms()).asked_ms()
         while left:
             letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, min(left, LETTERS_AT_ONCE))
             if not letters:
                 break
             after = dead_after(letters[-1])
             tasks = [stored_id(letter.task_id) for letter in letters]
-            said = await self._verbs.redrive(namespace, request_id, tasks)
+            said = await self._verbs.redrive(namespace, named, tasks, asked_ms)
             redriven = sum(answer is True for answer in said)
             reply.redriven += redriven
             self.changed["redriven"] += redriven
@@ -188,7 +275,18 @@ class Mutations:
         return reply
 
 
-def _named(request_id: str, request: wire.RescheduleRequest | wire.FireNowRequest) -> str:
+def _name_refused(draft: Draft, asked: RowGroup) -> None:
+    """The tasks of a repeat that were not stored when the call was made first, though they might be now."""
+    if len(asked) != len(draft.tasks.rows):
+        for index in np.setdiff1d(asked.columns["index"], draft.tasks.rows.columns["index"]).tolist():
+            draft.problems[index] = Invalid("The task was refused when the call was made first.", f"[{index}]")
+
+
+def _now(clock: DueClock) -> int:
+    return clock.now_ms
+
+
+def _named(request_id: str, request: MoveCall | wire.RedriveRequest) -> str:
     """What a move is known by: the same request_id with other content is another request, as it is for Schedule."""
     content = blake2b(request.SerializeToString(deterministic=True), digest_size=12).hexdigest()
     return f"{request_id} {content}"

@@ -27,7 +27,12 @@ LIMIT_S = 2.25
 SILENT_S = 1.0
 LOOK_S = 0.05
 # They change nothing, so what is not known of them is not stored.
-READS = frozenset({"Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"})
+READS = frozenset(
+    {
+        *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("GetSchedule", "ListSchedules", "PreviewSchedule"),
+    }
+)
 Start = Callable[[Coroutine[Any, Any, Any]], "asyncio.Task[Any]"]
 
 

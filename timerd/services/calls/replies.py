@@ -12,7 +12,7 @@ from typing import cast
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from timerd.model.errors import AlreadyExists, NotFound, NotStored
+from timerd.model.errors import NotFound, NotStored
 from timerd.model.identity import TaskId, encode_id
 from timerd.model.partition import BUCKET_MS
 from timerd.model.task import RetryPolicy, Template
@@ -43,17 +43,13 @@ def duration(span_ms: int) -> Duration:
     return Duration(seconds=span_ms // 1000, nanos=span_ms % 1000 * 1_000_000)
 
 
-def key_taken(sentence: str) -> AlreadyExists:
-    return AlreadyExists(sentence, "KEY_TAKEN", field="key")
-
-
 # --- schedule ------------------------------------------------------------------------------------------------------
 
 
 def schedule_reply(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int, int]) -> wire.ScheduleResponse:
     """Of a batch of one. Raises what it was refused for."""
     if stored.refused:
-        raise key_taken(stored.refused[0])
+        raise stored.refused[0]
     if 0 in stored.kept:
         fire_time = optional_timestamp(kept_fire_ms.get(0, 0))
         return wire.ScheduleResponse(task_id=str(stored.kept[0]), fire_time=fire_time, outcome=KEPT)
@@ -98,7 +94,7 @@ async def _results(draft: Draft, stored: StoredTasks, kept_fire_ms: Mapping[int,
     places = list(zip(columns["index"].tolist(), columns["fire_at_ms"].tolist(), strict=True))
     async for row, (index, fire_at_ms) in in_slices(places):
         if row in stored.refused:
-            results.append(_not_stored(index, key_taken(stored.refused[row])))
+            results.append(_not_stored(index, stored.refused[row]))
         elif row in stored.kept:
             fire_time = optional_timestamp(kept_fire_ms.get(row, 0))
             kept = str(stored.kept[row])

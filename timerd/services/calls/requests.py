@@ -7,28 +7,31 @@ taken as they are: no Python object per task, and the payload arena is not copie
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.keys import Conflict
+from timerd.core.protocol import Conflict
 from timerd.model.errors import Invalid, NotStored
 from timerd.model.identity import message_prefix
 from timerd.model.instants import shown
 from timerd.model.rows import PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
-from timerd.services.calls.due_times import DueClock, check_delay, check_fire_at, clock_of
+from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
 from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
 from timerd.services.calls.templates import Common, common_of
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.transport.slices import hash_of, in_slices
 from timerd.v1 import timer_service_pb2 as wire
 
+ScheduleCall = wire.ScheduleRequest | wire.ScheduleBatchRequest
 _SIZES = struct.Struct("<QQQQ")
 _INT64 = struct.Struct("<q")
 Int64s = npt.NDArray[np.int64]
+NO_KEYS: Mapping[int, tuple[str, Conflict]] = {}
 
 
 @dataclass(slots=True)
@@ -43,12 +46,20 @@ class Draft:
 
 @dataclass(slots=True)
 class Rules:
-    """What holds for all tasks of one message."""
+    """What holds for all tasks of one message. `knows_origin`: from when delays count. Nobody knows it of a repeat that
+    does not say when it was made."""
 
     clock: DueClock
     payload_limit_bytes: int
+    knows_origin: bool = True
 
-    def check(self, fire_at_ms: int, payload_bytes: int, template: Template, payload_field: str) -> None:
+    def expiry_ms(self, template: Template, *, is_delay: bool) -> int:
+        """When the tasks have to fire before; 0: at any time."""
+        return template.expire_at_ms if self.knows_origin or not is_delay else 0
+
+    def check(
+        self, fire_at_ms: int, payload_bytes: int, template: Template, payload_field: str, *, is_delay: bool
+    ) -> None:
         """What is left to check once the due time is known to be good."""
         if payload_bytes > self.payload_limit_bytes:
             raise Invalid(
@@ -58,7 +69,8 @@ class Rules:
                 payload_field,
                 "PAYLOAD_TOO_LARGE",
             )
-        if template.expire_at_ms and template.expire_at_ms <= fire_at_ms:
+        expire_at_ms = self.expiry_ms(template, is_delay=is_delay)
+        if expire_at_ms and expire_at_ms <= fire_at_ms:
             raise Invalid(
                 f"The expire_time {shown(template.expire_at_ms)} is not after the fire_time {shown(fire_at_ms)}, so "
                 "the task would never be delivered: give a later expire_time or none.",
@@ -66,27 +78,34 @@ class Rules:
             )
 
 
-def rules_for(
-    request: wire.ScheduleRequest | wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int
-) -> Rules:
-    return Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES))
+def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int) -> Rules:
+    """What a call has to keep to that is made for the first time. Raises TooOld."""
+    rules = Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES))
+    rules.clock.refuse_too_old()
+    return rules
 
 
-async def draft_of_one(request: wire.ScheduleRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+def rules_of_repeat(request: ScheduleCall, now_ms: int) -> Rules:
+    """What a call has to keep to that was stored before: what depends on the time and on settings was judged then."""
+    clock = clock_of(request, now_ms, ANY_DIFFERENCE_MS)
+    return Rules(clock, MAX_PAYLOAD_BYTES, knows_origin=clock.request_time is not None)
+
+
+async def draft_of_one(request: wire.ScheduleRequest, rules: Rules) -> Draft:
     """The unary form; its one mistake is raised."""
     namespace = namespace_of(request.namespace)
     common = common_of(namespace, request.template, "template.")
-    rules = rules_for(request, now_ms, payload_limit_bytes)
     gathered = Gathered(rules)
-    fire_at_ms = rules.clock.fire_at_ms(request, request.WhichOneof("due"))
-    gathered.add(0, fire_at_ms, request.payload, common, request.key, "")
+    which = request.WhichOneof("due")
+    fire_at_ms = rules.clock.fire_at_ms(request, which)
+    is_delay = which == "delay" and bool(request.request_id)
+    gathered.add(0, fire_at_ms, request.payload, common, request.key, "", is_delay=is_delay)
     return Draft(gathered.tasks(namespace, await _prefix(namespace, request)))
 
 
-async def draft_of_batch(request: wire.ScheduleBatchRequest, now_ms: int, payload_limit_bytes: int) -> Draft:
+async def draft_of_batch(request: wire.ScheduleBatchRequest, rules: Rules) -> Draft:
     """Raises what is wrong with the message as a whole; what is wrong with one task stands in `problems`."""
     namespace = namespace_of(request.namespace)
-    rules = rules_for(request, now_ms, payload_limit_bytes)
     which = request.WhichOneof("tasks")
     if which == "columns":
         return await _draft_of_columns(request, namespace, rules)
@@ -98,6 +117,19 @@ async def draft_of_batch(request: wire.ScheduleBatchRequest, now_ms: int, payloa
 async def _prefix(namespace: str, request: wire.ScheduleRequest | wire.ScheduleBatchRequest) -> bytes:
     content = await hash_of(request.SerializeToString(deterministic=True)) if request.request_id else b""
     return message_prefix(namespace, request_id_of(request.request_id), content)
+
+
+def new_tasks(
+    namespace: str,
+    prefix: bytes,
+    rows: RowGroup,
+    clock: DueClock,
+    delayed: Sequence[int],
+    keys: Mapping[int, tuple[str, Conflict]] = NO_KEYS,
+) -> NewTasks:
+    if clock.request_time is None:
+        return NewTasks(namespace, prefix, rows, keys, clock.asked_ms(), 0, delayed, clock.now_ms)
+    return NewTasks(namespace, prefix, rows, keys, clock.asked_ms(), ms_from(clock.request_time, "request_time"))
 
 
 # --- items ---------------------------------------------------------------------------------------------------------
@@ -115,12 +147,17 @@ class Gathered:
     extras: list[Extra] = field(default_factory=list)
     keys: dict[int, tuple[str, Conflict]] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
+    delayed: list[int] = field(default_factory=list)
 
-    def add(self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str) -> None:
+    def add(
+        self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str, *, is_delay: bool = False
+    ) -> None:
         template = common.template
-        self.rules.check(fire_at_ms, len(payload), template, at + "payload")
+        self.rules.check(fire_at_ms, len(payload), template, at + "payload", is_delay=is_delay)
         if key:
             self._reserve(index, key_of(key, at + "key"), common.conflict, at + "key")
+        if is_delay:
+            self.delayed.append(len(self.rows))
         number = self.templates.setdefault(template, len(self.templates))
         if key:
             self.extras.append(Extra(key=key))
@@ -143,7 +180,7 @@ class Gathered:
         columns = np.array(self.rows, ROW)
         arena = self.payloads[0] if len(self.payloads) == 1 else b"".join(self.payloads)
         rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), list(self.templates), arena, self.extras)
-        return NewTasks(namespace, prefix, rows, self.keys)
+        return new_tasks(namespace, prefix, rows, self.rules.clock, self.delayed, self.keys)
 
 
 async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
@@ -157,6 +194,8 @@ async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, ru
             _add_item(gathered, index, item, namespace, common)
         except Invalid as error:
             problems[index] = error
+    if not request.request_id:
+        gathered.delayed.clear()
     return Draft(gathered.tasks(namespace, await _prefix(namespace, request)), problems)
 
 
@@ -169,8 +208,9 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
             "The task has no template, and neither has the message: give one of them, at least with a queue.",
             at + "template",
         )
-    fire_at_ms = gathered.rules.clock.fire_at_ms(item, item.WhichOneof("due"), at)
-    gathered.add(index, fire_at_ms, item.payload, common, item.key, at)
+    which = item.WhichOneof("due")
+    fire_at_ms = gathered.rules.clock.fire_at_ms(item, which, at)
+    gathered.add(index, fire_at_ms, item.payload, common, item.key, at, is_delay=which == "delay")
 
 
 # --- columns -------------------------------------------------------------------------------------------------------
@@ -194,7 +234,8 @@ async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, 
     rows = RowGroup(_rows(fire_at, lengths), np.frombuffer(prefix, PREFIX), [common.template], payloads, [])
     if problems:
         rows = rows.select(np.setdiff1d(np.arange(len(rows)), np.fromiter(problems, np.intp, len(problems))))
-    return Draft(NewTasks(namespace, prefix, rows, {}), problems, True, gave_delays)
+    delayed = range(len(rows)) if gave_delays and request.request_id else ()
+    return Draft(new_tasks(namespace, prefix, rows, rules.clock, delayed), problems, True, gave_delays)
 
 
 async def _draft_of_single(
@@ -213,13 +254,14 @@ async def _draft_of_single(
             check_delay(asked_ms, "")
         fire_at_ms = asked_ms + (clock.origin_ms() if gave_delays else 0)
         check_fire_at(fire_at_ms, clock.now_ms, "")
-        rules.check(fire_at_ms, size_bytes, common.template, "")
+        rules.check(fire_at_ms, size_bytes, common.template, "", is_delay=gave_delays)
     except Invalid:
         return None
     prefix = await _columns_prefix(namespace, request, common, _INT64.pack(asked_ms), _INT64.pack(size_bytes))
     columns_of_one = record(fire_at_ms, fire_at_ms, 0, 0, 0, 0, 0, 0, size_bytes, 0)
     rows = RowGroup(columns_of_one, np.frombuffer(prefix, PREFIX), [common.template], payload, [])
-    return Draft(NewTasks(namespace, prefix, rows, {}), {}, True, gave_delays)
+    delayed = (0,) if gave_delays and request.request_id else ()
+    return Draft(new_tasks(namespace, prefix, rows, clock, delayed), {}, True, gave_delays)
 
 
 def _asked(columns: wire.TaskColumns) -> Int64s:
@@ -289,8 +331,9 @@ def _column_problems(
     bad = (fire_at < 0) | (fire_at > rules.clock.now_ms + HORIZON_MS) | (lengths > rules.payload_limit_bytes)
     if delays is not None:
         bad |= (delays < 0) | (delays > HORIZON_MS)
-    if template.expire_at_ms:
-        bad |= fire_at >= template.expire_at_ms
+    is_delay = delays is not None
+    if expire_at_ms := rules.expiry_ms(template, is_delay=is_delay):
+        bad |= fire_at >= expire_at_ms
     if not bad.any():
         return {}
     found: dict[int, NotStored] = {}
@@ -301,7 +344,8 @@ def _column_problems(
             if delays is not None:
                 check_delay(int(delays[index]), due_field)
             check_fire_at(int(fire_at[index]), rules.clock.now_ms, due_field)
-            rules.check(int(fire_at[index]), int(lengths[index]), template, f"columns.payload_lengths[{index}]")
+            size_bytes, size_field = int(lengths[index]), f"columns.payload_lengths[{index}]"
+            rules.check(int(fire_at[index]), size_bytes, template, size_field, is_delay=is_delay)
         except Invalid as error:
             found[index] = error
     return found

@@ -53,10 +53,11 @@ def not_found(namespace: str, text: str) -> NotFound:
     )
 
 
-async def task_of(verbs: Verbs, namespace: str, target: HasTarget, which: str | None) -> TaskId:
-    """`which` field of the oneof is set. Raises NotFound."""
+async def task_of(verbs: Verbs, namespace: str, target: HasTarget, which: str | None, request: bytes = b"") -> TaskId:
+    """`which` field of the oneof is set. `request`: hash of the call, all of whose tries are about one task. Raises
+    NotFound."""
     if which == "task_id":
         return task_of_id(verbs.secret, namespace, target.task_id)
     if which == "key" and target.key:
-        return await verbs.resolve_key(namespace, key_of(target.key, "key"))
+        return await verbs.resolve_key(namespace, key_of(target.key, "key"), request)
     raise Invalid("Neither task_id nor key is set: give one of them, so that it is known which task.", "task_id")

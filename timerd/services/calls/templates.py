@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from google.protobuf.duration_pb2 import Duration
 
-from timerd.core.keys import Conflict
+from timerd.core.protocol import Conflict
 from timerd.model.errors import Invalid
 from timerd.model.task import MAX_PRIORITY, RetryPolicy, Template
 from timerd.services.calls.due_times import duration_ms, ms_from
@@ -61,7 +61,7 @@ def _translated(namespace: str, packed: bytes) -> Common:
         namespace,
         queue_of(wire.queue, "queue"),
         _priority(wire.priority),
-        _labels(dict(wire.labels)),
+        checked_labels(dict(wire.labels)),
         plain_text(wire.content_type, MAX_CONTENT_TYPE_CHARS, "content_type", "content_type"),
         retry_of(wire.retry),
         _instant(wire, "expire_time"),
@@ -82,7 +82,7 @@ def _priority(priority: int) -> int:
     return priority
 
 
-def _labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
+def checked_labels(labels: dict[str, str]) -> tuple[tuple[str, str], ...]:
     if len(labels) > MAX_LABELS:
         raise Invalid(f"There are {len(labels)} labels: at most {MAX_LABELS} are allowed.", "labels")
     for name, value in labels.items():

@@ -1,82 +1,38 @@
 """List and Count: a bounded look at the tasks of a due-time range, each where it now lives, by (position, digest).
 
-A bucket is read as keys, and payloads only for what is shown: it may hold more than memory does. Of a bucket only so
-many rows are looked at one by one as the page may scan, in slices, so that firing goes on meanwhile.
+A bucket is read in order, as many rows as a page needs, so that a page costs the same whatever else the bucket holds;
+as keys, and payloads only for what is shown. Rows are looked at in slices, so that firing goes on meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
-import heapq
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from timerd.core.holding import Asked
-from timerd.core.settled_index import Entries, SettledIndex
-from timerd.model.identity import RowKey, TaskId, attempt_of, generation_of, mac_of
+from timerd.core.partition import Asked
+from timerd.model.identity import DIGEST_BYTES, RowKey, TaskId, attempt_of, generation_of, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
 from timerd.model.registers import Move, move_key
-from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, PREFIX, RowGroup, concat
-from timerd.model.settle import Outcome
-from timerd.model.storage import BucketEntry, Mark, MarkKind
+from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup
+from timerd.model.storage import BucketEntry, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
-from timerd.services.engine.verbs import Cursor, Query, State, TaskView, Views
+from timerd.services.engine.verbs import ENDED, MARKED, Cursor, Query, State, TaskView, Views
+from timerd.services.engine.walk import Looked, Shelf, Walk
 from timerd.services.holding.scheduler import Scheduler
-from timerd.services.transport.slices import SLICE_ITEMS, in_slices
+from timerd.services.transport.slices import in_slices
 
 WAITING = frozenset({State.PENDING, State.RETRYING})
 ALIVE = WAITING | {State.IN_FLIGHT}
-ENDED = {
-    Outcome.ACKED: State.ACKED,
-    Outcome.DEAD: State.DEAD,
-    Outcome.EXPIRED: State.EXPIRED,
-    Outcome.CANCELLED: State.CANCELLED,
-    Outcome.PURGED: State.PURGED,
-}
-MARKED = {MarkKind.CANCELLED: State.CANCELLED, MarkKind.PURGED: State.PURGED, MarkKind.ACKED: State.ACKED}
 # In these states the attempt that the row stands for was not begun (or its end is not known: then one less is shown).
 NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PURGED, State.EXPIRED})
-PAGE_BYTES = 16 << 20
 # Tasks spread thinly over many buckets: a page ends before a caller loses patience.
 PAGE_S = 1.0
-# Sorting so many rows takes a millisecond or two; beyond it a thread does it.
-INLINE_ROWS = 10_000
-
-
-@dataclass(slots=True)
-class Shelf:
-    """The rows of one partition that a page may look at, in order, and what is known of their ends."""
-
-    partition: Partition
-    rows: RowGroup
-    over: npt.NDArray[np.bool_]
-    marks: dict[RowKey, Mark]
-    settled: SettledIndex
-    # Of tasks that moved: the generation that lives.
-    alive: dict[bytes, int]
-
-    def is_untouched(self) -> bool:
-        """No row has ended, is marked, has moved or was carried on."""
-        is_known = self.marks or self.alive or self.over.any()
-        return not is_known and not (self.rows.columns["flags"] & FLAG_CARRIED).any()
-
-
-class Looked(NamedTuple):
-    """One row in the order of the bucket."""
-
-    key: RowKey
-    number: int
-    shelf: Shelf
-
-    @property
-    def place(self) -> Cursor:
-        return Cursor(self.key.position_ms, self.key.digest)
+# Of one partition at a time: what is read of many shards or queues for a page that one of them fills was for nothing.
+LEAST_ROWS, MOST_ROWS = 16, 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +64,7 @@ class Browsing:
 
     def __init__(self, store: Store, scheduler: Scheduler, secret: bytes) -> None:
         self._store = store
+        self._settled = scheduler.procedures.settled
         self._scheduler = scheduler
         self._secret = secret
 
@@ -119,31 +76,59 @@ class Browsing:
             shown.append(Shown(self._view(looked, state), looked.shelf.partition, looked.key))
             return len(shown) < limit
 
-        cursor, through_ms = await self._look(query, after, show, max_scanned)
+        cursor, through_ms = await self._look(query, after, show, max_scanned, min(limit, max_scanned))
         views = await self._with_payloads(shown) if payload else [each.view for each in shown]
-        return Views(views, cursor, through_ms)
+        return Views(await self.with_letters(views), cursor, through_ms)
+
+    async def with_letters(self, views: Sequence[TaskView]) -> list[TaskView]:
+        """How dead letters ended stands in their letters: the row says only what was before the last attempt."""
+        dead = [view.task_id.to_bytes() for view in views if view.state is State.DEAD]
+        letters = {letter.task_id: letter for letter in await self._store.letters(dead)} if dead else {}
+        found = ((view, letters.get(view.task_id.to_bytes())) for view in views)
+        return [
+            view
+            if letter is None or view.state is not State.DEAD
+            else replace(view, attempt=letter.attempts, last_error=letter.last_error)
+            for view, letter in found
+        ]
 
     async def _look(
-        self, query: Query, after: Cursor | None, show: Show, max_scanned: int, tally: Tally | None = None
+        self, query: Query, after: Cursor | None, show: Show, max_scanned: int, wanted: int, tally: Tally | None = None
     ) -> tuple[Cursor | None, int]:
-        """Shows rows until `show` has enough; returns where to go on, and what has been looked at."""
-        scanned, wanted = 0, query.states or ALIVE
+        """Shows rows until `show` has enough; returns where to go on, and what has been looked at. `wanted`: about so
+        many rows are read at a time."""
         loop = asyncio.get_running_loop()
-        end_s = loop.time() + PAGE_S
+        left, end_s, states = max_scanned, loop.time() + PAGE_S, query.states or ALIVE
         for bucket_ms, entries in await self._buckets(query, after):
-            shelves = [await self._shelf(p, query, after, max_scanned - scanned) for p in _partitions(entries)]
-            rows = sum(len(shelf.rows) for shelf in shelves)
-            if tally is not None and scanned + rows < max_scanned and self._all_wait(shelves, wanted):
-                tally.number, scanned, shelves = tally.number + rows, scanned + rows, []
-            async for _, looked in in_slices(in_order(shelves)):
-                scanned += 1
-                state = self._state(looked, wanted)
-                is_enough = state is not None and state in wanted and not show(looked, state)
-                if is_enough or scanned >= max_scanned:
-                    return looked.place, looked.place.position_ms
-            if loop.time() >= end_s:
-                return Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * 16), bucket_ms + BUCKET_MS
+            walk = Walk(_partitions(entries), max(after or Cursor(0, b""), Cursor(max(bucket_ms, query.lo_ms), b"")))
+            most = min(max(LEAST_ROWS, min(wanted, left) // len(walk.after)), MOST_ROWS)
+            while walk.after:
+                for partition in walk.to_read:
+                    shelf = await self._shelf(partition, query, walk.after[partition], most)
+                    walk.add(shelf)
+                    left -= shelf.read
+                if tally is not None and states >= WAITING:
+                    tally.number += walk.take_whole(self._waits)
+                cursor = await self._shown(walk.take(), states, show)
+                if cursor is None and walk.after and (left <= 0 or loop.time() >= end_s):
+                    cursor = walk.through
+                if cursor is not None:
+                    return cursor, cursor.position_ms
+                most = min(2 * most, MOST_ROWS)
+            if left <= 0 or loop.time() >= end_s:
+                return Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * DIGEST_BYTES), bucket_ms + BUCKET_MS
         return None, query.hi_ms
+
+    async def _shown(self, rows: Iterable[Looked], wanted: frozenset[State], show: Show) -> Cursor | None:
+        """Where `show` had enough. Versions of one row stay together."""
+        last: Cursor | None = None
+        async for _, looked in in_slices(rows):
+            if last is not None and looked.place != last:
+                return last
+            state = self._state(looked, wanted)
+            if state is not None and state in wanted and not show(looked, state):
+                last = looked.place
+        return last
 
     async def _with_payloads(self, shown: Sequence[Shown]) -> list[TaskView]:
         """What is gone meanwhile is shown without."""
@@ -158,14 +143,12 @@ class Browsing:
 
     async def count(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
         tally = Tally()
-        cursor, through_ms = await self._look(query, after, tally.add, max_scanned, tally)
+        cursor, through_ms = await self._look(query, after, tally.add, max_scanned, max_scanned, tally)
         return tally.number, cursor, through_ms
 
-    def _all_wait(self, shelves: Sequence[Shelf], wanted: frozenset[State]) -> bool:
-        """Without a look at each row: nothing is known of any but that it is stored."""
-        return wanted >= WAITING and all(
-            shelf.is_untouched() and shelf.partition not in self._scheduler.machines for shelf in shelves
-        )
+    def _waits(self, shelf: Shelf) -> bool:
+        """Each of its rows, without a look at each: nothing is known of any but that it is stored."""
+        return shelf.is_untouched() and shelf.partition not in self._scheduler.machines
 
     async def _buckets(self, query: Query, after: Cursor | None) -> list[tuple[int, list[BucketEntry]]]:
         """Time and backlog partitions of each bucket in the range, oldest bucket first."""
@@ -179,26 +162,19 @@ class Browsing:
                 by_bucket.setdefault(entry.bucket_ms, []).append(entry)
         return sorted(by_bucket.items())
 
-    async def _shelf(self, partition: Partition, query: Query, after: Cursor | None, most: int) -> Shelf:
-        groups: list[RowGroup] = []
-        marks: dict[RowKey, Mark] = {}
-        moved: set[bytes] = set()
-        lo_ms, hi_ms = max(partition.bucket_ms, query.lo_ms), min(partition.end_ms, query.hi_ms)
-        lo_ms = max(lo_ms, after.position_ms) if after is not None else lo_ms
-        cursor, done = 0, False
-        while not done:
-            page = await self._store.scan(partition, lo_ms, hi_ms, cursor, PAGE_BYTES, keys_only=True)
-            groups += page.groups
-            marks.update((m.key, m) for m in page.marks if m.kind in MARKED or m.kind == MarkKind.FORWARD)
-            moved.update(m.key.digest for m in page.marks if m.kind == MarkKind.MOVED)
-            cursor, done = page.cursor, page.done
-        entries = [record.entries for record in await self._store.settled(partition)]
-        if sum(map(len, groups)) + sum(map(len, entries)) <= INLINE_ROWS:
-            rows, settled = first_rows(groups, query, after, most), index_of(entries)
-        else:
-            rows = await asyncio.to_thread(first_rows, groups, query, after, most)
-            settled = await asyncio.to_thread(index_of, entries)
-        return Shelf(partition, rows, settled.known(rows), marks, settled, await self._alive(rows, moved))
+    async def _shelf(self, partition: Partition, query: Query, after: Cursor, most: int) -> Shelf:
+        """The rows that the query is about among the next ones."""
+        found = await self._store.stretch(partition, after, min(partition.end_ms, query.hi_ms), most)
+        matches = np.array([_matches(t, query) for t in found.rows.templates], dtype=bool)
+        rows = found.rows
+        if not matches.all():
+            rows = rows.select(np.flatnonzero(matches[rows.columns["template"]]))
+        endings = await self._settled.endings(partition)
+        marks = {m.key: m for m in found.marks if m.kind in MARKED or m.kind == MarkKind.FORWARD}
+        moved = {m.key.digest for m in found.marks if m.kind == MarkKind.MOVED}
+        through = Cursor(*found.through) if found.through is not None else None
+        alive = await self._alive(rows, moved) if len(rows) else {}
+        return Shelf(partition, rows, endings.known(rows), marks, endings, alive, len(found.rows), through)
 
     async def _alive(self, rows: RowGroup, moved: set[bytes]) -> dict[bytes, int]:
         """`moves` of every task that left the partition or came into it by a move."""
@@ -214,7 +190,7 @@ class Browsing:
         if shelf.alive.get(key.digest, generation_of(key.version)) != generation_of(key.version):
             return None
         if shelf.over[looked.number]:
-            outcome = None if wanted <= ALIVE else shelf.settled.get(key)
+            outcome = None if wanted <= ALIVE else shelf.endings.of(key).outcome
             return ENDED.get(outcome) if outcome is not None else None
         if self._is_in_hand(looked):
             return State.IN_FLIGHT
@@ -254,50 +230,6 @@ class Browsing:
 
 def _partitions(entries: Iterable[BucketEntry]) -> list[Partition]:
     return [Partition(entry.scope, entry.bucket_ms, shard) for entry in entries for shard in range(entry.shard_count)]
-
-
-def in_order(shelves: Sequence[Shelf]) -> Iterator[Looked]:
-    """The rows of one bucket by (position, digest), made as they are asked for."""
-    return heapq.merge(*map(_looked, shelves), key=lambda looked: looked.place)
-
-
-def _looked(shelf: Shelf) -> Iterator[Looked]:
-    for begin in range(0, len(shelf.rows), SLICE_ITEMS):
-        keys = shelf.rows.select(slice(begin, begin + SLICE_ITEMS)).keys()
-        yield from (Looked(key, number, shelf) for number, key in enumerate(keys, begin))
-
-
-def index_of(records: Sequence[Entries]) -> SettledIndex:
-    """In one piece: a bucket may have a record for each of its seconds, and each load sorts."""
-    settled = SettledIndex()
-    if records:
-        settled.load(np.concatenate(records))
-    return settled
-
-
-def first_rows(groups: Sequence[RowGroup], query: Query, after: Cursor | None, most: int) -> RowGroup:
-    """Of the rows that the query is about and that come after the cursor, the first ones in order."""
-    rows = concat(groups)
-    if not len(rows):
-        return rows
-    wanted = np.array([_matches(t, query) for t in rows.templates], dtype=bool)
-    rows = rows.select(np.flatnonzero(wanted[rows.columns["template"]]))
-    rows = rows.select(_order(rows))
-    if after is None:
-        return rows.select(slice(most))
-    columns = rows.columns
-    begin = int(np.searchsorted(columns["position_ms"], after.position_ms))
-    end = int(np.searchsorted(columns["position_ms"], after.position_ms, side="right"))
-    begin += bisect_right(range(begin, end), after.digest, key=lambda n: rows.select(slice(n, n + 1)).digests()[0])
-    return rows.select(slice(begin, begin + most))
-
-
-def _order(rows: RowGroup) -> npt.NDArray[np.intp]:
-    """By (position, digest); versions of one task in the order of their commits."""
-    texts = np.ascontiguousarray(rows.prefixes).view(f"S{PREFIX.itemsize}")
-    ranks = np.unique(texts, return_inverse=True)[1]
-    columns = rows.columns
-    return np.lexsort((columns["index"], ranks[columns["prefix"]], columns["position_ms"]))
 
 
 def _matches(template: Template, query: Query) -> bool:

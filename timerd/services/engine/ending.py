@@ -8,9 +8,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
-from timerd.core.cancel import Cancelled, end_task
-from timerd.core.cancel_many import end_many
-from timerd.core.procedures import Procedure, Request
+from timerd.core.protocol import Cancelled, Procedure, Request, end_many, end_task, said_for_good
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
@@ -45,12 +43,22 @@ class _Noting:
 
 
 async def end_all(
-    tasks: Sequence[TaskId], outcome: Outcome, request: bytes, performer: Performs, side_by_side: int = 1
+    tasks: Sequence[TaskId],
+    outcome: Outcome,
+    request: bytes,
+    performer: Performs,
+    side_by_side: int = 1,
+    *,
+    now_ms: int = 0,
 ) -> list[Cancelled]:
-    """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt."""
+    """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt. `now_ms`: as for
+    end_task."""
     noting = _Noting(performer)
     groups = _dealt(tasks, side_by_side)
     said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
+    for group, each in zip(groups, said, strict=True):
+        if Cancelled.IN_FLIGHT in each:
+            await _said_for_good(group, each, request, noting, now_ms)
     if len(groups) == 1 and groups[0] is tasks and None not in said[0]:
         return cast(list[Cancelled], said[0])
     answers = {
@@ -62,9 +70,20 @@ async def end_all(
     rest = [task for task in dict.fromkeys(tasks) if task not in answers]
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
-        said_of_part = await _side_by_side([end_task(task, outcome, request) for task in part], noting)
+        said_of_part = await _side_by_side([end_task(task, outcome, request, now_ms=now_ms) for task in part], noting)
         answers.update(zip(part, said_of_part, strict=True))
     return [answers[task] for task in tasks]
+
+
+async def _said_for_good(
+    tasks: Sequence[TaskId], said: Sequence[Cancelled | None], request: bytes, noting: _Noting, now_ms: int
+) -> None:
+    """What is remembered of those that are IN_FLIGHT. No try of the call was answered before, or it would have met a
+    mark."""
+    in_flight = [task for task, each in zip(tasks, said, strict=True) if each is Cancelled.IN_FLIGHT]
+    for at in range(0, len(in_flight), AT_ONCE):
+        part = in_flight[at : at + AT_ONCE]
+        await _side_by_side([said_for_good(task, request, Cancelled.IN_FLIGHT, now_ms) for task in part], noting)
 
 
 async def _side_by_side(procedures: Sequence[Procedure[Result]], noting: _Noting) -> list[Result]:

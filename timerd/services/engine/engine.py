@@ -2,43 +2,57 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
 import numpy.typing as npt
 
 from timerd.config import ServerConfig
-from timerd.core.cancel import Cancelled
-from timerd.core.insert import ClosedForGood, insert, insert_repeated
-from timerd.core.keys import Conflict, Reserved, activate, give_back, reserve, resolve, was_lost
-from timerd.core.lookup import Located, from_letter, locate
+from timerd.core.protocol import (
+    Call,
+    Cancelled,
+    ClosedForGood,
+    Inserted,
+    Located,
+    from_letter,
+    insert,
+    insert_repeated,
+    is_stored,
+    locate,
+    recall,
+    remember,
+    resolve,
+    resolve_once,
+)
 from timerd.model.errors import (
-    Aborted,
     CorruptRow,
     NotFound,
     NotStored,
     StoreUnknown,
     Unavailable,
 )
-from timerd.model.first_reply import first_reply, read_reply
+from timerd.model.first_reply import first_reply, indexes_of, read_reply
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.spread import Spread
-from timerd.model.storage import Append, DeadLetter, MarkKind
+from timerd.model.storage import Append, DeadLetter
 from timerd.ports import Store
-from timerd.services.engine.browsing import ENDED, NOT_BEGUN, Browsing
+from timerd.services.engine.browsing import NOT_BEGUN, Browsing
+from timerd.services.engine.elsewhere import marked_as
 from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts
 from timerd.services.engine.estimating import Estimating
+from timerd.services.engine.keying import NO_KEYS, Keying
 from timerd.services.engine.moving import Moving
 from timerd.services.engine.placed_ids import PlacedIds, homes_after
-from timerd.services.engine.placing import by_bucket, came_late, placed_from, positioned
+from timerd.services.engine.placing import by_bucket, marked_late, placed_from, positioned
+from timerd.services.engine.stored_once import KEPT_MS, at_their_origin, first_places, stored_once
 from timerd.services.engine.verbs import (
+    ENDED,
     CancelAnswer,
     Cursor,
     EngineFacts,
@@ -64,7 +78,6 @@ ANSWERS = {
 }
 Times = npt.NDArray[np.int64]
 Groups = tuple[tuple[Partition, RowGroup], ...]
-KEY_LOST = "Another call took the key at the same moment: try again."
 # Nobody holds what is due so long after everything that is loaded ahead.
 NOT_HELD_AHEAD_MS = 3_600_000
 # Fewer are cheaper by bucket.
@@ -93,15 +106,12 @@ class Engine:
         self.shards = shards or Shards(store)
         self._browsing = Browsing(store, scheduler, secret)
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms)
+        self._keying = Keying(scheduler.procedures)
         self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
+        self._knows_repeats = store.traits.knows_repeats
         self.scheduled = self._estimating.scheduled
-
-    def shows(self, lateness_bounds_ms: Sequence[float], lateness_counts: Callable[[], Sequence[int]]) -> None:
-        """The histogram that `facts` shows: delivery's, as it grows."""
-        self._facts.lateness_bounds_ms = lateness_bounds_ms
-        self._facts.lateness_counts = lateness_counts
 
     def drain(self) -> None:
         self._draining = True
@@ -115,50 +125,65 @@ class Engine:
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks:
         now_ms = self.now_ms()
+        if tasks.delayed and not self._knows_repeats:
+            await at_their_origin(tasks, self._call(tasks, now_ms), self._procedures)
         asked_ms = tasks.rows.columns["fire_at_ms"].copy()
-        positions_ms = placed_from(asked_ms, now_ms)
+        positions_ms = placed_from(asked_ms, now_ms) if self._knows_repeats else first_places(tasks, asked_ms, now_ms)
         shards = await self.shards.place(tasks.prefix, tasks.rows, positions_ms)
         ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
-        reserved = await self._reserve(tasks, ids) if tasks.keys else {}
-        kept = {row: r.taken_by for row, r in reserved.items() if r.taken_by is not None}
-        refused = {row: _taken(tasks.keys[row][0]) for row in kept if tasks.keys[row][1] is Conflict.REJECT}
-        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, kept, now_ms, shards)
+        keys = await self._keying.reserve(tasks, ids, now_ms) if tasks.keys else NO_KEYS
+        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, keys.left_out, now_ms, shards)
         if placed_ms is not positions_ms:
             with after_a_write():
                 ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
-        if not reserved:
+        if not tasks.keys:
             return StoredTasks(ids, {}, {})
         with after_a_write():
-            lost = await self._lost_before(tasks, ids, reserved) if is_repeat else []
-            lost += await self._activate(tasks, ids, {row: r for row, r in reserved.items() if row not in lost})
-        if len(lost) == len(tasks.rows):
-            raise Aborted(KEY_LOST, "KEY_LOST")
-        refused |= dict.fromkeys(lost, KEY_LOST)
-        return StoredTasks(ids, {row: task for row, task in kept.items() if row not in refused}, refused)
+            may_be_repeat = is_repeat or not self._knows_repeats
+            refused = await self._keying.activate(tasks, ids, keys, may_be_repeat=may_be_repeat)
+        return StoredTasks(ids, keys.kept, refused)
+
+    async def is_stored(self, tasks: NewTasks) -> bool:
+        if not self._knows_repeats:
+            return await self._is_there(tasks)
+        reply = (await self._store.replies([tasks.prefix]))[0]
+        if reply is None:
+            return False
+        _keep_stored(tasks, reply)
+        return len(tasks.rows) == len(indexes_of(reply))
+
+    async def _is_there(self, tasks: NewTasks) -> bool:
+        """Where the store keeps no replies, a message that was begun goes on."""
+        asked_ms = tasks.rows.columns["fire_at_ms"]
+        places_ms = first_places(tasks, asked_ms, self.now_ms())
+        shards = await self.shards.place(tasks.prefix, tasks.rows, places_ms)
+        groups = by_bucket(positioned(tasks.rows, places_ms, asked_ms), shards)
+        return await drive(is_stored(groups, tasks.prefix), self._procedures)
 
     async def _append(
         self,
         tasks: NewTasks,
         positions_ms: Times,
         asked_ms: Times,
-        kept: Mapping[int, TaskId],
+        left_out: Collection[int],
         now_ms: int,
         shards: Mapping[int, int],
     ) -> tuple[Times, bool]:
         """Where the rows live in the end, and whether they did so already."""
         rows = positioned(tasks.rows, positions_ms, asked_ms)
-        if kept:
-            rows = rows.select(np.array([n for n in range(len(rows)) if n not in kept], dtype=np.intp))
+        if left_out:
+            rows = rows.select(np.array([n for n in range(len(rows)) if n not in left_out], dtype=np.intp))
         if not len(rows):
             return positions_ms, False
+        if not self._knows_repeats:
+            rows = marked_late(rows, now_ms)
         groups, spread = self._placed(rows, now_ms, shards)
-        message = Append(groups, tasks.prefix, first_reply(positions_ms, asked_ms), spread)
         try:
-            anchors = await self._anchors(tasks, positions_ms, asked_ms, now_ms)
-            done = await drive(insert(message, now_ms, anchors=anchors), self._procedures)
+            done = await self._insert(tasks, groups, spread, positions_ms, asked_ms, now_ms)
         except ClosedForGood as error:
             raise StoreUnknown("A task's instant was closed while it was written.") from error
         if done.repeated is not None:
+            _keep_stored(tasks, done.repeated)
             placed_ms, first_ms = read_reply(done.repeated)
             tasks.rows.columns["fire_at_ms"] = first_ms
             with after_a_write():
@@ -171,15 +196,16 @@ class Engine:
             return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
         return positions_ms, False
 
-    async def _anchors(
-        self, tasks: NewTasks, positions_ms: Times, asked_ms: Times, now_ms: int
-    ) -> Mapping[int, int] | None:
-        """The shards of instants whose buckets are over (core/ties.py), as far as outcomes are kept: marks in a bucket
-        that was dropped would stay for ever. None: the store knows a repeat."""
-        if not self._scheduler.remembers_endings:
-            return None
-        rows = came_late(positions_ms, asked_ms, now_ms - self._config.history_retention_ms)
-        return await self.shards.place(tasks.prefix, tasks.rows.select(rows), asked_ms[rows]) if len(rows) else {}
+    def _insert(
+        self, tasks: NewTasks, groups: Groups, spread: Spread | None, positions_ms: Times, asked_ms: Times, now_ms: int
+    ) -> Awaitable[Inserted]:
+        if not self._knows_repeats:
+            return stored_once(Append(groups, spread=spread), self._call(tasks, now_ms), self._procedures)
+        reply = first_reply(positions_ms, asked_ms, tasks.rows.columns["index"])
+        return drive(insert(Append(groups, tasks.prefix, reply, spread), now_ms), self._procedures)
+
+    def _call(self, tasks: NewTasks, now_ms: int) -> Call:
+        return Call(tasks.prefix, now_ms, now_ms + KEPT_MS, self._config.history_retention_ms)
 
     def _placed(self, rows: RowGroup, now_ms: int, shards: Mapping[int, int]) -> tuple[Groups, Spread | None]:
         """By bucket as far as a holder may want to hear of them, in one piece beyond."""
@@ -215,30 +241,6 @@ class Engine:
             shards, others = homes_after(positions_ms, placed_ms, shards)
         return PlacedIds(self.secret, tasks.prefix, tasks.rows, placed_ms, shards, others)
 
-    async def _reserve(self, tasks: NewTasks, ids: Sequence[TaskId]) -> dict[int, Reserved]:
-        work = [
-            drive(reserve(name_key(tasks.namespace, key), ids[row], policy), self._procedures)
-            for row, (key, policy) in tasks.keys.items()
-        ]
-        return dict(zip(tasks.keys, await asyncio.gather(*work), strict=True))
-
-    async def _lost_before(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> list[int]:
-        """The rows of a repeat that lost their key the first time: whoever has it keeps it."""
-        ours = [row for row, held in reserved.items() if held.taken_by is None]
-        lost = [row for row in ours if await drive(was_lost(ids[row]), self._procedures)]
-        for row in lost:
-            await drive(give_back(name_key(tasks.namespace, tasks.keys[row][0]), reserved[row]), self._procedures)
-        return lost
-
-    async def _activate(self, tasks: NewTasks, ids: Sequence[TaskId], reserved: Mapping[int, Reserved]) -> list[int]:
-        """The rows whose key another call took meanwhile: they are cancelled."""
-        ours = {row: held for row, held in reserved.items() if held.taken_by is None}
-        work = [
-            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._procedures)
-            for row, held in ours.items()
-        ]
-        return [row for row, task in zip(ours, await asyncio.gather(*work), strict=True) if task is not None]
-
     async def flush_estimates(self) -> None:
         await self._estimating.flush()
 
@@ -247,7 +249,9 @@ class Engine:
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
-        said = await end_all(ids, Outcome.CANCELLED, request, self._procedures, self._procedures.others.side_by_side)
+        performer = self._procedures
+        groups = performer.others.side_by_side
+        said = await end_all(ids, Outcome.CANCELLED, request, performer, groups, now_ms=now_ms)
         if said.count(Cancelled.CANCELLED) == len(ids):
             self._estimating.remove(ids)
             return [CancelAnswer.CANCELLED] * len(ids)
@@ -257,8 +261,18 @@ class Engine:
         )
         return [CancelAnswer.FINISHED if t in forgotten else ANSWERS[s] for t, s in zip(ids, said, strict=True)]
 
-    async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
-        return await self._moving.move(task, _hash(namespace, request_id).hex(), fire_at_ms)
+    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
+        return await self._moving.move(task, _hash(namespace, request).hex(), fire_at_ms, asked_ms)
+
+    async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
+        return await self._moving.moved_before(task, _hash(namespace, request).hex())
+
+    async def recall(self, request: bytes) -> bytes | None:
+        return await drive(recall(request), self._procedures)
+
+    async def remember(self, request: bytes, answer: bytes) -> bytes:
+        with after_a_write():
+            return await drive(remember(request, answer, int(self._time.exact_ms())), self._procedures)
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         here = await self._look_up(task)
@@ -268,17 +282,22 @@ class Engine:
             if (await self._store.facts()).corrupt:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
-        return self._view(task, here, here.rows, is_in_hand=await self._is_in_hand(here, here.rows))
+        view = self._view(task, here, here.rows, is_in_hand=await self._is_in_hand(here, here.rows))
+        return (await self._browsing.with_letters([view]))[0]
 
-    async def resolve_key(self, namespace: str, key: str) -> TaskId:
-        task = await drive(resolve(name_key(namespace, key)), self._procedures)
+    async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
+        name = name_key(namespace, key)
+        once = resolve_once(name, request, int(self._time.exact_ms())) if request else resolve(name)
+        task = await drive(once, self._procedures)
         if task is None:
             raise NotFound(f"No task has the key {key!r}.", "NOT_FOUND")
         return task
 
-    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool | NotStored]:
-        request = _hash(namespace, f"{REDRIVE_GENERATION} {request_id}").hex()
-        return await self._moving.redrive(ids, request)
+    async def redrive(
+        self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int
+    ) -> Sequence[bool | NotStored]:
+        named = _hash(namespace, f"{REDRIVE_GENERATION} {request}").hex()
+        return await self._moving.redrive(ids, named, asked_ms)
 
     async def dead_letters(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
@@ -336,7 +355,9 @@ class Engine:
     def _view(self, task: TaskId, here: Located, rows: RowGroup, *, is_in_hand: bool) -> TaskView:
         extra, key = rows.extra_of(0), here.place.key
         state = State.IN_FLIGHT if is_in_hand else self._state(here, key.version)
-        attempt = attempt_of(key.version) - (state in NOT_BEGUN)
+        # What a late ack has marked while it waited for its next attempt never began that one.
+        is_marked = state is State.ACKED and here.ending.outcome is None
+        attempt = attempt_of(key.version) - (state in NOT_BEGUN or is_marked)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         template, payload = rows.template_of(0), rows.payload(0)
         return TaskView(
@@ -346,9 +367,8 @@ class Engine:
     def _state(self, here: Located, version: int) -> State:
         if here.ending.outcome in ENDED:
             return ENDED[here.ending.outcome]
-        for kind, state in ((MarkKind.CANCELLED, State.CANCELLED), (MarkKind.PURGED, State.PURGED)):
-            if here.mark(kind) is not None:
-                return state
+        if (marked := marked_as(here)) is not None:
+            return marked
         return State.RETRYING if attempt_of(version) > 1 else State.PENDING
 
 
@@ -356,8 +376,14 @@ def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]
     return [task for task, answer in zip(ids, said, strict=True) if answer is Cancelled.CANCELLED]
 
 
-def _taken(key: str) -> str:
-    return f"The key {key!r} is taken by another task: choose another key, or the policy KEEP or REPLACE."
+def _keep_stored(tasks: NewTasks, reply: bytes) -> None:
+    """Of the tasks of a repeat those that were stored the first time: a limit may have been another one then."""
+    indexes = indexes_of(reply)
+    if len(indexes) == len(tasks.rows):
+        return
+    stored = np.flatnonzero(np.isin(tasks.rows.columns["index"], indexes))
+    tasks.keys = {at: tasks.keys[row] for at, row in enumerate(stored.tolist()) if row in tasks.keys}
+    tasks.rows = tasks.rows.select(stored)
 
 
 def _hash(namespace: str, request_id: str) -> bytes:

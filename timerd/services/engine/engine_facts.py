@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
 
 from timerd.config import ServerConfig
 from timerd.core.ledger import Ledger
+from timerd.core.tally import LATENESS_BOUNDS_MS
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import StoreFacts
@@ -30,14 +30,12 @@ class Facts:
         self._time = time
         self._config = config
         self._started_ms = int(time.exact_ms())
-        self.lateness_bounds_ms: Sequence[float] = ()
-        self.lateness_counts: Callable[[], Sequence[int]] = tuple
 
     async def read(self) -> EngineFacts:
         store = await self._store.facts()
         ledger = await self._ledger()
         machines = list(self._scheduler.machines.values())
-        oldest = [ms for m in machines if (ms := m.rows.oldest_ms()) is not None]
+        oldest = [ms for m in machines if (ms := m.oldest_ms()) is not None]
         memory = self._scheduler.memory
         return EngineFacts(
             durability=store.durability,
@@ -51,11 +49,11 @@ class Facts:
             partitions_open=len(machines),
             memory_used_bytes=memory.used_bytes,
             memory_budget_bytes=memory.budget_bytes,
-            loaded=sum(m.rows.waiting.rows for m in machines),
+            loaded=sum(m.waiting_rows for m in machines),
             oldest_due_ms=min(oldest, default=0),
             started_ms=self._started_ms,
-            lateness_bounds_ms=self.lateness_bounds_ms,
-            lateness_counts=self.lateness_counts(),
+            lateness_bounds_ms=LATENESS_BOUNDS_MS,
+            lateness_counts=self._scheduler.deliveries.machine.tallies.lateness_counts(),
             advice=self._advice(store, ledger, min(oldest, default=0)),
         )
 
@@ -74,7 +72,7 @@ class Facts:
         held: Counter[int] = Counter()
         for partition, machine in self._scheduler.machines.items():
             if partition not in read:
-                held.update(machine.log.totals())
+                held.update(machine.totals())
         ledger.add_finished([c for c in controls if c.finished])
         for control in (c for c in controls if not c.finished):
             held.update(dict(control.counts))
@@ -86,7 +84,7 @@ class Facts:
         if not self._time.trusted:
             said.append(f"{self._time.doubt} Check the machine's time service.")
         said += store.advice
-        if store.free_bytes < LOW_DISK_BYTES:
+        if self._store.traits.sees_disk and store.free_bytes < LOW_DISK_BYTES:
             said.append(f"Only {store.free_bytes >> 20} MiB of disk are free: make room, or schedules will be refused.")
         said += [
             f"{damage} Copy the data directory, then restore a backup or schedule those tasks again, and look at the "
@@ -99,6 +97,11 @@ class Facts:
             said.append(
                 f"{ledger.unexplained} rows of finished buckets have no known end: their writers died before an OK, or "
                 "a task was missed. Compare with your own records."
+            )
+        if rows := self._scheduler.held.foreign_rows():
+            said.append(
+                f"{rows} rows were written by a later release and need what this one does not understand "
+                f"({', '.join(self._scheduler.held.foreign_needs())}): they wait until this instance is upgraded."
             )
         if oldest_ms and oldest_ms < self._time.exact_ms() - LATE_MS:
             said.append(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.taken import CANARY, QueueKey
+from timerd.core.taken import QueueKey
 from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
@@ -48,11 +48,12 @@ class Estimating:
     def add(self, rows: RowGroup) -> None:
         minutes = rows.columns["position_ms"] // MINUTE_MS
         for number, template in enumerate(rows.templates):
-            if template.namespace == CANARY.namespace:
+            queue = QueueKey(template.namespace, template.queue)
+            if queue.is_internal:
                 continue
             own = minutes[rows.columns["template"] == number] if len(rows.templates) > 1 else minutes
-            self._put((template.namespace, template.queue), own)
-            self._count(QueueKey(template.namespace, template.queue), len(own))
+            self._put(queue, own)
+            self._count(queue, len(own))
             self._remember(template)
 
     def _put(self, queue: tuple[str, str], minutes: npt.NDArray[np.int64]) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine, Phase
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, scope_of
 from timerd.services.holding.scheduler import Scheduler
@@ -21,15 +20,15 @@ class Loaded:
     def next_due_ms(self, queue: QueueKey) -> int | None:
         if self.is_opening(queue):
             return None
-        found = ((machine.rows.waiting.next_ms(queue), machine.sweep.loaded_ms) for machine in self._giving(queue))
-        return min((ms for ms, loaded_ms in found if ms is not None and ms < loaded_ms), default=None)
+        found = (machine.next_ms(queue) for machine in self._giving(queue))
+        return min((ms for ms in found if ms is not None), default=None)
 
     def due_rows(self, queue: QueueKey, until_ms: int, most: int) -> int:
         if self.is_opening(queue):
             return 0
         found = 0
         for machine in self._giving(queue):
-            found += machine.rows.waiting.due_rows(queue, machine.known_ms(until_ms), most)
+            found += machine.due_rows(queue, until_ms, most)
             if found >= most:
                 return most
         return found
@@ -45,10 +44,10 @@ class Loaded:
 
     def prepare(self, queue: QueueKey, until_ms: int) -> None:
         """In one partition: what there is in others waits for its turn, or is put together when it is taken."""
-        any(machine.rows.prepare(queue, machine.known_ms(until_ms)) for machine in self._giving(queue))
+        any(machine.prepare(queue, until_ms) for machine in self._giving(queue))
 
     def _keys(self, queue: QueueKey, now_ms: int) -> list[tuple[int, PartitionMachine]]:
-        keys = [(m.rows.waiting.head_key(queue, m.known_ms(now_ms)), m) for m in self._giving(queue)]
+        keys = [(m.head_key(queue, now_ms), m) for m in self._giving(queue)]
         return [(key, m) for key, m in keys if key is not None]
 
     def _giving(self, queue: QueueKey) -> list[PartitionMachine]:

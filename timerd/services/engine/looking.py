@@ -4,26 +4,27 @@ the store may be slow: where it waits with another instance, that one is told.""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from timerd.services.engine.held_back import HeldBack
+from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.services.engine.peer_deliveries import PeerDeliveries
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 
 
 class Looking:
-    """Of one instance. `tell` the others for how long; 0: no longer."""
+    """Of one instance. `peers` hear of it, where there are any."""
 
-    def __init__(self, held_back: HeldBack) -> None:
-        self.tell: Callable[[bytes, int], None] = lambda _delivery_id, _hold_ms: None
-        self._held_back = held_back
+    def __init__(self, redelivery_guard: RedeliveryGuard, peers: PeerDeliveries | None = None) -> None:
+        self._peers = peers
+        self._redelivery_guard = redelivery_guard
         # Looked for here, and by how many acks; of which of them the others know.
         self._looks: Counter[bytes] = Counter()
         self._told: set[bytes] = set()
 
     @contextmanager
     def for_row_of(self, delivery_id: bytes, now_ms: int, *, is_elsewhere: bool) -> Iterator[None]:
-        self._held_back.hold({delivery_id: now_ms + LOOKED_FOR_MS})
+        self._redelivery_guard.hold({delivery_id: now_ms + LOOKED_FOR_MS})
         self._looks[delivery_id] += 1
         if is_elsewhere:
             self._tell(delivery_id)
@@ -35,17 +36,19 @@ class Looking:
             self._leave(delivery_id, is_found=is_found)
 
     @contextmanager
-    def for_rows_here(self, delivery_ids: Sequence[bytes], now_ms: int) -> Iterator[None]:
-        """As `for_row_of`, of many that wait with this instance."""
-        self._held_back.hold(dict.fromkeys(delivery_ids, now_ms + LOOKED_FOR_MS))
+    def for_rows_here(self, delivery_ids: Sequence[bytes], now_ms: int) -> Iterator[set[bytes]]:
+        """As `for_row_of`, of many, of which most wait with this instance. Gives the set of those that are not found
+        after all."""
+        self._redelivery_guard.hold(dict.fromkeys(delivery_ids, now_ms + LOOKED_FOR_MS))
         self._looks.update(delivery_ids)
+        missed: set[bytes] = set()
         are_found = False
         try:
-            yield
+            yield missed
             are_found = True
         finally:
             for delivery_id in delivery_ids:
-                self._leave(delivery_id, is_found=are_found)
+                self._leave(delivery_id, is_found=are_found and delivery_id not in missed)
 
     def _leave(self, delivery_id: bytes, *, is_found: bool) -> None:
         """An ack may be said again by another stream while it is looked for: the last one ends it."""
@@ -57,9 +60,9 @@ class Looking:
         self._told.discard(delivery_id)
         # After an error of the store the row still waits, for the worker says it once more.
         if is_found:
-            self._held_back.forget(delivery_id)
-            if is_told:
-                self.tell(delivery_id, 0)
+            self._redelivery_guard.forget(delivery_id)
+            if is_told and self._peers is not None:
+                self._peers.look_for(delivery_id, 0)
 
     def is_acked(self, delivery_id: bytes) -> bool:
         """By an ack that is not answered yet."""
@@ -72,11 +75,12 @@ class Looking:
 
     def _tell(self, delivery_id: bytes) -> None:
         self._told.add(delivery_id)
-        self.tell(delivery_id, LOOKED_FOR_MS)
+        if self._peers is not None:
+            self._peers.look_for(delivery_id, LOOKED_FOR_MS)
 
     def told(self, delivery_id: bytes, hold_ms: int, now_ms: int) -> None:
         """Another instance looks for it, or does so no longer."""
         if hold_ms:
-            self._held_back.hold({delivery_id: now_ms + hold_ms})
+            self._redelivery_guard.hold({delivery_id: now_ms + hold_ms})
         else:
-            self._held_back.forget(delivery_id)
+            self._redelivery_guard.forget(delivery_id)

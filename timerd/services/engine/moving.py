@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from timerd.core.lookup import from_letter, locate
-from timerd.core.move import Wish, move_task
-from timerd.model.errors import Aborted, NotFound, NotStored, Precondition, StoreUnknown, Unavailable
-from timerd.model.identity import TaskId
+from timerd.core.protocol import REQUEST_MEMORY_MS, Wish, from_letter, locate, move_task, moved_before
+from timerd.model.errors import Aborted, NotFound, NotStored, Overtaken, Precondition, StoreUnknown, Unavailable
+from timerd.model.identity import TaskId, generation_of
+from timerd.model.registers import Move, MoveState
 from timerd.model.settle import Outcome
 from timerd.model.storage import DeadLetter
 from timerd.ports import Store
@@ -16,6 +17,15 @@ from timerd.services.holding.driving import Performs, after_a_write, drive
 
 # Between tries, in all longer than a partition takes to be taken over: until then nobody takes its rows in.
 PAUSES_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64)
+
+# Of the dead letters of one call so many at a time: they share the commits of the store.
+AT_ONCE = 32
+
+
+class Refused(NamedTuple):
+    """An answer, where an exception would be an error of the call."""
+
+    why: NotStored
 
 
 class Moving:
@@ -27,43 +37,90 @@ class Moving:
         self._performer = performer
         self._retention_ms = retention_ms
 
-    async def move(self, task: TaskId, request: str, fire_at_ms: int, revive: DeadLetter | None = None) -> int:
-        """The new fire time. An ABORTED move is tried again, at what is now by then: the other one may have lost as
-        well, or there was no holder yet."""
+    async def move(
+        self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None = None
+    ) -> int:
+        """The new fire time. What is refused may have been carried out by another try of the call meanwhile."""
+        try:
+            return await self._until_decided(task, request, fire_at_ms, asked_ms, revive)
+        except (Aborted, NotFound, Precondition):
+            moved_ms = await self.moved_before(task, request)
+            if moved_ms is None:
+                raise
+            return moved_ms
+
+    async def _until_decided(
+        self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None
+    ) -> int:
+        """An ABORTED move is tried again, at what is now by then: the other one may have lost as well, or there was no
+        holder yet."""
         for pause_s in PAUSES_S:
             try:
-                return await self._try(task, request, fire_at_ms, revive)
+                return await self._try(task, request, fire_at_ms, asked_ms, revive)
             except Aborted:
                 await asyncio.sleep(pause_s)
-        return await self._try(task, request, fire_at_ms, revive)
+        return await self._try(task, request, fire_at_ms, asked_ms, revive)
 
-    async def redrive(self, tasks: Sequence[TaskId], request: str) -> list[bool | NotStored]:
+    async def moved_before(self, task: TaskId, request: str) -> int | None:
+        """What the call with that hash was answered, if it was carried out."""
+        here = await drive(locate(task), self._performer)
+        return await self._answer(task, here.move, request)
+
+    async def _answer(self, task: TaskId, move: Move | None, request: str) -> int | None:
+        if move is None:
+            return None
+        return await drive(moved_before(task.digest, move, request), self._performer)
+
+    async def redrive(self, tasks: Sequence[TaskId], request: str, asked_ms: int) -> list[bool | NotStored]:
         """One that cannot live again (it was cancelled, another task has its key) holds up no other."""
         answers: list[bool | NotStored] = []
-        for task in tasks:
-            try:
-                answers.append(await self._redrive(task, request))
-            except (Precondition, NotFound, Aborted) as refused:
-                answers.append(refused)
-            except Unavailable as error:
-                if any(answer is True for answer in answers):
+        for at in range(0, len(tasks), AT_ONCE):
+            part = (self._redriven(task, request, asked_ms) for task in tasks[at : at + AT_ONCE])
+            said = await asyncio.gather(*part, return_exceptions=True)
+            answers += [
+                each.why if isinstance(each, Refused) else each for each in said if not isinstance(each, BaseException)
+            ]
+            for error in (each for each in said if isinstance(each, BaseException)):
+                if isinstance(error, Unavailable) and any(answer is True for answer in answers):
                     raise StoreUnknown("The store went away after some tasks were redriven.") from error
-                raise
+                raise error
         return answers
 
-    async def _try(self, task: TaskId, request: str, fire_at_ms: int, revive: DeadLetter | None) -> int:
-        wish = Wish(request, fire_at_ms, self._now_ms(), self._retention_ms, revive)
+    async def _redriven(self, task: TaskId, request: str, asked_ms: int) -> bool | Refused:
+        """Whether the task lives again, or why it cannot."""
+        try:
+            return await self._redrive(task, request, asked_ms)
+        except (Precondition, NotFound, Aborted, Overtaken) as refused:
+            return Refused(refused)
+
+    async def _try(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
+        # Longer than a call is remembered at the least: so its register is.
+        retention_ms = max(self._retention_ms, REQUEST_MEMORY_MS)
+        wish = Wish(request, fire_at_ms, self._now_ms(), retention_ms, revive, asked_ms)
         return await drive(move_task(task, wish), self._performer)
 
-    async def _redrive(self, task: TaskId, request: str) -> bool:
+    async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
         letters = await self._store.letters([task.to_bytes()])
         here = await drive(locate(task), self._performer)
         if here.rows is None and letters:
             here = from_letter(here, letters[0])
-        if letters and here.ending.outcome is Outcome.DEAD:
-            await self.move(task, request, self._now_ms(), letters[0])
-        elif here.move is None or here.move.request != request:
-            return False
-        with after_a_write():
-            await self._store.exhume([task.to_bytes()])
+        move = here.move
+        if move is not None and (await self._answer(task, move, request)) is not None:
+            await self._exhume(task, move.generation + (move.state is not MoveState.MOVED))
+            return True
+        if not letters or here.ending.outcome is not Outcome.DEAD:
+            # Another try of the call may have been faster meanwhile.
+            return (await self.moved_before(task, request)) is not None
+        generation = move.generation if move is not None else 0
+        await self.move(task, request, self._now_ms(), asked_ms, letters[0])
+        await self._exhume(task, generation + 1)
         return True
+
+    async def _exhume(self, task: TaskId, generation: int) -> None:
+        """Removes the dead letter of a life before that generation. The task may have died again meanwhile: the letter
+        of that life stays."""
+        with after_a_write():
+            taken = await self._store.exhume([task.to_bytes()])
+            later = [letter for letter in taken if generation_of(letter.key.version) >= generation]
+            if later:
+                await self._store.bury(later)

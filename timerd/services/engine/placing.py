@@ -20,9 +20,14 @@ def placed_from(asked_ms: Times, now_ms: int) -> Times:
     return asked_ms if first_ms >= now_ms else np.maximum(asked_ms, now_ms)
 
 
-def came_late(positions_ms: Times, asked_ms: Times, since_ms: int) -> npt.NDArray[np.intp]:
-    """The rows that go to a later bucket than that of their instant, if this is not before `since_ms`."""
-    return np.flatnonzero((asked_ms < positions_ms - positions_ms % BUCKET_MS) & (asked_ms >= since_ms))
+def marked_late(rows: RowGroup, now_ms: int) -> RowGroup:
+    """The same rows; what is due already is marked so."""
+    is_late = rows.columns["fire_at_ms"] < now_ms
+    if not bool(is_late.any()):
+        return rows
+    columns = rows.columns.copy()
+    columns["flags"] |= np.where(is_late, np.uint8(FLAG_LATE), np.uint8(0))
+    return RowGroup(columns, rows.prefixes, rows.templates, rows.payloads, rows.extras)
 
 
 def positioned(rows: RowGroup, positions_ms: Times, asked_ms: Times) -> RowGroup:

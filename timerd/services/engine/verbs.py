@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
-from timerd.core.keys import Conflict
+from timerd.core.protocol import Conflict
 from timerd.core.settlement import Failure, Settlement
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
+from timerd.model.settle import Outcome
+from timerd.model.storage import MarkKind
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 
@@ -29,21 +31,29 @@ LOOKED_FOR_MS = 10_000
 class NewTasks:
     """One message's good items. `rows` (n,): position = fire_at = what was asked (also in the past), all of one
     namespace, prefix table of one, index = place of the item in the request, version 0. `keys`: row -> (key, policy)
-    of those that have one."""
+    of those that have one. `request_time_ms`: when the caller says that it made the call, the same in each of its
+    tries; 0: it does not say. Then `delayed` are the rows that are due a delay after `counted_from_ms`, which is when
+    this try came; of a call without request_id, which has no other try, there are none."""
 
     namespace: str
     prefix: bytes
     rows: RowGroup
     keys: Mapping[int, tuple[str, Conflict]]
+    # When the call was made, by whose order calls take keys from one another; 0 = not known.
+    asked_ms: int = 0
+    request_time_ms: int = 0
+    delayed: Sequence[int] = ()
+    counted_from_ms: int = 0
 
 
 @dataclass(slots=True)
 class StoredTasks:
-    """For each row: where it lives. `kept`: row -> id of the task that has its key; `refused`: row -> sentence."""
+    """For each row: where it lives. `kept`: row -> id of the task that has its key; `refused`: row -> why nothing of it
+    was written."""
 
     task_ids: Sequence[TaskId]
     kept: Mapping[int, TaskId]
-    refused: Mapping[int, str]
+    refused: Mapping[int, NotStored]
 
 
 class State(IntEnum):
@@ -58,6 +68,16 @@ class State(IntEnum):
     PURGED = 7
     FINISHED = 8
     RETRYING = 9
+
+
+ENDED = {
+    Outcome.ACKED: State.ACKED,
+    Outcome.DEAD: State.DEAD,
+    Outcome.EXPIRED: State.EXPIRED,
+    Outcome.CANCELLED: State.CANCELLED,
+    Outcome.PURGED: State.PURGED,
+}
+MARKED = {MarkKind.CANCELLED: State.CANCELLED, MarkKind.PURGED: State.PURGED, MarkKind.ACKED: State.ACKED}
 
 
 class CancelAnswer(IntEnum):
@@ -140,6 +160,12 @@ class EngineFacts:
     advice: Sequence[str]
 
 
+# Of a late ack: None where its task is acked, or what the task is instead, or what kept it from being known.
+Late = State | Exception | None
+# What did not end as its delivery did, and what its task is.
+Otherwise = list[tuple[Ended, State]]
+
+
 class Verbs(Protocol):
     """What the API asks. Task ids handed in are parsed and genuine for the namespace. Raises model.errors."""
 
@@ -152,18 +178,36 @@ class Verbs(Protocol):
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks: ...
 
+    async def is_stored(self, tasks: NewTasks) -> bool:
+        """Whether an earlier try of the call stored them; those of them that it refused are taken out."""
+        ...
+
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]: ...
 
-    async def reschedule(self, namespace: str, request_id: str, task: TaskId, fire_at_ms: int) -> int:
-        """The new fire time. Raises NotFound, Precondition (it has fired or ended), Aborted (another move won)."""
+    async def reschedule(self, namespace: str, request: str, task: TaskId, fire_at_ms: int, asked_ms: int) -> int:
+        """The new fire time; of a repeat, that of the first time. Raises NotFound, Precondition (it has fired or
+        ended), Overtaken (a later call has moved it), Aborted (another move won)."""
+        ...
+
+    async def moved_before(self, namespace: str, request: str, task: TaskId) -> int | None:
+        """What `reschedule` was answered with the first time; None: it was not carried out."""
+        ...
+
+    async def recall(self, request: bytes) -> bytes | None:
+        """What `remember` was told of the call with that hash."""
+        ...
+
+    async def remember(self, request: bytes, answer: bytes) -> bytes:
+        """The answer that stands: this one, or that of another try of the call that was faster."""
         ...
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
         """Raises NotFound."""
         ...
 
-    async def resolve_key(self, namespace: str, key: str) -> TaskId:
-        """Raises NotFound."""
+    async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
+        """The task that has the key; for the call with the hash `request` the one that had it when a try of that call
+        first asked. Raises NotFound."""
         ...
 
     async def list(
@@ -182,7 +226,9 @@ class Verbs(Protocol):
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
     ) -> Sequence[DeadLetter]: ...
 
-    async def redrive(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[bool | NotStored]:
+    async def redrive(
+        self, namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int
+    ) -> Sequence[bool | NotStored]:
         """For each: whether it was a dead letter and lives again, or why it must stay one."""
         ...
 
@@ -234,11 +280,12 @@ class Firing(Protocol):
         """Workers of the queue came, or the last one went: opens and closes its backlog."""
         ...
 
-    def end(self, ended: Sequence[Ended]) -> Awaitable[None]:
-        """They count as ended at once; the awaitable is done when that is durable."""
+    def end(self, ended: Sequence[Ended], otherwise: Otherwise) -> Awaitable[None]:
+        """They count as ended at once; the awaitable is done when that is durable. `otherwise` gets those whose task
+        turns out to have ended in another way before."""
         ...
 
-    def end_acked(self, acked: Sequence[AckedRows]) -> Awaitable[None]:
+    def end_acked(self, acked: Sequence[AckedRows], otherwise: Otherwise) -> Awaitable[None]:
         """As `end`, of many that were sent together."""
         ...
 
@@ -254,18 +301,15 @@ class Firing(Protocol):
         """The dead letters first, then `end`."""
         ...
 
-    async def end_late(self, token: AckToken) -> bool:
-        """An ack for a delivery that is not open here (any attempt of the generation): ends the task where it lives
-        now. False: it had ended, or was never known."""
+    async def end_late(self, late: Sequence[AckToken]) -> Sequence[Late]:
+        """Acks of deliveries that are not open here (any attempt of the generation): each ends its task where it lives
+        now. None: acked, by this or before, which is durable; else what the task is, for which this ack does not count,
+        or what kept it from being known."""
         ...
 
-    async def end_late_here(self, late: Sequence[AckToken]) -> list[AckToken]:
-        """As `end_late`, of those of many that wait where they were sent from; the others are returned."""
-        ...
-
-    async def fail_late(self, token: AckToken, failure: Failure) -> bool:
+    async def fail_late(self, token: AckToken, failure: Failure) -> State | None:
         """A failure of a delivery that is not open here: its row goes on, or is buried, where it waits for the lease to
-        end. False: it had ended, was acked a moment ago, or another attempt took over."""
+        end. None: it counts, or a reject finds its dead letter; else what the task is instead."""
         ...
 
     def settling(self, settlement: Settlement, now_ms: int) -> None:

@@ -1,16 +1,17 @@
-"""The worker that takes the canaries of its instance (services/health/canary.py): a stream that leads nowhere."""
+"""The sink of the canaries of an instance (services/health/canary.py): it takes them and acknowledges them itself."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
 
+from timerd.core.delivery_machine import Assignment
 from timerd.core.settlement import Action
-from timerd.core.taken import CANARY
+from timerd.core.taken import CANARY, Taken
 from timerd.core.tally import LATENESS_BOUNDS_MS, Histogram
-from timerd.model.identity import ACK_TOKEN_BYTES
-from timerd.services.work.delivery import Delivery
-from timerd.v1 import work_service_pb2 as pb
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Confirmation, Sent
+from timerd.services.dispatch.tokens import ack_tokens
 
 # Of each canary: its payload.
 NAME_BYTES = 16
@@ -30,10 +31,14 @@ class Flight:
 
 
 class CanaryWorker:
-    """Implements services.desk.Outlet. It serves its queue without its backlog: what is that old is of no use."""
+    """Implements services.dispatch.ports.Sink. What lies in the backlog of its queue is too old to be of use."""
+
+    counts_as_worker = False
+    takes_backlog = False
 
     def __init__(self, delivery: Delivery, now_ms: Callable[[], float]) -> None:
         self.number = delivery.next_number()
+        self.namespace = CANARY.namespace
         self.closing = False
         self.lateness_ms = Histogram(LATENESS_BOUNDS_MS)
         self._delivery = delivery
@@ -45,10 +50,7 @@ class CanaryWorker:
 
     def join(self) -> None:
         self._delivery.join(self, CANARY.namespace, LEASE_MS)
-        # It is nobody's worker.
-        self._delivery.relayed += 1
-        self._delivery.machine.credit(self.number, CANARY.queue, CREDIT)
-        self._delivery.wake()
+        self._delivery.credit(self, CANARY.queue, CREDIT)
 
     def expect(self, flight: Flight) -> None:
         self._flights[flight.name] = flight
@@ -56,34 +58,36 @@ class CanaryWorker:
     def forget(self, flight: Flight) -> None:
         self._flights.pop(flight.name, None)
 
-    def push(self, response: pb.WorkResponse, size_bytes: int = 0) -> None:
+    def deliver(self, assignment: Assignment) -> Sent:
         """The round of delivery that calls this goes on first."""
-        if response.WhichOneof("response") == "deliver":
-            now_ms, fire_at_ms = self._now_ms(), response.deliver.fire_at_ms
-            self.lateness_ms.add(max(0.0, now_ms - max(fire_at_ms)), len(fire_at_ms))
-            asyncio.get_running_loop().call_soon(self._take, response.deliver)
+        taken = assignment.taken
+        now_ms, last_ms = self._now_ms(), int(taken.rows.columns["fire_at_ms"].max())
+        self.lateness_ms.add(max(0.0, now_ms - last_ms), len(taken))
+        asyncio.get_running_loop().call_soon(self._take, taken)
+        return Sent(1, len(taken) * NAME_BYTES)
 
     def block_if_full(self) -> bool:
         return False
 
-    def owe(self) -> None:
+    def owe(self, tokens: int) -> None:
         """Each settle is confirmed by itself."""
 
-    def confirm(self, confirmed: pb.SettleConfirmed) -> None:
-        problem = confirmed.problem.message or ("It was refused." if confirmed.refused else "")
-        for flight in self._settling.pop(confirmed.sequence, ()):
+    def confirm(self, confirmation: Confirmation) -> None:
+        for flight in self._settling.pop(confirmation.sequence, ()):
             if not flight.settled.done():
-                flight.settled.set_result(problem)
+                flight.settled.set_result(confirmation.problem)
 
-    def _take(self, deliver: pb.Deliver) -> None:
-        payloads, count = deliver.payloads, len(deliver.ack_tokens) // ACK_TOKEN_BYTES
-        names = [payloads[at : at + NAME_BYTES] for at in range(0, len(payloads), NAME_BYTES)]
+    def go_away(self) -> None:
+        """What it has is acknowledged by then."""
+
+    def _take(self, taken: Taken) -> None:
+        names = [taken.rows.payload(row) for row in range(len(taken))]
         known = [flight for name in names if (flight := self._flights.get(name)) is not None]
         for flight in known:
             if not flight.delivered.done():
                 flight.delivered.set_result("")
         self._sequence += 1
         self._settling[self._sequence] = known
-        self._delivery.settle(self, self._sequence, Action.ACK, deliver.ack_tokens, None, "")
-        self._delivery.machine.credit(self.number, CANARY.queue, count)
-        self._delivery.wake()
+        tokens = ack_tokens(taken, self._delivery.secret)
+        self._delivery.settle(self, self._sequence, Action.ACK, tokens, None, "")
+        self._delivery.credit(self, CANARY.queue, len(taken))

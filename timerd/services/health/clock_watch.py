@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-from timerd.core.clock_comparison import Comparison, Reading, Standing, compare
+from timerd.core.cluster import Comparison, Reading, Standing, compare
 from timerd.ports import Clock
 from timerd.services.health.health_board import SCHEDULER, HealthBoard
 from timerd.services.holding.engine_time import EngineTime

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-from timerd.core.lease_trust import LeaseTrust
+from timerd.core.cluster import LeaseTrust
+from timerd.model.codec import CAPABILITIES
 from timerd.model.registers import Control
 
 
@@ -30,6 +31,9 @@ class Alone:
 
     def has_moved(self, name: str) -> bool:
         return True
+
+    def announced(self) -> Mapping[str, Collection[str]]:
+        return {self.name: CAPABILITIES}
 
     def address_of(self, name: str) -> str:
         return self._address if name == self.name else ""

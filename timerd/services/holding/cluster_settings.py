@@ -6,11 +6,11 @@ import json
 import os
 from typing import NamedTuple
 
+from timerd.model.codec import dump_json
 from timerd.model.errors import StartupError
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import Cas, CasStatus
-from timerd.model.task import dump_json
 from timerd.ports import Registers
 
 CLUSTER = RegisterKey(Table.CLUSTER, b"settings")

@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
-from timerd.core.procedures import AppendRows, AskToEnd, AskToEndMany, MarkAndLook, Procedure, Request, SetMarks, TryCas
+from timerd.core.protocol import (
+    AppendRows,
+    AskToEnd,
+    AskToEndMany,
+    MarkAndLook,
+    Procedure,
+    Request,
+    SetMarks,
+    TryCas,
+    WriteEntries,
+)
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 
 Result = TypeVar("Result")
@@ -18,7 +28,7 @@ class Performs(Protocol):
     async def perform(self, request: Request) -> object: ...
 
 
-WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, AskToEnd, AskToEndMany)
+WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, AskToEnd, AskToEndMany, WriteEntries)
 
 
 async def drive(procedure: Procedure[Result], performer: Performs) -> Result:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.clock_comparison import Comparison, Standing
-from timerd.core.engine_clock import STABLE_MS, EngineClock
-from timerd.core.lease_trust import LeaseTrust
+from timerd.core.cluster import STABLE_MS, Comparison, EngineClock, LeaseTrust, Standing
 from timerd.model.errors import StoreUnavailable, Unavailable
 from timerd.ports import Clock
 

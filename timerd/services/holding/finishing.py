@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from timerd.core.instance_machine import InstanceMachine, shards_of
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Store

@@ -8,32 +8,27 @@ How an effect is performed is not known here (services/holding/effector.py), nor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from timerd.core.effects import Effect
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.deliveries import Deliveries
+from timerd.core.partition import Effect, PartitionMachine, Phase
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.row_keys import delivery_ids
 from timerd.model.settle import CarryReason
+from timerd.services.background import begin
 from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.failures import Failures
 from timerd.services.holding.partition_events import PartitionEvents
 from timerd.services.holding.tickets import Tickets
 from timerd.services.holding.ticking import Ticking
 
+log = logging.getLogger(__name__)
 JUST_SENT_MS = 50
-Leases = Callable[[RowKey], int | None]
 Attempt = Callable[[PartitionMachine, Effect], Coroutine[Any, Any, None]]
-
-
-async def _nothing(_machine: PartitionMachine, _effect: Effect) -> None:
-    """Until somebody performs."""
-
-
-async def _nothing_waits(_now_ms: int) -> None:
-    """Until somebody carries rows on."""
 
 
 class Machines(dict[Partition, PartitionMachine]):
@@ -65,34 +60,39 @@ class Machines(dict[Partition, PartitionMachine]):
 
 
 class Held:
-    """Of one instance. `wake` callbacks are called when rows may be due earlier than was said."""
+    """Of one instance. `attempt` performs what a machine decided. `wake` callbacks are called when rows may be due
+    earlier than was said."""
 
-    def __init__(self, time: EngineTime, settle_every_s: float) -> None:
+    def __init__(self, time: EngineTime, settle_every_s: float, deliveries: Deliveries, attempt: Attempt) -> None:
         self.machines = Machines()
         self._ticking = Ticking()
-        self.attempt: Attempt = _nothing
-        self.events = PartitionEvents()
+        self._attempt = attempt
+        self.events, self.failures = PartitionEvents(), Failures()
         self._time = time
+        self._deliveries = deliveries
         self._settle_every_s = settle_every_s
         self._tasks: set[asyncio.Task[None]] = set()
         self._tickets = Tickets()
         self._settling: set[Partition] = set()
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
-        self.lease_of: Leases = lambda _key: None
-        # Those of the delivery ids that have a lease.
-        self.in_flight: Callable[[Collection[bytes]], Collection[bytes]] = lambda _ids: ()
-        # Hears of rows that were carried on while a worker has them, and knows which wait for that.
-        self.carried: Callable[[PartitionMachine, Iterable[RowKey]], None] = lambda _machine, _keys: None
-        self.waits: Callable[[RowKey], bool] = lambda _key: False
-        # Whether one of these delivery ids is such a row's.
-        self.any_waits: Callable[[Collection[bytes]], bool] = lambda _ids: False
-        # Until when a worker may have what it came back with; 0: nobody did with that.
-        self.held_until_ms: Callable[[RowKey], int] = lambda _key: 0
-        # Whether a worker came back with that delivery since, and was told that it has it still.
-        self.came_since: Callable[[RowKey, int], bool] = lambda _key, _since_ms: False
-        # The rows that wait learn how long those deliveries may be in hand.
-        self.prolong: Callable[[int], Awaitable[None]] = _nothing_waits
+        # Needs of rows that this release does not understand.
+        self._told: set[str] = set()
+
+    def foreign_rows(self) -> int:
+        """How many rows wait for a release that understands them. What they need is said in the log once."""
+        lacks = self.foreign_needs()
+        if not self._told.issuperset(lacks):
+            self._told.update(lacks)
+            log.warning(
+                "rows of a later release need what this one does not understand (%s): they wait for an instance that "
+                "does, so upgrade this one",
+                ", ".join(lacks),
+            )
+        return sum(machine.foreign_rows for machine in self.machines.values())
+
+    def foreign_needs(self) -> list[str]:
+        return sorted({need for machine in self.machines.values() for need in machine.lacks})
 
     def on_due(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)
@@ -103,18 +103,42 @@ class Held:
 
     def tick(self, now_ms: int) -> None:
         for machine in self._ticking.chosen(self.machines.values()):
-            if machine.phase is Phase.HOT:
-                self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
-            elif machine.phase is Phase.HAND_OVER:
-                self.carry_sent(machine, now_ms)
-            self.perform(machine, machine.tick(now_ms))
+            with self._given_up(machine, "tick"):
+                self._tick(machine, now_ms)
+
+    def _tick(self, machine: PartitionMachine, now_ms: int) -> None:
+        if machine.phase is Phase.HOT:
+            self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
+        elif machine.phase is Phase.HAND_OVER:
+            self.carry_sent(machine, now_ms)
+        self.perform(machine, machine.tick(now_ms))
+
+    @contextmanager
+    def _given_up(self, machine: PartitionMachine, work: str) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - it is noted
+            self.give_up(machine, work, error)
+
+    def give_up(self, machine: PartitionMachine, work: str, error: BaseException) -> None:
+        """A machine that cannot go on, or whose state is in doubt. The partition is acquired anew, from what the store
+        has; what workers have of it stays with them."""
+        self.failures.add(machine.partition, work, error, "is given up, and acquired anew")
+        leases = {key: self._deliveries.lease_of(key) for key in machine.open_keys()}
+        self._deliveries.hold_back({key: until_ms for key, until_ms in leases.items() if until_ms is not None})
+        self.events.counts["given_up"] += 1
+        self.events.dropped(machine)
+        try:
+            machine.lose()
+        finally:
+            self.let_go(machine)
 
     def perform(self, machine: PartitionMachine, effects: Iterable[Effect]) -> None:
         for effect in effects:
-            self.spawn(self.attempt(machine, effect))
+            self.spawn(self._attempt(machine, effect))
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, work: Coroutine[Any, Any, None], name: str = "partitions") -> None:
+        task = begin(work, name)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -137,7 +161,8 @@ class Held:
         self._settling.discard(machine.partition)
         if self.machines.get(machine.partition) is machine:
             self._settled_s[machine.partition] = asyncio.get_running_loop().time()
-        self.perform(machine, machine.flush())
+        with self._given_up(machine, "flush"):
+            self.perform(machine, machine.flush())
 
     def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
         """Done when the ticket is. Raises NoLongerHeld."""
@@ -158,33 +183,32 @@ class Held:
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         """Whether a worker has a delivery that this row waits for; `lease_until_ms` is that of the row."""
         machine = self.machines.get(partition)
-        if machine is not None and (key.position_ms < machine.floor_ms or machine.log.settled.get(key) is not None):
+        if machine is not None and (key.position_ms < machine.floor_ms or machine.recorded(key) is not None):
             return False
-        return self.lease_of(key) is not None or self.waits(key) or lease_until_ms > self._time.exact_ms()
+        return self._deliveries.is_in_hand(key) or lease_until_ms > self._time.exact_ms()
 
     def has_lease(self, key: RowKey) -> bool:
         """Whether a worker that is known here has a delivery of this row's generation."""
-        return self.lease_of(key) is not None or self.held_until_ms(key) > self._time.exact_ms()
+        return self._deliveries.has_lease(key, self._time.exact_ms())
 
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """False: `has_in_hand` says so of each of them, whose rows have no lease themselves."""
-        ids = delivery_ids(keys)
-        return bool(self.in_flight(ids)) or self.any_waits(ids)
+        return self._deliveries.any_in_hand(delivery_ids(keys))
 
     def carry_open(self, machine: PartitionMachine, now_ms: int) -> None:
         """What workers have in hand stays with them: the next holder treats it as in flight."""
-        self._guard(machine, list(machine.rows.open_before(1 << 62)), now_ms, CarryReason.HAND_OVER)
+        self._guard(machine, machine.open_keys(), now_ms, CarryReason.HAND_OVER)
 
     def carry_sent(self, machine: PartitionMachine, now_ms: int) -> None:
         """As `carry_open`, but what has only just been sent has a moment to end here: an ack that meets a row which has
         left goes the long way."""
         sent_ms = int(self._time.exact_ms()) - JUST_SENT_MS
-        self._guard(machine, list(machine.rows.open_since(sent_ms)), now_ms, CarryReason.HAND_OVER)
+        self._guard(machine, machine.open_since(sent_ms), now_ms, CarryReason.HAND_OVER)
 
     def _guard(self, machine: PartitionMachine, keys: Sequence[RowKey], now_ms: int, reason: CarryReason) -> None:
         """Only deliveries that a worker still has are guarded. What has just been settled is open for a turn of the
         loop more, until the delivery machine ends or retries it: carried, it would fire once more."""
-        leases = {key: until_ms for key in keys if (until_ms := self.lease_of(key)) is not None}
+        leases = {key: until_ms for key in keys if (until_ms := self._deliveries.lease_of(key)) is not None}
         if leases:
             machine.guard(leases, now_ms, reason)
-            self.carried(machine, leases)
+            self._deliveries.carried(machine, leases)

@@ -9,17 +9,18 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from timerd.core.lease_trust import LeaseTrust
-from timerd.core.membership import Members, Predecessor, Timing, beat, claim, enlist, look
-from timerd.core.procedures import Procedure
+from timerd.core.cluster import LeaseTrust, Members, Predecessor, Timing, beat, claim, enlist, look
+from timerd.core.protocol import Procedure
+from timerd.model import codec
 from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 from timerd.model.instance import InstanceEntry, InstanceState, instance_key
 from timerd.model.registers import Control
 from timerd.ports import Clock, Registers
+from timerd.services.background import note
 from timerd.services.holding.driving import drive
 from timerd.services.holding.registers import RegisterPerformer
 
@@ -62,6 +63,10 @@ class Membership(Protocol):
 
     def has_moved(self, name: str) -> bool:
         """Whether it has given a sign of life since this instance came."""
+        ...
+
+    def announced(self) -> Mapping[str, Collection[str]]:
+        """What each instance that lives understands of stored forms, this one among them (model/codec.py)."""
         ...
 
     def address_of(self, name: str) -> str:
@@ -127,18 +132,20 @@ class Member:
         clock: Clock,
         timing: Timing,
         new_incarnation: Callable[[], int] = lambda: secrets.randbits(48) | 1,
+        knows: Collection[str] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.name = name
         self.timing = timing
         self.trust = LeaseTrust(timing.ttl_ms)
         self.events: Counter[str] = Counter(renewed=0, failed=0, lapsed=0)
         self.members = Members(name, timing)
-        self.sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+        self._sleep = sleep
         self._store = store
         self._performer = RegisterPerformer(store)
         self._clock = clock
         self._new_incarnation = new_incarnation
-        self._wanted = InstanceEntry(name, "", new_incarnation(), 0)
+        self._wanted = InstanceEntry(name, "", new_incarnation(), 0, knows=tuple(sorted(knows or codec.CAPABILITIES)))
         # As it stands in the register; None: not joined.
         self._stored: InstanceEntry | None = None
         self._predecessor: Predecessor | None = None
@@ -167,6 +174,9 @@ class Member:
 
     def has_moved(self, name: str) -> bool:
         return self.members.has_moved(name)
+
+    def announced(self) -> Mapping[str, Collection[str]]:
+        return self.members.announced() | {self.name: self._wanted.knows}
 
     def address_of(self, name: str) -> str:
         entry = self._stored if name == self.name else self.members.entry(name)
@@ -207,7 +217,7 @@ class Member:
         while True:
             if await self._try_join(address):
                 return
-            await self.sleep(self.timing.heartbeat_ms / SOON / 1000)
+            await self._sleep(self.timing.heartbeat_ms / SOON / 1000)
 
     async def _try_join(self, address: str) -> bool:
         """False: an earlier instance of this name may still live."""
@@ -386,3 +396,5 @@ class Member:
             await work
         except (StoreUnavailable, StoreUnknown) as error:
             log.warning("membership: %s; trying again", error)
+        except Exception as error:  # noqa: BLE001 - it is noted
+            note("membership", error, "tries again")

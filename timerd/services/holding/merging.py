@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine
 from timerd.model.storage import Page
 
 MARKS_AT_ONCE = 1_000
@@ -30,19 +30,19 @@ FAST_BYTES = 128 << 10
 
 async def make_room(machine: PartitionMachine) -> None:
     """One run a turn of the loop."""
-    for _ in iter(machine.rows.waiting.tidy, False):
+    for _ in iter(machine.tidy, False):
         await asyncio.sleep(0)
 
 
 async def keep_pace(machine: PartitionMachine) -> None:
     """While a queue is sent fast, more of it is brought back only when little is left."""
-    queue = machine.rows.reloading and machine.rows.reloading.queue
-    if queue is None or len(machine.log.settled) > MOST_ENDED:
+    queue = machine.reload and machine.reload.queue
+    if queue is None or machine.settled_rows > MOST_ENDED:
         return
-    size_bytes = machine.rows.waiting.lane_bytes(queue)
-    while size_bytes > AHEAD_BYTES and machine.rows.thin_queue() is None:
+    size_bytes = machine.lane_bytes(queue)
+    while size_bytes > AHEAD_BYTES and not machine.wants_more:
         await asyncio.sleep(LOOK_S)
-        before, size_bytes = size_bytes, machine.rows.waiting.lane_bytes(queue)
+        before, size_bytes = size_bytes, machine.lane_bytes(queue)
         if before - size_bytes < FAST_BYTES:
             break
 
@@ -52,6 +52,6 @@ async def mark_ahead(machine: PartitionMachine, page: Page) -> Page:
     marks = page.marks
     last = max(0, len(marks) - MARKS_AT_ONCE)
     for at in range(0, last, MARKS_AT_ONCE):
-        machine.rows.mark(marks[at : min(at + MARKS_AT_ONCE, last)])
+        machine.mark(marks[at : min(at + MARKS_AT_ONCE, last)])
         await asyncio.sleep(0)
     return replace(page, marks=marks[last:]) if last else page

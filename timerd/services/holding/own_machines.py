@@ -12,10 +12,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from timerd.core.holding import Asked, Offered, Phase
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.procedures import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows, Vacant
-from timerd.core.waiting_rows import all_wait, end_waiting
+from timerd.core.partition import Asked, Offered, PartitionMachine, Phase
+from timerd.core.protocol import AskToEnd, AskToEndMany, AskToMove, Ending, HolderAnswer, OfferRows, Vacant
 from timerd.model.errors import StoreUnknown
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
@@ -79,11 +77,11 @@ class OwnMachines:
     def _still_leaving(self, request: AskToEnd) -> PartitionMachine | None:
         """Taken along, because it may be dropped before anything else runs."""
         machine = self._held.machines.get(request.partition)
-        return machine if machine is not None and not machine.log.has_left(request.key) else None
+        return machine if machine is not None and not machine.has_left(request.key) else None
 
     async def _until_left(self, machine: PartitionMachine, request: AskToEnd) -> None:
         """Or until the machine is gone."""
-        if await self._until_durable(machine) and not machine.log.has_left(request.key):
+        if await self._until_durable(machine) and not machine.has_left(request.key):
             # The procedure looks again: not in a circle without a pause.
             await asyncio.sleep(LOOK_AGAIN_S)
 
@@ -95,7 +93,7 @@ class OwnMachines:
     async def _until_durable(self, machine: PartitionMachine) -> bool:
         try:
             async with asyncio.timeout(LEAVING_S):
-                await self._held.durable(machine, machine.log.last_ticket)
+                await self._held.durable(machine, machine.last_ticket)
         except NoLongerHeld:
             return False
         except TimeoutError as error:
@@ -107,14 +105,16 @@ class OwnMachines:
         if machine is None:
             return HolderAnswer(None)
         asked, outcome = machine.ask(request.key)
-        if request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked):
-            return HolderAnswer(Asked.OPEN, None, machine.cancel(request.key, request.outcome, request.request))
-        if asked is Asked.ENDED and outcome is not request.outcome:
+        in_hand = request.outcome is not Outcome.ACKED and self._is_in_hand(request, asked)
+        if not in_hand and asked is Asked.ENDED and outcome is not request.outcome:
             return HolderAnswer(asked, outcome)
-        given = machine.cancel(request.key, request.outcome, request.request)
+        is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
+        given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
+        if in_hand and asked is not Asked.UNKNOWN:
+            return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):
             # Also where the verdict came first: it was given to a row that the task was carried from.
-            machine.end_waiting(request.key, request.outcome)
+            machine.end_met(request.key, request.outcome)
             self._held.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
 
@@ -124,7 +124,7 @@ class OwnMachines:
         machine = self._held.machines.get(request.partition)
         if machine is None:
             return None
-        asked = end_waiting(machine, request.keys, request.outcome, request.request)
+        asked = machine.cancel_all(request.keys, request.outcome, request.request)
         if asked is Asked.WAITING:
             self._held.settle_soon(machine)
         return asked and [HolderAnswer(asked, None, request.request)] * len(request.keys)
@@ -137,8 +137,8 @@ class OwnMachines:
         return self._held.may_have_in_hand(keys)
 
     def _is_in_hand(self, request: AskToEnd, asked: Asked) -> bool:
-        """Its row was carried on, and waits for the delivery to end."""
-        if asked not in (Asked.WAITING, Asked.ENDED):
+        """Its row was carried on, and waits for the delivery to end; or it has yet to be read."""
+        if asked is Asked.OPEN:
             return False
         return self._held.has_in_hand(request.partition, request.key, request.lease_until_ms)
 
@@ -185,7 +185,7 @@ class OwnMachines:
     def all_wait(self, partition: Partition, keys: Sequence[RowKey]) -> bool:
         """Whether this process knows that none of them has ended."""
         machine = self._held.machines.get(partition)
-        return machine is not None and all_wait(machine, keys)
+        return machine is not None and machine.all_wait(keys)
 
     def ending(self, partition: Partition, key: RowKey, *, is_leaving_over: bool = False) -> Ending | None:
         """None: this process does not know. What goes on elsewhere lives here until that is durable, but for who asks
@@ -196,7 +196,7 @@ class OwnMachines:
         asked, outcome = machine.ask(key)
         if asked is Asked.UNKNOWN:
             return None
-        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not is_leaving_over and not machine.log.has_left(key):
+        if outcome in (Outcome.CARRIED, Outcome.PARKED) and not is_leaving_over and not machine.has_left(key):
             return Ending(None)
         if asked is Asked.ENDED and outcome is Outcome.CARRIED:
             return _carried(machine, key)
@@ -207,5 +207,5 @@ class OwnMachines:
 
 
 def _carried(machine: PartitionMachine, key: RowKey) -> Ending | None:
-    carry = machine.log.carries.get(key)
+    carry = machine.carry_of(key)
     return Ending(Outcome.CARRIED, carry) if carry is not None else None

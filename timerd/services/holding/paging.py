@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from timerd.core.effects import ReadPage
-from timerd.core.settled_index import keys_in
+from timerd.core.partition import ReadPage, keys_in
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.model.storage import Mark, MarkKind, Page
+from timerd.model.storage import MarkKind, Page
 from timerd.ports import Rows
 
 # The loop takes a page in in 2 to 3 ms.
@@ -30,26 +29,12 @@ async def read_page(
     page_bytes = page_bytes or PAGE_BYTES * (AGAIN_TIMES if is_again else 1)
     stretch = (read.partition, read.lo_ms, read.hi_ms, read.cursor, page_bytes)
     if not read.keys_first:
-        page = await store.scan(*stretch)
-        is_first = page.through_ms and not read.cursor and read.hi_ms == read.partition.end_ms
-        return replace(page, marks=[*page.marks, *await _last_marks(store, read.partition)]) if is_first else page
+        return await store.scan(*stretch)
     page = await store.scan(*stretch, keys_only=True)
     lacked = [rows for group in page.groups if len(rows := lacking(group))]
     if sum(map(len, lacked)) > FEW_ROWS or sum(int(rows.columns["length"].sum()) for rows in lacked) > page_bytes:
         return await store.scan(*stretch)
     return replace(page, groups=await _with_bodies(store, read, lacked) if lacked else [])
-
-
-async def _last_marks(store: Rows, partition: Partition) -> list[Mark]:
-    """On its last instant, where a cancel marks a task whose place it does not know (core/ties.py): whoever fires
-    before the other pages are there goes by them as well."""
-    marks: list[Mark] = []
-    cursor, done = 0, False
-    while not done:
-        page = await store.scan(partition, partition.end_ms - 1, partition.end_ms, cursor, PAGE_BYTES, keys_only=True)
-        marks += page.marks
-        cursor, done = page.cursor, page.done
-    return marks
 
 
 async def _with_bodies(store: Rows, read: ReadPage, lacked: Sequence[RowGroup]) -> list[RowGroup]:

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from timerd.core.holding import Offered
-from timerd.core.procedures import (
+from timerd.core.partition import BY_WORD, Offered
+from timerd.core.protocol import (
     NOT_ENDED,
     AppendRows,
     AskInHand,
@@ -18,6 +18,7 @@ from timerd.core.procedures import (
     AskToMove,
     Ending,
     Find,
+    FindEntries,
     FindSettled,
     FindSettledMany,
     FindVacant,
@@ -26,40 +27,50 @@ from timerd.core.procedures import (
     LookAt,
     MarkAndLook,
     OfferRows,
+    ReadBucket,
     ReadRegister,
     ReadRegisters,
     Recheck,
+    RemoveEntries,
     Request,
     SetMarks,
     Together,
     TryCas,
     Vacant,
+    WriteEntries,
 )
-from timerd.core.verdicts import BY_WORD
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup
-from timerd.model.storage import Appended, CasResult, Found, Looked
+from timerd.model.storage import Appended, BucketEntry, CasResult, Found, Looked
 from timerd.ports import Store
 from timerd.services.holding.held import Held
-from timerd.services.holding.other_holders import Alone, OtherHolders
 from timerd.services.holding.own_machines import OwnMachines
+from timerd.services.holding.peer_view import NoPeers, PeerView
 from timerd.services.holding.registers import try_cas
 from timerd.services.holding.settled_reads import SettledReads
 
+# Makes the view of the other instances, which see the machines of this one.
+PeersOf = Callable[[OwnMachines], PeerView]
 # So many requests of a call are under way at a time.
 TOGETHER = 32
 
 
 class Performer:
-    """One instance: its store, its own partition machines as holders, and the other instances, none at first."""
+    """One instance: its store, its own partition machines as holders, and the other instances, if there are any."""
 
-    def __init__(self, store: Store, held: Held, hint: Callable[[Partition, RowGroup, int], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        held: Held,
+        hint: Callable[[Partition, RowGroup, int, bool], None],
+        peers: PeersOf | None = None,
+    ) -> None:
         self._store = store
         self.settled = SettledReads(store)
         self.own = OwnMachines(held)
-        self.others: OtherHolders = Alone()
+        self.others: PeerView = peers(self.own) if peers is not None else NoPeers()
         self._hint_own = hint
         self._handlers: dict[type[Request], Callable[[Any], Awaitable[object]]] = {
             Find: self._find,
@@ -71,6 +82,7 @@ class Performer:
             SetMarks: self._set_marks,
             ReadRegister: self._read_register,
             ReadRegisters: self._read_registers,
+            ReadBucket: self._read_bucket,
             FindSettledMany: self._find_settled_many,
             AskToEndMany: self._ask_to_end_many,
             TryCas: self._try_cas,
@@ -81,6 +93,9 @@ class Performer:
             AskToMove: self._ask_to_move,
             AskInHand: self._ask_in_hand,
             Recheck: self._recheck,
+            WriteEntries: self._write_entries,
+            FindEntries: self._find_entries,
+            RemoveEntries: self._remove_entries,
         }
 
     async def perform(self, request: Request) -> object:
@@ -92,11 +107,11 @@ class Performer:
     async def _look_at(self, request: LookAt) -> Looked:
         return await self._store.look(request.look)
 
-    async def _mark_and_look(self, request: MarkAndLook) -> tuple[int | None, Looked]:
+    async def _mark_and_look(self, request: MarkAndLook) -> tuple[int, Looked]:
         return await self._store.mark_and_look(request.marks, request.look)
 
     async def _find_vacant(self, request: FindVacant) -> Vacant | None:
-        return self.own.vacant(request.partitions) if isinstance(self.others, Alone) else None
+        return self.own.vacant(request.partitions) if self.others.is_alone else None
 
     async def _together(self, request: Together) -> list[object]:
         """Some at a time: a call may name tasks of a thousand partitions."""
@@ -123,10 +138,10 @@ class Performer:
         if request.durable and known is not None and known.outcome in BY_WORD:
             known = known if await self.own.until_durable(request.partition) else None
         ending = known or (await self.settled.endings(request.partition)).of(request.key)
-        is_known = request.durable and (known is not None or isinstance(self.others, Alone))
+        is_known = request.durable and (known is not None or self.others.is_alone)
         return replace(ending, is_known=True) if is_known else ending
 
-    async def _set_marks(self, request: SetMarks) -> int | None:
+    async def _set_marks(self, request: SetMarks) -> int:
         return await self._store.mark(request.marks)
 
     async def _read_register(self, request: ReadRegister) -> bytes | None:
@@ -134,6 +149,10 @@ class Performer:
 
     async def _read_registers(self, request: ReadRegisters) -> list[bytes | None]:
         return list(await self._store.read(request.keys))
+
+    async def _read_bucket(self, request: ReadBucket) -> BucketEntry | None:
+        scope, bucket_ms, _ = request.partition
+        return next(iter(await self._store.catalogue(scope, bucket_ms, bucket_ms + 1)), None)
 
     async def _find_settled_many(self, request: FindSettledMany) -> list[Ending]:
         """The records are read once; without any, as for every bucket that is far, nothing has ended."""
@@ -168,7 +187,7 @@ class Performer:
     async def _hint(self, request: HintRows) -> None:
         for partition, rows, source in request.rows:
             if not self.others.hint(partition, rows, source, request.controls.get(partition)):
-                self._hint_own(partition, rows, source)
+                self._hint_own(partition, rows, source, request.may_repeat)
 
     async def _offer(self, request: OfferRows) -> Offered | None:
         if self.others.is_here(request.partition):
@@ -180,7 +199,7 @@ class Performer:
 
     async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
         if self.others.is_here(request.partition) and not self.own.may_have_in_hand(request.keys):
-            if isinstance(self.others, Alone) and not self.own.is_here(request.partition):
+            if self.others.is_alone and not self.own.is_here(request.partition):
                 return [HolderAnswer(None)] * len(request.keys)
             said = self.own.end_waiting(request)
             if said is not None:
@@ -207,6 +226,15 @@ class Performer:
     async def _recheck(self, request: Recheck) -> None:
         if not self.own.recheck(request.partition, request.digest):
             self.others.recheck(request.partition, request.digest)
+
+    async def _write_entries(self, request: WriteEntries) -> None:
+        await self._store.write_entries(request.entries)
+
+    async def _find_entries(self, request: FindEntries) -> list[bytes | None]:
+        return list(await self._store.find_entries(request.keys))
+
+    async def _remove_entries(self, request: RemoveEntries) -> None:
+        await self._store.remove_entries(request.keys)
 
     def _in_memory(self, partition: Partition, key: RowKey) -> Ending | None:
         """None: this process does not know."""

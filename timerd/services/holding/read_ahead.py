@@ -14,9 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
-from timerd.core.effects import ReadPage
-from timerd.core.partition_machine import PartitionMachine
-from timerd.core.reload import Reload, put_together
+from timerd.core.partition import PartitionMachine, ReadPage, Reload, put_together
 from timerd.model.errors import CorruptRow, StoreUnavailable, StoreUnknown
 from timerd.model.storage import Page
 from timerd.ports import Rows
@@ -44,7 +42,7 @@ class ReadAhead:
 
     async def page(self, machine: PartitionMachine, read: ReadPage) -> Page:
         """Raises what the store raises."""
-        asked = Asked(read, machine.rows.reloading)
+        asked = Asked(read, machine.reload)
         expected, filled = self._ahead.pop(machine, (None, None))
         page = await filled if filled is not None and expected == asked else None
         if page is None:
@@ -72,8 +70,8 @@ class ReadAhead:
 
     async def _read(self, machine: PartitionMachine, asked: Asked) -> Page:
         reload = asked.reload
-        page = await read_page(self._store, asked.read, machine.rows.lacking, is_again=reload is not None)
+        page = await read_page(self._store, asked.read, machine.lacking, is_again=reload is not None)
         if reload is None or sum(map(len, page.groups)) < INLINE_ROWS:
             return page
-        groups = await asyncio.to_thread(put_together, reload, page.groups, machine.rows.cursor)
+        groups = await asyncio.to_thread(put_together, reload, page.groups, machine.cursor)
         return replace(page, groups=groups)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from timerd.core.procedures import ReadRegister, ReadRegisters, Request, TryCas
+from timerd.core.protocol import ReadRegister, ReadRegisters, Request, TryCas
 from timerd.model.errors import StoreUnknown
 from timerd.model.storage import Cas, CasResult, CasStatus
 from timerd.ports import Registers

@@ -1,7 +1,7 @@
 """Which partitions this instance holds, from one second to the next, and what its other parts ask of it for that.
 
-What a machine decided is in core/partition_machine.py, which partitions to hold in core/instance_machine.py; how
-effects are performed in services/holding/effector.py.
+What a machine decided is in core/partition/partition_machine.py, which partitions to hold in core/instance_machine.py;
+how effects are performed in services/holding/effector.py.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from timerd.core.holding import Phase, Settings
+from timerd.core.deliveries import Deliveries
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.memory import Memory
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import Effect, Memory, PartitionMachine, Phase, Settings
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition, scope_of
+from timerd.model.registers import Control
 from timerd.model.rows import RowGroup
 from timerd.model.storage import BucketEntry
 from timerd.ports import Store
@@ -29,7 +29,10 @@ from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.opening import Opening
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.performing import PeersOf, Performer
+from timerd.services.holding.prolonging import Prolonging
+from timerd.services.holding.row_finder import RowFinder
+from timerd.services.holding.throttle import Throttle
 from timerd.services.holding.tries import surely
 
 TICK_S = 0.1
@@ -43,7 +46,7 @@ FEW_SCOPES = 16
 
 
 class Scheduler:
-    """Of one instance."""
+    """Of one instance. Without `peers` there is no other one."""
 
     def __init__(
         self,
@@ -54,6 +57,9 @@ class Scheduler:
         memory: Memory,
         history_ms: int,
         membership: Membership | None = None,
+        deliveries: Deliveries | None = None,
+        throttle: Throttle | None = None,
+        peers: PeersOf | None = None,
     ) -> None:
         # Of queues that have workers.
         self.scopes: dict[int, QueueKey] = {}
@@ -64,13 +70,16 @@ class Scheduler:
         self._instance = instance
         self._to_bring: set[int] = set()
         self._reconciled_ms, self._reconcile_every_ms = 0, RECONCILE_MS
-        self.held = held = Held(time, settings.settle_every_ms / 1000)
+        self.deliveries = deliveries or Deliveries.none()
+        self.held = held = Held(time, settings.settle_every_ms / 1000, self.deliveries, self._attempt)
         self.machines = held.machines
-        self.procedures = Performer(store, held, self.hint)
+        self.procedures = Performer(store, held, self.hint, peers)
+        self.finder = RowFinder(store, held.machines, self.procedures)
         self.membership = membership or Alone(settings.holder)
         self.membership.on_lapse(self.drop_all)
         self.membership.on_change(self.look_soon)
-        self.hand_over = HandOver(held, self.membership, store)
+        prolonging = Prolonging(held, self.deliveries, self.finder.look, store)
+        self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
         self.effector = Effector(
@@ -84,14 +93,10 @@ class Scheduler:
             finishing,
             self.opening,
             history_ms,
+            throttle,
         )
 
     # -- life -----------------------------------------------------------------------------------------------------
-
-    @property
-    def remembers_endings(self) -> bool:
-        """A repeated call writes its tasks again."""
-        return self._settings.remembered > 0
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -126,8 +131,10 @@ class Scheduler:
             self.hold(partition)
         missed = (p for p in wanted if p.scope == TIME_SCOPE and self._instance.is_missed(p, now_ms))
         self._reconcile_every_ms = RECONCILE_MS if all(map(self._is_loaded, missed)) else CATCH_UP_MS
-        self.hand_over.begin_due(now_ms)
+        self.held.foreign_rows()
+        await self.hand_over.give_due(now_ms)
         self.hand_over.let_go(set(wanted), now_ms)
+        self.hand_over.remind()
         await self.finishing.open_backlogs(self.machines.values())
 
     async def drop_expired(self, now_ms: int) -> None:
@@ -147,14 +154,18 @@ class Scheduler:
 
     # -- what the engine asks -------------------------------------------------------------------------------------
 
-    def hold(self, partition: Partition) -> None:
+    def hold(self, partition: Partition, control: Control | None = None) -> None:
+        """`control`: its row, as its last holder says that he left it. The compare-and-set shows whether it is so."""
         if partition in self.machines or self.hand_over.is_leaving or not self._time.is_sure:
             return
         me = self.membership
         settings = replace(self._settings, address=me.address_of(me.name), incarnation=me.incarnation)
         machine = PartitionMachine(partition, settings, self.memory, me.may_take)
         self.machines[partition] = machine
-        self.held.perform(machine, machine.start())
+        self.held.events.begins(machine)
+        known = control is not None and not control.holder
+        now_ms = int(self._time.exact_ms())
+        self.held.perform(machine, machine.control_read(control, now_ms) if known else machine.start())
 
     def open_backlog(self, queue: QueueKey) -> None:
         """A queue has a worker again."""
@@ -164,20 +175,23 @@ class Scheduler:
         self._to_bring.add(scope)
         self.held.spawn(surely(self._bring_backlog(scope)))
 
-    def hint(self, partition: Partition, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
+    def hint(self, partition: Partition, rows: RowGroup, source: int, may_repeat: bool = False) -> None:
         """Rows were just written: into memory, or hold the partition. From other instances they may come again."""
         machine = self.machines.get(partition)
         if machine is not None:
-            machine.hint(rows, source, may_repeat=may_repeat)
+            machine.hint(rows, source, may_repeat=may_repeat or not self._settings.traits.knows_repeats)
             self.held.wake()
         elif self._is_near(partition) and self.hand_over.is_mine(partition):
             self.hold(partition)
 
-    def receive(self, partitions: Sequence[Partition]) -> None:
-        """A holder has let go of them for this instance."""
-        self.held.spawn(self._receive(partitions))
+    def receive(self, partition: Partition, control: Control | None = None) -> None:
+        """A holder has let go of it for this instance."""
+        self.held.spawn(surely(self._receive(partition, control)))
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    async def _attempt(self, machine: PartitionMachine, effect: Effect) -> None:
+        await self.effector.attempt(machine, effect)
 
     def _opened(self, scope: int) -> None:
         """The queue may be delivered."""
@@ -209,10 +223,12 @@ class Scheduler:
                 found[entry.scope].append(entry)
         return dict(found)
 
-    async def _receive(self, partitions: Sequence[Partition]) -> None:
-        """If it is leaving, that is to be known first: else they would be handed back to it."""
-        await self.membership.refresh()
-        for partition in partitions:
+    async def _receive(self, partition: Partition, control: Control | None) -> None:
+        """If it is leaving, that is to be known before anything is given away: else it would be handed back to it."""
+        with self.hand_over.looking():
+            self.hold(partition, control)
+            await self.membership.refresh()
+            # An earlier try may have met the last holder.
             self.hold(partition)
 
     def _is_loaded(self, partition: Partition) -> bool:
@@ -221,7 +237,7 @@ class Scheduler:
 
     def _is_small(self, partition: Partition) -> bool:
         machine = self.machines.get(partition)
-        return machine is None or machine.rows.waiting.rows <= FEW_ROWS
+        return machine is None or machine.waiting_rows <= FEW_ROWS
 
     def _is_near(self, partition: Partition) -> bool:
         return partition.scope in self.scopes or self._instance.is_near(partition, int(self._time.exact_ms()))

@@ -13,13 +13,16 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from timerd.core.procedures import Ending
-from timerd.core.settled_index import SettledIndex
+from timerd.core.partition import SettledIndex
+from timerd.core.protocol import Ending
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome, SettleRecord
 from timerd.ports import Store
+from timerd.services.background import begin
 
 # More endings than this are indexed in a thread: a few milliseconds of the loop.
 INLINE_ENDINGS = 10_000
@@ -62,6 +65,9 @@ class Endings:
                 self._carries.setdefault(carry.source, carry)
         return len(new) == len(entries)
 
+    def known(self, rows: RowGroup) -> npt.NDArray[np.bool_]:
+        return self._index.known(rows)
+
     def of(self, key: RowKey) -> Ending:
         outcome = self._index.get(key)
         return Ending(outcome, self._carries.get(key) if outcome is Outcome.CARRIED else None)
@@ -103,6 +109,9 @@ class SettledReads:
 
     def _keep(self, partition: Partition, endings: Endings) -> None:
         self._drop(partition)
+        if not endings.names:
+            # To read it again costs as much as to know it, and who lists a year asks about a hundred thousand.
+            return
         self._kept[partition] = endings, endings.count
         self._kept_count += endings.count
         while len(self._kept) > KEPT and self._kept_count > KEPT_ENDINGS:
@@ -122,7 +131,7 @@ class SettledReads:
         waiting = self._waiting.pop(partition)
         if waiting:
             self._waiting[partition] = []
-            task = asyncio.create_task(self._serve(partition, waiting))
+            task = begin(self._serve(partition, waiting), "settled_reads")
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.heat import Heat, shards_for
+from timerd.core.cluster import Heat, shards_for
 from timerd.model.columns import distinct
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import digest_of
@@ -24,6 +24,7 @@ from timerd.model.rows import RowGroup
 from timerd.model.shard_counts import HOT, ShardCounts
 from timerd.model.storage import Cas, CasStatus
 from timerd.ports import Store
+from timerd.services.background import begin
 
 REFRESH_S = 2.0
 # What was read longer ago is not used.
@@ -92,7 +93,7 @@ class Shards:
             count = self._counts.count(bucket_ms)
             wanted = self._heat.wanted(bucket_ms, count, self._instances())
             if wanted > count and bucket_ms not in self._growing:
-                self._growing[bucket_ms] = asyncio.get_running_loop().create_task(self._grow(bucket_ms, wanted))
+                self._growing[bucket_ms] = begin(self._grow(bucket_ms, wanted), "shards")
 
     async def announce(self, bucket_ms: int, rows: int, size_bytes: int) -> int:
         """So much is coming; returns how many shards the bucket has now. Messages go there within REFRESH_S."""
@@ -133,7 +134,7 @@ class Shards:
         loop = asyncio.get_running_loop()
         age_s = loop.time() - self._read_s
         if age_s >= REFRESH_S and (self._reading is None or self._reading.done()):
-            self._reading = loop.create_task(self._read())
+            self._reading = begin(self._read(), "shards")
         if age_s >= STALE_S and self._reading is not None:
             # The rows go to the same store next, and whoever waits wants to hear of its silence once.
             await asyncio.wait([self._reading], timeout=PATIENCE_S)

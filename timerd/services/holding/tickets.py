@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine
 from timerd.model.errors import StoreUnknown
 
 
@@ -20,7 +20,7 @@ class Tickets:
     def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
         """Done when the ticket is."""
         future = asyncio.get_running_loop().create_future()
-        if ticket <= machine.log.done_through:
+        if ticket <= machine.done_through:
             future.set_result(None)
         elif machine.phase.is_over:
             _refuse(future, machine)
@@ -30,7 +30,7 @@ class Tickets:
 
     def resolve(self, machine: PartitionMachine) -> None:
         for ticket, future in self._waiting.pop(machine, []):
-            if ticket > machine.log.done_through:
+            if ticket > machine.done_through:
                 self._waiting[machine].append((ticket, future))
             elif not future.done():
                 future.set_result(None)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine
 from timerd.model.partition import TIME_SCOPE
 
 # So many that rest are ticked at a time, or more, so that each has its turn in so many ticks.
@@ -35,7 +34,4 @@ class Ticking:
 
 def rests(machine: PartitionMachine) -> bool:
     """A backlog of which nothing waits, is open or is being written."""
-    rows = machine.rows
-    if machine.partition.scope == TIME_SCOPE or machine.phase is not Phase.HOT or not machine.log.is_idle:
-        return False
-    return not (rows.waiting.rows or rows.open or rows.aside or rows.withheld or rows.reloading)
+    return machine.partition.scope != TIME_SCOPE and machine.rests

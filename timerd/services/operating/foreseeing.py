@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import grpc.aio
 
-from timerd.core.foresight import Outlook, demand_per_s
+from timerd.core.cluster import Outlook, demand_per_s
 from timerd.model.errors import Invalid
 from timerd.peer.keda.externalscaler_pb2 import (
     GetMetricSpecResponse,

@@ -15,6 +15,7 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_service import admit
 from timerd.services.peers.peers import DEADLINE_S, Peers
+from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.status import Context
 from timerd.v1.operate_pb2 import InstanceReport
 
@@ -46,19 +47,21 @@ class InspectService:
         }
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
-    async def _inspect(self, _request: pb.InspectRequest, context: Context) -> pb.InspectResponse:
+    async def _inspect(self, received: Received[pb.InspectRequest], context: Context) -> pb.InspectResponse:
         await admit(context, self._token)
+        _ = received.message
         return pb.InspectResponse(report=await self._reporting.report())
 
-    async def _drain(self, request: pb.DrainRequest, context: Context) -> pb.DrainResponse:
+    async def _drain(self, received: Received[pb.DrainRequest], context: Context) -> pb.DrainResponse:
         await admit(context, self._token)
+        request = received.message
         if request.name != self._scheduler.membership.name:
             await context.abort(grpc.StatusCode.NOT_FOUND, f"{request.name} is not here any more.")
         return pb.DrainResponse(partitions_held=await drain(self._scheduler))
 
 
 def _method(answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - as grpc has it
-    return grpc.unary_unary_rpc_method_handler(answer, kind.FromString, lambda reply: reply.SerializeToString())
+    return grpc.unary_unary_rpc_method_handler(answer, decoder(kind), lambda reply: reply.SerializeToString())
 
 
 class Colleagues:

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from timerd.core.cluster import Seen
 from timerd.core.instance_machine import shards_of
-from timerd.core.membership import Seen
 from timerd.model.errors import Invalid, NotFound, Precondition
 from timerd.model.instance import InstanceEntry, InstanceState, instance_key
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of

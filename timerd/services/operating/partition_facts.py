@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 from timerd.core.ledger import Ledger
-from timerd.core.settled_index import SettledIndex
+from timerd.core.partition import SettledIndex
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.settle import SettleRecord, join_entries

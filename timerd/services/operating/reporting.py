@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib.metadata import version
 
-from timerd.core.holding import Phase
-from timerd.core.partition_machine import PartitionMachine
+from timerd.core.partition import PartitionMachine, Phase
 from timerd.ports import Store
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.holding.engine_time import EngineTime
@@ -55,8 +54,8 @@ def held_partition(machine: PartitionMachine, now_ms: int) -> pb.HeldPartition:
         phase=machine.phase.value,
         fencing_token=machine.control.token if machine.control is not None else 0,
         lag_ms=lag_ms(machine, now_ms),
-        waiting=machine.rows.waiting.rows,
-        open=len(machine.rows.open),
+        waiting=machine.waiting_rows,
+        open=machine.open_rows,
     )
 
 
@@ -64,5 +63,5 @@ def lag_ms(machine: PartitionMachine, now_ms: int) -> int:
     """How long the oldest task that is due has not ended. Until all rows are known it may be any."""
     if machine.phase in LOADING:
         return max(0, now_ms - machine.floor_ms)
-    oldest = [ms for ms in (machine.rows.oldest_ms(), machine.log.oldest_ms()) if ms is not None]
-    return max(0, now_ms - min(oldest, default=now_ms))
+    oldest_ms = machine.unsettled_ms()
+    return max(0, now_ms - oldest_ms) if oldest_ms is not None else 0

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Store
+from timerd.services.background import begin
 
 Answer = asyncio.Future[Control | None]
 
@@ -26,7 +27,7 @@ class FreshControls:
         answer: Answer = asyncio.get_running_loop().create_future()
         self._waiting.append((partition, answer))
         if self._reader is None:
-            self._reader = asyncio.create_task(self._read_all())
+            self._reader = begin(self._read_all(), "fresh_controls")
         return await answer
 
     async def _read_all(self) -> None:

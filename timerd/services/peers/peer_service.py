@@ -3,16 +3,18 @@ question goes in a circle; what it does not hold by the token that was named, it
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
+from itertools import zip_longest
 from typing import Any
 
 import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from timerd.core.procedures import OfferRows
+from timerd.core.protocol import OfferRows
 from timerd.model.errors import NotStored, StoreUnknown
 from timerd.model.partition import Partition
+from timerd.model.registers import Control
 from timerd.model.rows import RowGroup
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.services.holding.own_machines import OwnMachines
@@ -22,18 +24,20 @@ from timerd.services.peers.peer_wire import (
     answer_message,
     asks_to_end,
     asks_to_move,
+    hints_of,
     is_token,
     key_of,
     partition_of,
     rows_of,
 )
+from timerd.services.transport.decoding import Received, decoder
 
 SERVICE = pb.DESCRIPTOR.services_by_name["PeerService"].full_name
 Context = grpc.aio.ServicerContext[Any, Any]
 Answer = Callable[[Any], Awaitable[Any]]
 Heard = Callable[[Partition, RowGroup, int], None]
-HandedOver = Callable[[Sequence[Partition]], None]
-Method = Callable[[Message, Context], Awaitable[Message]]
+HandedOver = Callable[[Partition, Control | None], None]
+Method = Callable[[Received[Any], Context], Awaitable[Message]]
 
 
 class PeerService:
@@ -71,14 +75,15 @@ class PeerService:
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
-                name: grpc.unary_unary_rpc_method_handler(self._guarded(answer), kind.FromString, _serialized)
+                name: grpc.unary_unary_rpc_method_handler(self._guarded(answer), decoder(kind), _serialized)
                 for name, (answer, kind) in answers.items()
             },
         )
 
     def _guarded(self, answer: Answer) -> Method:
-        async def method(request: Message, context: Context) -> Message:
+        async def method(received: Received[Any], context: Context) -> Message:
             await admit(context, self._token)
+            request = received.message
             try:
                 reply: Message = await answer(request)
             except (NotStored, StoreUnknown) as error:
@@ -93,8 +98,8 @@ class PeerService:
         return holding.holder == self._name and token is not None and holding.fencing_token in (0, token)
 
     async def _hint(self, request: pb.HintRequest) -> pb.HintResponse:
-        for message in request.rows:
-            self._heard(*rows_of(message))
+        for hinted in hints_of(request):
+            self._heard(*hinted)
         return pb.HintResponse()
 
     async def _offer(self, request: pb.OfferRequest) -> pb.OfferResponse:
@@ -133,7 +138,9 @@ class PeerService:
         return pb.RecheckResponse()
 
     async def _hand_over(self, request: pb.HandOverRequest) -> pb.HandOverResponse:
-        self._handed_over([partition_of(message) for message in request.partitions])
+        controls = map(Control.from_bytes, request.controls)
+        for message, control in zip_longest(request.partitions, controls):
+            self._handed_over(partition_of(message), control)
         return pb.HandOverResponse()
 
     async def _read_clock(self, _request: pb.ReadClockRequest) -> pb.ReadClockResponse:

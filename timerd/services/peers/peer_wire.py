@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import blake2b
 from hmac import compare_digest
 from typing import NamedTuple
 
-from timerd.core.holding import Asked, Offered
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer
+from timerd.core.partition import Asked, Offered
+from timerd.core.protocol import AskToEnd, AskToMove, HolderAnswer
+from timerd.model.errors import NotUnderstood
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -92,6 +94,15 @@ def rows_of(message: pb.Rows) -> HintedRows:
     return HintedRows(partition_of(message.partition), rows, message.source)
 
 
+def hints_of(request: pb.HintRequest) -> list[HintedRows]:
+    """Without rows in a layout that only a later release knows: whoever understands it finds them in the store."""
+    found = []
+    for message in request.rows:
+        with suppress(NotUnderstood):
+            found.append(rows_of(message))
+    return found
+
+
 def ended_message(ask: AskToEnd) -> pb.EndedRow:
     return pb.EndedRow(
         key=key_message(ask.key),
@@ -120,7 +131,10 @@ def answer_message(answer: HolderAnswer) -> pb.Answer:
 
 
 def answers_of(messages: Sequence[pb.Answer]) -> list[HolderAnswer]:
-    return [
-        HolderAnswer(ASKED[message.known], Outcome(message.outcome) if message.outcome else None, message.request)
-        for message in messages
-    ]
+    return list(map(_answer_of, messages))
+
+
+def _answer_of(message: pb.Answer) -> HolderAnswer:
+    """What only a later release can say counts as no answer."""
+    outcome = Outcome(message.outcome) if message.outcome else None
+    return HolderAnswer(ASKED.get(message.known, Asked.SILENT), outcome, message.request)

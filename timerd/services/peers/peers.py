@@ -1,4 +1,5 @@
-"""Calls to the other instances: each has an answer or a `Silent` within two seconds; hints go in batches, or are lost.
+"""Calls to the other instances: each has an answer or a `Silent` in time, which is two seconds where a caller waits;
+hints go in batches, or are lost.
 
 Who was silent is not called again for a moment, so that a call that speaks to many partitions of a holder that is gone
 waits for it once. Its hints go by a second way, where there is one, until it answers again. Nothing that is lost here
@@ -10,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,13 +20,16 @@ import grpc.aio
 from google.protobuf.message import Message
 
 from timerd.config import TlsConfig
-from timerd.core.holding import Offered
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.core.partition import Offered
+from timerd.core.protocol import AskToEnd, AskToMove, HolderAnswer, OfferRows
 from timerd.model.errors import StartupError
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
+from timerd.model.registers import Control
+from timerd.model.settle import Outcome
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.peer.v1.peer_service_pb2_grpc import PeerServiceStub
+from timerd.services.background import begin
 from timerd.services.peers.peer_wire import (
     OFFERED,
     TOKEN_HEADER,
@@ -38,12 +42,15 @@ from timerd.services.peers.peer_wire import (
     partition_message,
     rows_message,
 )
-from timerd.services.peers.second_way import NoOtherWay, OtherWay
+from timerd.services.peers.second_way import OtherWay
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
 from timerd.services.transport.tls import Stamp, peer_credentials, stamp_of
 
 log = logging.getLogger(__name__)
 DEADLINE_S = 2.0
+# Of what no caller waits for: that a late ack has ended a task, and that a partition is handed over. Given up after two
+# seconds it would be said again to one who is only slow, and make him slower.
+PATIENT_S = 10.0
 SILENCE_S = 0.5
 # Of hints: in one call, and waiting for one address.
 BATCH_BYTES = 1 << 20
@@ -57,11 +64,18 @@ OPTIONS = (
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.min_reconnect_backoff_ms", 1_000),
     ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.keepalive_time_ms", 20_000),
-    ("grpc.keepalive_timeout_ms", 10_000),
+    # As in the server (services/server.py): a cut is noticed within 10 s, and an overrun machine is no cut.
+    ("grpc.keepalive_time_ms", 3_400),
+    ("grpc.keepalive_timeout_ms", 6_500),
+    ("grpc.http2.ping_timeout_ms", 6_500),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 512 << 10),
 )
 WITHOUT_TLS = TlsConfig()
 GONE = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED})
+
+
+Connect = Callable[[str], grpc.aio.Channel]
 
 
 class Silent(Exception):
@@ -103,9 +117,16 @@ def wire_bytes(hinted: HintedRows) -> int:
 
 
 class Peers:
-    """Of one instance. Raises StartupError where its certificate cannot be used."""
+    """Of one instance. `other_way`: for hints to those who do not answer. `connect`: how an address is reached, where
+    that is not by gRPC. Raises StartupError where its certificate cannot be used."""
 
-    def __init__(self, token: str, tls: TlsConfig = WITHOUT_TLS) -> None:
+    def __init__(
+        self,
+        token: str,
+        tls: TlsConfig = WITHOUT_TLS,
+        other_way: OtherWay | None = None,
+        connect: Connect | None = None,
+    ) -> None:
         self.dropped_hints = 0
         self.metadata = ((TOKEN_HEADER, token),)
         self._tls = tls
@@ -116,11 +137,10 @@ class Peers:
         self._outboxes: dict[str, Outbox] = {}
         self._silent_until_s: dict[str, float] = {}
         self._notices: set[asyncio.Task[None]] = set()
-        # For hints to those who do not answer.
-        self.other_way: OtherWay = NoOtherWay()
+        self._is_closed = False
+        self._other_way = other_way
         self._asked_whether_back: set[str] = set()
-        # How an address is reached; the simulator has a network of its own.
-        self.connect: Callable[[str], grpc.aio.Channel] = self._connect
+        self._connect = connect or self._connect_by_grpc
 
     def channel(self, address: str) -> grpc.aio.Channel:
         """Kept for the next call."""
@@ -129,7 +149,7 @@ class Peers:
             self._spawn(self._hang_up(channel))
             channel = None
         if channel is None:
-            channel = self._channels[address] = self.connect(address)
+            channel = self._channels[address] = self._connect(address)
         return channel
 
     def _is_outdated(self, address: str, channel: grpc.aio.Channel) -> bool:
@@ -138,7 +158,7 @@ class Peers:
             return False
         return self._stamps[address] != stamp_of(self._tls)
 
-    def _connect(self, address: str) -> grpc.aio.Channel:
+    def _connect_by_grpc(self, address: str) -> grpc.aio.Channel:
         """By the files as they are now: they may have been renewed."""
         if self._credentials is None:
             return grpc.aio.insecure_channel(address, options=OPTIONS)
@@ -163,12 +183,21 @@ class Peers:
         await channel.close(DEADLINE_S)
 
     async def close(self) -> None:
+        self._is_closed = True
         for notice in self._notices:
             notice.cancel()
         await asyncio.gather(*self._notices, return_exceptions=True)
         for channel in self._channels.values():
             await channel.close()
-        await self.other_way.close()
+        await self.close_other_way()
+
+    async def close_other_way(self) -> None:
+        if self._other_way is not None:
+            await self._other_way.close()
+
+    def hint_messages(self) -> Mapping[str, int]:
+        """Messages that went by the other way, by what became of them."""
+        return self._other_way.counts() if self._other_way is not None else {}
 
     # -- questions ------------------------------------------------------------------------------------------------
 
@@ -180,14 +209,16 @@ class Peers:
             is_repeat=request.is_repeat,
         )
         reply = cast(pb.OfferResponse, await self._call(holder.address, "Offer", message))
-        return OFFERED[reply.answer]
+        return OFFERED.get(reply.answer, Offered.SILENT)
 
     async def ask_to_end(
         self, holder: Holder, partition: Partition, asks: Sequence[AskToEnd]
     ) -> list[HolderAnswer] | None:
         rows = map(ended_message, asks)
         message = pb.AskToEndRequest(holding=holding_message(partition, holder), rows=rows)
-        reply = cast(pb.AskToEndResponse, await self._call(holder.address, "AskToEnd", message))
+        is_late_ack = all(ask.outcome is Outcome.ACKED for ask in asks)
+        deadline_s = PATIENT_S if is_late_ack else DEADLINE_S
+        reply = cast(pb.AskToEndResponse, await self._call(holder.address, "AskToEnd", message, deadline_s))
         return answers_of(reply.answers) if reply.held else None
 
     async def ask_to_move(self, holder: Holder, request: AskToMove) -> HolderAnswer | None:
@@ -210,17 +241,22 @@ class Peers:
             return None
         return reply.engine_time_ms
 
-    async def _call(self, address: str, name: str, message: Message) -> Message:
+    async def _call(self, address: str, name: str, message: Message, deadline_s: float = DEADLINE_S) -> Message:
         """Raises Silent."""
-        loop = asyncio.get_running_loop()
-        if self._silent_until_s.get(address, 0.0) > loop.time():
+        if self._silent_until_s.get(address, 0.0) > asyncio.get_running_loop().time():
             raise Silent(f"{address} did not answer a moment ago.")
+        return await self._ask(address, name, message, deadline_s)
+
+    async def _ask(self, address: str, name: str, message: Message, deadline_s: float) -> Message:
+        """Also one who was silent a moment ago. What still asks when this instance has hung up has no answer."""
+        if self._is_closed:
+            raise Silent(f"{address} is not asked any more: this instance has stopped.")
         stub = PeerServiceStub(self.channel(address))
         try:
-            reply: Message = await getattr(stub, name)(message, timeout=DEADLINE_S, metadata=self.metadata)
+            reply: Message = await getattr(stub, name)(message, timeout=deadline_s, metadata=self.metadata)
         except grpc.aio.AioRpcError as error:
             if error.code() in GONE:
-                self._silent_until_s[address] = loop.time() + SILENCE_S
+                self._silent_until_s[address] = asyncio.get_running_loop().time() + SILENCE_S
             log.warning("%s did not answer %s: %s (%s)", address, name, error.code().name, error.details())
             raise Silent(f"{address} does not answer {name}.") from error
         self._silent_until_s.pop(address, None)
@@ -248,18 +284,18 @@ class Peers:
 
     async def _is_told(self, address: str, hints: pb.HintRequest) -> bool:
         """Who was silent is told by the other way at once: a hint that first waits for an answer comes too late."""
-        if self.other_way.is_there and address in self._silent_until_s:
+        if self._other_way is not None and address in self._silent_until_s:
             self._ask_whether_back(address)
         else:
             try:
                 await self._call(address, "Hint", hints)
                 return True
             except Silent:
-                if not self.other_way.is_there:
+                if self._other_way is None:
                     return False
         # So that others have their turn, however many hints wait.
         await asyncio.sleep(0)
-        return self.other_way.send(address, hints)
+        return self._other_way.send(address, hints)
 
     def _ask_whether_back(self, address: str) -> None:
         if address not in self._asked_whether_back:
@@ -278,23 +314,27 @@ class Peers:
 
     def recheck(self, address: str, partition: Partition, digest: bytes) -> None:
         message = pb.RecheckRequest(partition=partition_message(partition), digests=[digest])
-        self._tell(address, "Recheck", message)
+        self._tell(self._call(address, "Recheck", message))
 
-    def hand_over(self, address: str, partitions: Sequence[Partition]) -> None:
-        """They are the other's from now on."""
-        self._tell(address, "HandOver", pb.HandOverRequest(partitions=map(partition_message, partitions)))
+    def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
+        """It is the other's from now on. Said at once: what is due there waits for it."""
+        controls = [control.to_bytes()] if control is not None else []
+        message = pb.HandOverRequest(partitions=[partition_message(partition)], controls=controls)
+        self._tell(self._ask(address, "HandOver", message, PATIENT_S))
 
-    def _tell(self, address: str, name: str, message: Message) -> None:
+    def _tell(self, call: Coroutine[Any, Any, Message]) -> None:
         if len(self._notices) < MOST_NOTICES:
-            self._spawn(self._told(address, name, message))
+            self._spawn(self._told(call))
+        else:
+            call.close()
 
-    async def _told(self, address: str, name: str, message: Message) -> None:
+    async def _told(self, call: Coroutine[Any, Any, Message]) -> None:
         try:
-            await self._call(address, name, message)
+            await call
         except Silent as silent:
             log.info("%s It will see for itself.", silent)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = begin(work, "notices")
         self._notices.add(task)
         task.add_done_callback(self._notices.discard)

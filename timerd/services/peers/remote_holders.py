@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol, TypeVar
 
-from timerd.core.holding import Asked, Offered
-from timerd.core.placement import holder_of
-from timerd.core.procedures import AskToEnd, AskToMove, HolderAnswer, OfferRows
+from timerd.core.cluster import holder_of
+from timerd.core.partition import Asked, Offered
+from timerd.core.protocol import AskToEnd, AskToMove, HolderAnswer, OfferRows
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Control
@@ -54,7 +54,7 @@ class Members(Protocol):
 
 
 class RemoteHolders:
-    """Implements OtherHolders. `is_trusted`: whether this instance may believe that what it holds is still its own."""
+    """Implements PeerView. `is_trusted`: whether this instance may believe that what it holds is still its own."""
 
     def __init__(
         self,
@@ -75,6 +75,7 @@ class RemoteHolders:
 
     # Where each takes calls over a network, a day's three hundred are not gone through one by one.
     side_by_side = 16
+    is_alone = False
 
     def is_here(self, partition: Partition) -> bool:
         return self._own.holds(partition) and self._is_trusted()
@@ -221,3 +222,6 @@ class RemoteHolders:
         holder = self._known.get(partition)
         if holder is not None and holder.name != self._members.name:
             self._peers.recheck(holder.address, partition, digest)
+
+    def hand_over(self, address: str, partition: Partition, control: Control | None) -> None:
+        self._peers.hand_over(address, partition, control)

@@ -18,7 +18,7 @@ from timerd.model.rows import RowGroup
 from timerd.peer.v1 import peer_service_pb2 as pb
 from timerd.ports import Hints
 from timerd.services.peers.hint_seal import HintSeal
-from timerd.services.peers.peer_wire import rows_of
+from timerd.services.peers.peer_wire import hints_of
 
 log = logging.getLogger(__name__)
 # A larger message is left to the sweep: a channel's engine hangs up on listeners that are so far behind.
@@ -27,9 +27,7 @@ HeardRows = Callable[[Partition, RowGroup, int], None]
 
 
 class OtherWay(Protocol):
-    """`is_there`: whether anything is ever sent."""
-
-    is_there: bool
+    """Past the calls."""
 
     def send(self, address: str, hints: pb.HintRequest) -> bool:
         """To who lives at that address. False: they are lost."""
@@ -40,19 +38,6 @@ class OtherWay(Protocol):
         ...
 
     async def close(self) -> None: ...
-
-
-class NoOtherWay:
-    is_there = False
-
-    def send(self, address: str, hints: pb.HintRequest) -> bool:
-        return False
-
-    def counts(self) -> Mapping[str, int]:
-        return {}
-
-    async def close(self) -> None:
-        """There is nothing to close."""
 
 
 class Lives(Protocol):
@@ -70,17 +55,19 @@ class Lives(Protocol):
 class SecondWay:
     """Between what `peers` calls and what the holder hears."""
 
-    is_there = True
-
-    def __init__(self, hints: Hints, lives: Lives, seal: HintSeal, heard: HeardRows) -> None:
+    def __init__(self, hints: Hints, lives: Lives, seal: HintSeal) -> None:
         self.hints = hints
         self.sent = self.taken = self.refused = 0
         self._lives = lives
         self._seal = seal
-        self._heard = heard
 
-    def listen(self) -> None:
-        self.hints.listen(lambda: self._seal.channel(self._lives.name, self._lives.incarnation), self._receive)
+    def listen(self, heard: HeardRows) -> None:
+        """`heard` gets all that comes from now on."""
+
+        def receive(channel: str, message: bytes) -> None:
+            self._receive(channel, message, heard)
+
+        self.hints.listen(lambda: self._seal.channel(self._lives.name, self._lives.incarnation), receive)
 
     def send(self, address: str, hints: pb.HintRequest) -> bool:
         life = self._lives.incarnation_at(address)
@@ -91,19 +78,19 @@ class SecondWay:
         self.sent += 1
         return self.hints.send(channel, self._seal.close(channel, content))
 
-    def _receive(self, channel: str, message: bytes) -> None:
+    def _receive(self, channel: str, message: bytes, heard: HeardRows) -> None:
         content = self._seal.open(channel, message)
         if content is None:
             self._refuse()
             return
         try:
-            hinted = [rows_of(each) for each in pb.HintRequest.FromString(content).rows]
+            hinted = hints_of(pb.HintRequest.FromString(content))
         except (DecodeError, ValueError, struct.error):
             self._refuse()
             return
         self.taken += 1
         for each in hinted:
-            self._heard(*each)
+            heard(*each)
 
     def _refuse(self) -> None:
         """Said once: whoever can write to the channel could else fill the disk with it."""

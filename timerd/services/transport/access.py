@@ -3,27 +3,30 @@ stream ends when its caller may no longer have it."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from timerd.model.errors import Denied, NotStored, Unauthenticated
+from timerd.services.transport.handlers import Behaviour, Handler, answered, behaviour_of, remade
 from timerd.services.transport.open_streams import OpenStreams
 from timerd.services.transport.principals import OPERATE, ROLES, SCHEDULE, WORK, Principal, Principals
 from timerd.services.transport.status import Context, abort, problem_of
 
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
-Behaviour: TypeAlias = Callable[[Any, Context], Any]
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
+_SCHEDULES = "/timerd.v1.ScheduleService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _OF_CALLERS = (
     *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
     *("Get", "List", "Count"),
+)
+_OF_SCHEDULES = (
+    *("CreateSchedule", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
+    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule"),
 )
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
@@ -33,6 +36,7 @@ _OF_OPERATORS = (
 NEEDED = {
     **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
     **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
+    **{f"{_SCHEDULES}{name}": SCHEDULE for name in _OF_SCHEDULES},
     f"{_WORKER}Work": WORK,
     **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
 }
@@ -61,10 +65,7 @@ class Access(grpc.aio.ServerInterceptor):
         if handler is None or method.startswith(OPEN):
             return handler  # type: ignore[no-any-return]
         is_stream = handler.request_streaming or handler.response_streaming
-        kind = f"{_NAMES[handler.request_streaming]}_{_NAMES[handler.response_streaming]}"
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
-        checked = self._checked(getattr(handler, kind), method, is_stream)
-        return make(checked, handler.request_deserializer, handler.response_serializer)  # type: ignore[no-any-return]
+        return remade(handler, self._checked(behaviour_of(handler), method, is_stream))
 
     def _checked(self, behaviour: Behaviour, method: str, is_stream: bool) -> Behaviour:
         async def run(request: object, context: Context) -> object:
@@ -73,7 +74,7 @@ class Access(grpc.aio.ServerInterceptor):
                 self._principals.refresh()
                 check()
                 with self._streams.one(check) if is_stream else nullcontext():
-                    return await _answered(behaviour(request, context), context)
+                    return await answered(behaviour(request, context), context)
             except NotStored as error:
                 await abort(context, problem_of(error))
 
@@ -89,17 +90,6 @@ class Access(grpc.aio.ServerInterceptor):
             if name == "authorization" and str(value).lower().startswith(_BEARER):
                 return self._principals.of_token(str(value)[len(_BEARER) :].strip())
         return self._principals.of_names(_names(context))
-
-
-_NAMES = {False: "unary", True: "stream"}
-
-
-async def _answered(replies: Any, context: Context) -> object:  # noqa: ANN401 - a coroutine, or a generator of replies
-    if not inspect.isasyncgen(replies):
-        return await replies
-    async for reply in replies:
-        await context.write(reply)
-    return None
 
 
 def allow(caller: Principal | None, method: str) -> None:

@@ -36,13 +36,16 @@ class Received(Generic[M]):
                 "MESSAGE_TOO_LARGE",
             )
         if self.parsed is None:
-            raise Invalid(
-                f"The bytes received are no valid {self.name}: build the message from timerd's .proto files (texts "
-                "must be UTF-8).",
-                "",
-                "MALFORMED",
-            )
+            raise malformed(self.name)
         return self.parsed
+
+
+def malformed(name: str) -> Invalid:
+    return Invalid(
+        f"The bytes received are no valid {name}: build the message from its .proto file (texts must be UTF-8).",
+        "",
+        "MALFORMED",
+    )
 
 
 def decoder(kind: type[M]) -> Callable[[bytes], Received[M]]:

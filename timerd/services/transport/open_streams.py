@@ -26,7 +26,7 @@ class OpenStream:
         task = asyncio.current_task()
         assert task is not None
         self.refusal: NotStored | None = None
-        self.stop: Callable[[], None] = self._cut
+        self._stop: Callable[[], None] = self._cut
         self._check = check
         self._task = task
         self._cuts = 0
@@ -41,7 +41,11 @@ class OpenStream:
             # Without a reason: what this stream asked for before may well be stored.
             self.refusal = type(error)(f"Who may do what has changed since this stream began. {error}", "")
             self._timer = asyncio.get_running_loop().call_later(ENDED_S, self._cut)
-            self.stop()
+            self._stop()
+
+    def end_by(self, stop: Callable[[], None]) -> None:
+        """`stop` ends it in order from now on."""
+        self._stop = stop
 
     def _cut(self) -> None:
         self._cuts += 1
@@ -63,7 +67,7 @@ def end_by(stop: Callable[[], None]) -> None:
     """In a stream that can end in order: `stop` is called for that. Others are cancelled."""
     stream = _THIS.get()
     if stream is not None:
-        stream.stop = stop
+        stream.end_by(stop)
 
 
 def is_refused(ended: BaseException) -> bool:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timerd.model.errors import StartupError
+from timerd.services.transport.watched_files import read_watched
 
 log = logging.getLogger(__name__)
 SCHEDULE, WORK, OPERATE = "schedule", "work", "operate"
@@ -76,9 +77,9 @@ class Principals:
 def read_principals(path: Path) -> dict[str, Principal]:
     """Proof -> who shows it. Raises StartupError, which names the line and repeats nothing of its proof."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartupError(f"Cannot read the principals in {path}: {error}.") from error
+        lines = read_watched(path, "file of principals").decode().splitlines()
+    except UnicodeDecodeError as error:
+        raise StartupError(f"The file of principals {path} is not UTF-8: {error}.") from error
     found: dict[str, Principal] = {}
     for number, line in enumerate(lines, 1):
         words = line.split("#")[0].split()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import grpc.aio
 
@@ -24,14 +24,6 @@ SessionMessage = Received[wire.SessionRequest]
 Answer = Callable[[SessionMessage], Awaitable[wire.SessionResponse]]
 # Starts a coroutine that outlives the stream: what has begun is not stopped half-way when a client hangs up.
 Start = Callable[[Any], "asyncio.Task[Any]"]
-
-
-@runtime_checkable
-class Feeding(Protocol):
-    """A stream that hands each message on in the step in which it came: nobody has to be woken for it."""
-
-    async def feed(self, has_room: Callable[[int], bool], take: Callable[[Any], None]) -> int | None:
-        """Ends with the size of the message that there is no room for, which may be 0; None: no more will come."""
 
 
 class Session:
@@ -75,26 +67,16 @@ class Session:
             reader.result()
 
     async def _read(self) -> None:
-        if isinstance(self._context, Feeding):
-            while (size_bytes := await self._context.feed(self._has_room, self._take)) is not None:
-                await self._room_for(size_bytes)
-            return
         while True:
             received = await self._context.read()
             if received is grpc.aio.EOF:
                 return
-            await self._room_for(received.size_bytes)
-            self._take(received)
-
-    def _take(self, received: SessionMessage) -> None:
-        self._unanswered_requests += 1
-        self._unanswered_bytes += received.size_bytes
-        self._start(self._handle(received))
-
-    async def _room_for(self, size_bytes: int) -> None:
-        while not self._has_room(size_bytes):
-            self._room.clear()
-            await self._room.wait()
+            while not self._has_room(received.size_bytes):
+                self._room.clear()
+                await self._room.wait()
+            self._unanswered_requests += 1
+            self._unanswered_bytes += received.size_bytes
+            self._start(self._handle(received))
 
     def _has_room(self, size_bytes: int) -> bool:
         """A message larger than the window goes alone."""

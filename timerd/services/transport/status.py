@@ -20,12 +20,13 @@ from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
-from timerd.model.errors import CorruptRow, NotStored, StoreUnknown
+from timerd.model.errors import CorruptRow, NotStored, NotUnderstood, StoreUnknown
 from timerd.v1.task_pb2 import Problem
 
 DOMAIN = "timerd"
 # Status and details travel in headers, of which clients take 8 KiB by default.
 MAX_SENTENCE_CHARS = 1_000
+_INCIDENT = "incident "
 _REPEAT = "repeat the call with the same request_id, which is safe."
 _LOG = logging.getLogger("timerd.api")
 _BY_NUMBER: dict[int, grpc.StatusCode] = {code.value[0]: code for code in grpc.StatusCode}
@@ -47,16 +48,30 @@ def problem_of(error: Exception) -> Problem:
             reason=error.reason,
             retry_after_ms=error.retry_after_ms,
             field=error.field,
+            only_this_try=error.only_this_try,
         )
     return _unknown(error)
 
 
-def _unknown(error: Exception) -> Problem:
+def _incident_of(error: Exception) -> str:
+    """Made and logged once: one error is one incident, however many are told of it."""
+    for note in getattr(error, "__notes__", ()):
+        if note.startswith(_INCIDENT):
+            return str(note.removeprefix(_INCIDENT))
     incident = secrets.token_hex(4)
+    error.add_note(_INCIDENT + incident)
     _LOG.error("incident %s: %s", incident, error, exc_info=error)
+    return incident
+
+
+def _unknown(error: Exception) -> Problem:
+    incident = _incident_of(error)
     if isinstance(error, StoreUnknown):
         code = grpc.StatusCode.UNKNOWN
         sentence = f"The store did not say whether it wrote, so the outcome is unknown: {_REPEAT}"
+    elif isinstance(error, NotUnderstood):
+        code = grpc.StatusCode.UNKNOWN
+        sentence = f"{error} The outcome is unknown."
     elif isinstance(error, CorruptRow):
         code = grpc.StatusCode.DATA_LOSS
         sentence = "A stored row does not match its checksum and is not used: `timerd doctor` says what to do."
@@ -78,7 +93,8 @@ async def caught(work: Awaitable[T]) -> T | Problem:
 def _details(problem: Problem) -> list[Message]:
     if not problem.reason:
         return []
-    details: list[Message] = [ErrorInfo(reason=problem.reason, domain=DOMAIN)]
+    metadata = {"only_this_try": "true"} if problem.only_this_try else None
+    details: list[Message] = [ErrorInfo(reason=problem.reason, domain=DOMAIN, metadata=metadata)]
     if problem.field:
         violation = BadRequest.FieldViolation(field=problem.field, description=problem.message)
         details.append(BadRequest(field_violations=[violation]))
@@ -102,6 +118,8 @@ def trailers_of(problem: Problem) -> tuple[tuple[str, str | bytes], ...]:
         trailers.append(("timerd-retry-after-ms", str(problem.retry_after_ms)))
     if problem.field:
         trailers.append(("timerd-field", problem.field))
+    if problem.only_this_try:
+        trailers.append(("timerd-only-this-try", "true"))
     return tuple(trailers)
 
 

@@ -4,21 +4,20 @@ what is still being handled when the server stops."""
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from typing import Any
 
 import grpc
 import grpc.aio
 
 from timerd.model.errors import Overloaded
+from timerd.services.transport.handlers import Behaviour, Handler, answered, behaviour_of, remade
 from timerd.services.transport.status import Context, abort, problem_of
 
 RETRY_AFTER_MS = 1_000
 # What gRPC itself still does when the handler of a call has ended.
 _TURNS = 3
-Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 
 class Unfinished(grpc.aio.ServerInterceptor):
@@ -60,28 +59,17 @@ class StreamLimit(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        handler = await continuation(handler_call_details)
-        return handler and self.limited(handler)
-
-    def limited(self, handler: Any) -> Handler:  # noqa: ANN401 - its attributes have no types
-        if not handler.response_streaming:
+        handler: Any = await continuation(handler_call_details)
+        if handler is None or not handler.response_streaming:
             return handler  # type: ignore[no-any-return]
-        codec = (handler.request_deserializer, handler.response_serializer)
-        if handler.request_streaming:
-            return grpc.stream_stream_rpc_method_handler(self._limited(handler.stream_stream), *codec)
-        return grpc.unary_stream_rpc_method_handler(self._limited(handler.unary_stream), *codec)
+        return remade(handler, self._limited(behaviour_of(handler)))
 
-    def _limited(self, behaviour: Callable[[Any, Context], Any]) -> Callable[[Any, Context], Any]:
+    def _limited(self, behaviour: Behaviour) -> Behaviour:
         async def run(requests: object, context: Context) -> None:
             if self.open >= self.limit:
                 await abort(context, problem_of(self._refusal()))
             with self._one():
-                replies = behaviour(requests, context)
-                if inspect.isasyncgen(replies):
-                    async for reply in replies:
-                        await context.write(reply)
-                else:
-                    await replies
+                await answered(behaviour(requests, context), context)
 
         return run
 

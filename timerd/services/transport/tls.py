@@ -12,6 +12,7 @@ import grpc
 
 from timerd.config import TlsConfig
 from timerd.model.errors import StartupError
+from timerd.services.transport.watched_files import read_watched
 
 log = logging.getLogger(__name__)
 # Of files: when changed, how large, which.
@@ -147,10 +148,7 @@ def _configuration(tls: Tls) -> grpc.ServerCertificateConfiguration:
 
 
 def _pem(path: Path, what: str, mark: bytes) -> bytes:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise StartupError(f"Cannot read the TLS {what} {path}: {error.strerror}.") from error
+    content = read_watched(path, f"TLS {what}")
     if mark + b"-----" not in content:
         raise StartupError(f"The TLS {what} {path} is not in PEM form: it must hold a block with {mark.decode()}.")
     return content

@@ -14,14 +14,15 @@ import numpy.typing as npt
 from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import delivery_ids, digest_column, part_of
 from timerd.core.taken import Taken
-from timerd.model.ack_token import TOKEN
 from timerd.model.columns import pieces
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
+from timerd.model.occurrences import Occurrence
 from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import FLAG_LATE, RowGroup, gather
 from timerd.model.task import NO_EXTRA, Template
+from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.work.few_delivered import add_template, few_message, is_few
-from timerd.services.work.macs import HOME, cached_batch_mac, known_macs, mac_at
+from timerd.services.work.macs import HOME, known_macs, mac_at
 from timerd.v1 import work_service_pb2 as pb
 
 MESSAGE_BYTES = 1 << 20
@@ -45,13 +46,13 @@ TASK_ID = np.dtype(
 )
 
 
-def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iterator[tuple[pb.WorkResponse, int]]:
+def deliver_messages(assignment: Assignment, secret: bytes) -> Iterator[tuple[pb.WorkResponse, int]]:
     """The rows in order, cut into messages; with each about how many bytes it takes."""
     taken = assignment.taken
     lengths = _lengths(taken.rows)
     size_bytes = len(taken) * TASK_OVERHEAD_BYTES + int(lengths.sum(dtype=np.int64))
     if size_bytes <= MESSAGE_BYTES:
-        yield _message(taken, assignment.attempt_timeout_ms, secret, now_ms), size_bytes
+        yield _message(taken, assignment, secret), size_bytes
         return
     ends = np.cumsum(lengths.astype(np.int64) + TASK_OVERHEAD_BYTES)
     at = 0
@@ -59,8 +60,27 @@ def deliver_messages(assignment: Assignment, secret: bytes, now_ms: int) -> Iter
         sent = int(ends[at - 1]) if at else 0
         stop = max(at + 1, int(np.searchsorted(ends, sent + MESSAGE_BYTES, side="right")))
         part = part_of(taken, slice(at, stop))
-        yield _message(part, assignment.attempt_timeout_ms, secret, now_ms), int(ends[stop - 1]) - sent
+        yield _message(part, assignment, secret), int(ends[stop - 1]) - sent
         at = stop
+
+
+def tokens_at(response: pb.WorkResponse) -> int:
+    """Where the ack tokens begin in the bytes of a Deliver: behind the fields with lower numbers, their own tag and
+    their length. Protobuf writes fields in the order of their numbers."""
+    deliver = response.deliver
+    before = pb.Deliver(
+        queue=deliver.queue,
+        templates=deliver.templates,
+        template_index=deliver.template_index,
+        task_ids=deliver.task_ids,
+        delivery_ids=deliver.delivery_ids,
+    )
+    header = response.ByteSize() - deliver.ByteSize()
+    return header + before.ByteSize() + 1 + _varint_bytes(len(deliver.ack_tokens))
+
+
+def _varint_bytes(number: int) -> int:
+    return -(-max(1, number.bit_length()) // 7)
 
 
 def _lengths(rows: RowGroup) -> Columns:
@@ -74,7 +94,8 @@ def _lengths(rows: RowGroup) -> Columns:
     lengths[first] += [_template_bytes(template) for template in used]
     lengths += np.array([len(template.traceparent) for template in used])[which]
     if rows.extras:
-        lengths += [4 * len(rows.extras[at - 1].key) if at else 0 for at in rows.columns["extra"].tolist()]
+        notes = [4 * len(extra.key) + len(extra.occurrence) for extra in rows.extras]
+        lengths += [notes[at - 1] if at else 0 for at in rows.columns["extra"].tolist()]
     return lengths
 
 
@@ -84,7 +105,9 @@ def _template_bytes(template: Template) -> int:
     return len(template.content_type) + 4 * words + LABEL_OVERHEAD_BYTES * len(template.labels)
 
 
-def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) -> pb.WorkResponse:
+def _message(taken: Taken, assignment: Assignment, secret: bytes) -> pb.WorkResponse:
+    """Of the assignment, or of a part of it."""
+    attempt_timeout_ms, now_ms = assignment.attempt_timeout_ms, assignment.sent_ms
     if is_few(taken):
         return few_message(taken, attempt_timeout_ms, secret, now_ms)
     response = pb.WorkResponse()
@@ -96,7 +119,7 @@ def _message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: int) 
     digests = digest_column(taken)
     out.task_ids = _task_ids(taken, digests, secret)
     out.delivery_ids = delivery_ids(taken)
-    out.ack_tokens = ack_tokens(taken, digests, secret)
+    out.ack_tokens = ack_tokens(taken, secret, digests)
     out.fire_at_ms.extend(columns["fire_at_ms"].tolist())
     retries = columns["version"] & ATTEMPT_MASK
     if retries.any():
@@ -185,19 +208,6 @@ def _differs(column: Columns) -> Columns:
     return different
 
 
-def ack_tokens(taken: Taken, digests: Columns, secret: bytes) -> bytes:
-    """64 bytes for each row, joined. `digests`: `digest_column` of them."""
-    columns = taken.rows.columns
-    out = np.empty(len(columns), TOKEN)
-    out["scope"], out["bucket_ms"], out["shard"] = taken.partition
-    out["position_ms"] = columns["position_ms"]
-    out["version"] = columns["version"]
-    out["digest"] = digests.view("V16")
-    out["fencing_token"] = taken.token
-    out["mac"] = np.void(cached_batch_mac(secret, taken.partition, taken.token))
-    return out.tobytes()
-
-
 def _mark_late(out: pb.Deliver, rows: RowGroup, used: list[Template], now_ms: int) -> None:
     late = (rows.columns["flags"] & FLAG_LATE) != 0
     if any(t.soft_expire_at_ms for t in used):
@@ -208,8 +218,29 @@ def _mark_late(out: pb.Deliver, rows: RowGroup, used: list[Template], now_ms: in
 
 
 def _notes(out: pb.Deliver, rows: RowGroup, used: list[Template]) -> None:
-    """What few tasks have: a trace, a key."""
+    """What few tasks have: a trace, a key, an instant of a schedule."""
     if any(t.traceparent for t in used):
         out.traceparents.extend([rows.templates[k].traceparent for k in rows.columns["template"].tolist()])
-    if rows.extras and any(keys := [rows.extra_of(r).key for r in range(len(rows))]):
-        out.keys.extend(keys)
+    if not rows.extras:
+        return
+    extras = [rows.extra_of(row) for row in range(len(rows))]
+    if any(extra.key for extra in extras):
+        out.keys.extend([extra.key for extra in extras])
+    if any(extra.occurrence for extra in extras):
+        out.occurrences.extend([_occurrence(extra.occurrence) for extra in extras])
+
+
+def _occurrence(text: str) -> pb.DeliveredOccurrence:
+    """Empty: the task is of no schedule."""
+    if not text:
+        return pb.DeliveredOccurrence()
+    said = Occurrence.from_text(text)
+    return pb.DeliveredOccurrence(
+        schedule_id=said.schedule_id,
+        occurrence_id=bytes.fromhex(said.id),
+        instant_ms=said.instant_ms,
+        previous_instant_ms=said.previous_ms,
+        reason=said.reason,  # type: ignore[arg-type]
+        revision=said.revision,
+        missed_before=said.missed,
+    )

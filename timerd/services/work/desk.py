@@ -1,58 +1,13 @@
-"""The seams around delivery: what it writes to, who else takes part in its rounds, and what a Work stream is served by.
-
-A worker is served by Delivery itself where there is one instance, and by its Home, which asks Delivery and the other
-instances, where there are several.
-"""
+"""What a Work stream is served by: Delivery itself where there is one instance; where there are several, the home of
+its worker, which asks Delivery and the other instances."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import grpc.aio
+from collections.abc import Sequence
+from typing import Protocol
 
 from timerd.core.settlement import Action
-from timerd.services.work.work_stream import WorkStream
-from timerd.v1 import work_service_pb2 as pb
-
-
-class Outlet(Protocol):
-    """Where the deliveries and confirmations of one worker go."""
-
-    number: int
-    closing: bool
-
-    def push(self, response: pb.WorkResponse, size_bytes: int = ...) -> None: ...
-
-    def block_if_full(self) -> bool:
-        """True once when too much waits; Delivery hears of it when there is room again."""
-        ...
-
-    def owe(self) -> None:
-        """A confirmation will come."""
-        ...
-
-    def confirm(self, confirmed: pb.SettleConfirmed) -> None: ...
-
-
-class Abroad(Protocol):
-    """The other instances, as the pump sees them."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether deliveries of other instances are with workers of this one."""
-        ...
-
-    def before(self, now_ms: int) -> None:
-        """A round begins: credit is lent before the own tasks use it up."""
-        ...
-
-    def after(self, now_ms: int) -> float:
-        """What was due is sent as far as there is credit. Returns when to come again."""
-        ...
-
-    def drain(self) -> None:
-        """The instance goes away: no credit is lent or kept any more."""
-        ...
+from timerd.services.work.work_stream import Flow, WorkStream
 
 
 class Desk(Protocol):
@@ -61,9 +16,10 @@ class Desk(Protocol):
     @property
     def server(self) -> str: ...
 
-    def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream: ...
+    @property
+    def flow(self) -> Flow: ...
 
-    def join(self, stream: WorkStream, namespace: str, lease_ms: int) -> None: ...
+    def join(self, stream: WorkStream, namespace: str, lease_ms: int, name: bytes = b"") -> None: ...
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None: ...
 
@@ -78,6 +34,15 @@ class Desk(Protocol):
         ...
 
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]: ...
+
+    def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
+        """After `resume`: of what the streams of these names brought, the worker has nothing else. Returns the numbers
+        of those that lead here."""
+        ...
+
+    def take_back(self, stream: WorkStream, tokens: bytes) -> None:
+        """Deliveries that were not written to the stream, which is about to be over."""
+        ...
 
     def closing(self, stream: WorkStream) -> None: ...
 

@@ -9,7 +9,8 @@ from timerd.model.ack_token import AckToken, token_with
 from timerd.model.identity import PREFIX_BYTES, RowKey, TaskId, attempt_of, delivery_id_of
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import Template
-from timerd.services.work.macs import cached_batch_mac, home_of, known_macs, mac_at
+from timerd.services.dispatch.tokens import cached_batch_mac
+from timerd.services.work.macs import home_of, known_macs, mac_at
 from timerd.v1 import work_service_pb2 as pb
 
 # Beyond it numpy is cheaper.
@@ -37,7 +38,7 @@ def few_message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: in
     keys = [RowKey(*each) for each in zip(places_ms, taken.digests, versions, strict=True)]
     out.task_ids = b"".join(_task_ids(taken, keys, items, secret))
     out.delivery_ids = b"".join([delivery_id_of(key.digest, key.version) for key in keys])
-    mac = cached_batch_mac(secret, taken.partition, taken.token)
+    mac = cached_batch_mac(secret, template.namespace, taken.partition, taken.token)
     out.ack_tokens = b"".join([token_with(mac, AckToken(taken.partition, key, taken.token)) for key in keys])
     out.fire_at_ms.extend(fire_at_ms)
     attempts = [attempt_of(version) for version in versions]

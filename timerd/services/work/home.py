@@ -8,35 +8,27 @@ own again; and an ack of one looks for the row wherever it is now.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
 
-import grpc.aio
-
-from timerd.core.settlement import Action, Failure
+from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
-from timerd.services.work.delivery import Delivery
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.work.home_worker import HomeWorker, Place, each_token, pick
-from timerd.services.work.joint import NOT_SETTLED, Joint, OwnPart
+from timerd.services.work.joint import Joint, OwnPart
 from timerd.services.work.lending import Lending
 from timerd.services.work.link import Link
-from timerd.services.work.work_stream import Forwarded, WorkStream
+from timerd.services.work.work_stream import Flow, Forwarded, WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
-# No worker has this number.
-NOBODY = 0
-# What a peer says to a question; None: its stream broke first.
-Reply = asyncio.Future[peer_pb.RelayResponse | None]
 # What a worker says of deliveries: action, delay, error.
 Said = tuple[Action, int | None, str]
 
 
 class Home:
-    """Implements services.desk.Desk and services.link.Listener."""
+    """Implements services.work.desk.Desk and services.work.link.Listener."""
 
     def __init__(self, delivery: Delivery, lending: Lending) -> None:
         self._delivery = delivery
@@ -50,12 +42,13 @@ class Home:
 
     # -- what a worker asks ---------------------------------------------------------------------------------------
 
-    def stream(self, context: grpc.aio.ServicerContext[Any, Any]) -> WorkStream:
-        return self._delivery.stream(context)
+    @property
+    def flow(self) -> Flow:
+        return self._delivery
 
-    def join(self, stream: WorkStream, namespace: str, lease_ms: int) -> None:
-        self._delivery.join(stream, namespace, lease_ms)
-        self._workers[stream.number] = HomeWorker(stream, namespace, lease_ms)
+    def join(self, stream: WorkStream, namespace: str, lease_ms: int, name: bytes = b"") -> None:
+        self._delivery.join(stream, namespace, lease_ms, name)
+        self._workers[stream.number] = HomeWorker(stream, namespace, lease_ms, name)
 
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         worker = self._workers[stream.number]
@@ -76,7 +69,7 @@ class Home:
         places = worker.places(tokens)
         if worker.asked and Place.STRAY in places:
             # It is not known yet who has them.
-            stream.owe()
+            stream.owe(len(tokens) // ACK_TOKEN_BYTES)
             worker.later.append(partial(self._settle_owed, worker, sequence, tokens, said))
             return
         if action is Action.RELEASE:
@@ -86,7 +79,7 @@ class Home:
             places.setdefault(Place.HERE, [])
         if Place.STRAY in places:
             places.setdefault(Place.HERE, []).extend(places.pop(Place.STRAY))
-        joint = Joint(stream, sequence, len(places) or 1)
+        joint = Joint(stream, sequence, len(places) or 1, len(tokens) // ACK_TOKEN_BYTES)
         for place, rows in (places or {Place.HERE: []}).items():
             self._settle_part(worker, joint, place, rows, pick(tokens, rows), said)
 
@@ -108,11 +101,30 @@ class Home:
     def resume(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         """What is not open here may be open elsewhere, or may be a row of an instance that is gone."""
         worker = self._workers[stream.number]
-        is_open = dict(zip(each_token(tokens), self._delivery.machine.open_among(tokens), strict=True))
+        known = self._delivery.machine.open_among(worker.namespace, tokens)
+        is_open = dict(zip(each_token(tokens), known, strict=True))
         lost = self._delivery.resumed(stream, tokens, known_only=True).lost
         worker.abroad.update((token, Place.STRAY) for token, is_known in is_open.items() if not is_known)
         self._find_strays(worker)
         return [token for token in lost if is_open[token]]
+
+    def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
+        """Whatever home the streams led to, and whoever sent what did not arrive there."""
+        said = peer_pb.StreamsReplaced(namespace=namespace, streams=names)
+        for link in self._links.values():
+            link.send(peer_pb.RelayRequest(replaced=said))
+        return self._delivery.replaced(namespace, names)
+
+    def take_back(self, stream: WorkStream, tokens: bytes) -> None:
+        worker = self._workers.get(stream.number)
+        if worker is None:
+            return
+        for place, rows in worker.places(tokens).items():
+            part = pick(tokens, rows)
+            if isinstance(place, Link):
+                place.settle(stream.number, worker.namespace, Action.RELEASE, part, None, "", lambda _: None)
+            else:
+                self._delivery.take_back(stream, part)
 
     def closing(self, stream: WorkStream) -> None:
         self._lending.slow(stream.number)
@@ -126,27 +138,6 @@ class Home:
             for link in self._knowing(worker):
                 link.left(worker.number)
             self._delivery.settled()
-
-    async def forward(self, holder: str, token: bytes, failure: Failure) -> bool | None:
-        """A failure of a delivery whose row waits with another instance; None: that does not answer."""
-        link = next((link for link in self._links.values() if link.name == holder), None)
-        if link is None:
-            return None
-        answered: Reply = asyncio.get_running_loop().create_future()
-        action = Action.REJECT if failure.hopeless else Action.NACK
-        link.settle(NOBODY, action, token, failure.delay_ms, failure.error, partial(_resolve, answered))
-        response = await answered
-        if response is None or response.settled.problem.code not in (0, NOT_SETTLED):
-            return None
-        return not response.settled.refused
-
-    async def sync(self) -> None:
-        """Until the peers have heard what was said until now, and this home what they had said by then."""
-        loop = asyncio.get_running_loop()
-        answered: list[Reply] = [loop.create_future() for _ in self._links]
-        for link, future in zip(self._links.values(), answered, strict=True):
-            link.extend(NOBODY, b"", partial(_resolve, future))
-        await asyncio.gather(*answered)
 
     # -- what the peers say ---------------------------------------------------------------------------------------
 
@@ -226,17 +217,19 @@ class Home:
                 return
             settled = response.settled
             self._settled(worker, tokens, settled.refused)
-            joint.answer(rows, settled.refused, settled.problem if settled.HasField("problem") else None)
+            problem = settled.problem if settled.HasField("problem") else None
+            joint.answer(rows, settled.refused, settled.states, problem)
 
-        place.settle(worker.number, action, tokens, delay_ms, error, answered)
+        place.settle(worker.number, worker.namespace, action, tokens, delay_ms, error, answered)
 
     def _settle_here(self, worker: HomeWorker, joint: Joint, rows: list[int], tokens: bytes, said: Said) -> None:
         self._forget(worker, each_token(tokens))
         action, delay_ms, error = said
-        self._delivery.settle(OwnPart(joint, worker.number, rows), 0, action, tokens, delay_ms, error)
+        part = OwnPart(joint, worker.number, worker.namespace, rows)
+        self._delivery.settle(part, 0, action, tokens, delay_ms, error)
 
     def _settle_owed(self, worker: HomeWorker, sequence: int, tokens: bytes, said: Said) -> None:
-        worker.stream.disown()
+        worker.stream.disown(len(tokens) // ACK_TOKEN_BYTES)
         self.settle(worker.stream, sequence, said[0], tokens, said[1], said[2])
 
     def _settled(self, worker: HomeWorker, tokens: bytes, refused: Iterable[int]) -> None:
@@ -278,7 +271,7 @@ class Home:
         links = list(self._links.values()) if strays else []
         worker.asked += len(links)
         for link in links:
-            link.open(worker.number, worker.namespace, worker.lease_ms)
+            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
             link.resume(worker.number, strays, partial(self._found, worker, link), holds_unknown=True)
         if not links and strays:
             self._make_known(worker, [], strays)
@@ -304,7 +297,7 @@ class Home:
             return
         self._delivery.resumed(worker.stream, strays, known_only=False)
         for link in links:
-            link.open(worker.number, worker.namespace, worker.lease_ms)
+            link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
             answered = partial(self._held, worker, link)
             link.resume(worker.number, strays, answered, holds_unknown=True)
 
@@ -312,7 +305,7 @@ class Home:
         """An instance that had them behind a broken stream has them on this one: nobody else need hold them back."""
         adopted = self._adopted(worker, link, response)
         if adopted:
-            self._delivery.release(adopted)
+            self._delivery.release(worker.namespace, adopted)
             for other in self._links.values():
                 if other is not link:
                     release = peer_pb.RelayRelease(worker=worker.number, ack_tokens=adopted)
@@ -334,9 +327,3 @@ class Home:
 
     def _knowing(self, worker: HomeWorker) -> list[Link]:
         return [link for link in self._links.values() if link.knows(worker.number)]
-
-
-def _resolve(future: Reply, response: peer_pb.RelayResponse | None) -> None:
-    """Who waited may have given up meanwhile."""
-    if not future.done():
-        future.set_result(response)

@@ -30,6 +30,7 @@ class HomeWorker:
     stream: WorkStream
     namespace: str
     lease_ms: int
+    name: bytes = b""
     queues: set[QueueKey] = field(default_factory=set)
     abroad: dict[bytes, Where] = field(default_factory=dict)
     asked: int = 0

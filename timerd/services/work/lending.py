@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
+from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.grants import Grants, Loan, Want
 from timerd.core.taken import QueueKey
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.engine.verbs import Firing
 from timerd.services.work.asking import Asking
-from timerd.services.work.delivery import Delivery
 from timerd.services.work.home_worker import HomeWorker
 from timerd.services.work.link import Link
 
@@ -18,16 +18,17 @@ LEAVING = pb.RelayRequest(leaving=pb.HomeLeaving())
 
 
 class Lending:
-    """Implements services.desk.Abroad, with the other direction (`asking`) in it. Credit that was lent to this instance
-    is in delivery's count, too, but not in that of its own workers: it is never lent on."""
+    """Implements services.dispatch.ports.Abroad, with the other direction (`asking`) in it. `links`: to the other
+    instances. Credit that was lent to this instance is in delivery's count, too, but not in that of its own workers: it
+    is never lent on."""
 
-    def __init__(self, delivery: Delivery, firing: Firing, asking: Asking) -> None:
+    def __init__(self, machine: DeliveryMachine, firing: Firing, links: dict[int, Link]) -> None:
         self.workers: dict[int, HomeWorker] = {}
-        self.links: dict[int, Link] = {}
-        self._delivery = delivery
-        self._machine = delivery.machine
+        self.links = links
+        self.asking = Asking(machine, firing)
+        self._machine = machine
         self._firing = firing
-        self._asking = asking
+        self._wakes: list[Callable[[], None]] = []
         self._grants = Grants()
         # Queue -> its own workers.
         self._serving: dict[QueueKey, set[int]] = {}
@@ -39,6 +40,9 @@ class Lending:
     def is_busy(self) -> bool:
         return any(worker.abroad for worker in self.workers.values())
 
+    def listen(self, wake: Callable[[], None]) -> None:
+        self._wakes.append(wake)
+
     # -- rounds ---------------------------------------------------------------------------------------------------
 
     def before(self, now_ms: int) -> None:
@@ -48,7 +52,7 @@ class Lending:
             self._lend(queue, now_ms)
 
     def after(self, now_ms: int) -> float:
-        times: list[float] = [self._asking.look(now_ms)]
+        times: list[float] = [self.asking.look(now_ms)]
         if (wake_ms := self._grants.next_wake_ms()) is not None:
             times.append(wake_ms)
         times += self._leaving.values()
@@ -61,7 +65,7 @@ class Lending:
         """Where the workers' deliveries are, they are theirs until their leases end."""
         self._is_draining = True
         self._call_in(self._grants.call_in())
-        self._asking.drain()
+        self.asking.drain()
         for link in self.links.values():
             link.send(LEAVING)
 
@@ -110,11 +114,11 @@ class Lending:
         del self.links[link.number]
         for loan, tasks in self._grants.peer_gone(link.number):
             self._machine.give_back(loan.worker, loan.queue, tasks)
-        self._delivery.wake()
+        self._wake()
 
     def wanted(self, link: Link, said: pb.CreditWanted) -> None:
         self._grants.want(link.number, QueueKey(said.namespace, said.queue), Want(said.tasks, said.order_key))
-        self._delivery.wake()
+        self._wake()
 
     def used(self, link: Link, worker: HomeWorker, queue: str, tasks: int) -> None:
         self._grants.used(Loan(link.number, worker.number, QueueKey(worker.namespace, queue)), tasks)
@@ -125,9 +129,13 @@ class Lending:
             queue = QueueKey(worker.namespace, said.queue)
             back = self._grants.returned(Loan(link.number, worker.number, queue), said.tasks, now_ms)
             self._machine.give_back(worker.number, queue, back)
-            self._delivery.wake()
+            self._wake()
 
     # -- inside ---------------------------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        for wake in self._wakes:
+            wake()
 
     def _free(self, queue: QueueKey) -> list[tuple[int, int]]:
         """Credit of own workers, next in turn first."""
@@ -146,7 +154,7 @@ class Lending:
                 self._grant(self.links[peer], self.workers[number], queue, part)
 
     def _grant(self, link: Link, worker: HomeWorker, queue: QueueKey, tasks: int) -> None:
-        link.open(worker.number, worker.namespace, worker.lease_ms)
+        link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
         granted = pb.CreditGranted(worker=worker.number, queue=queue.queue, tasks=tasks)
         link.send(pb.RelayRequest(granted=granted))
 

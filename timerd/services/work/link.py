@@ -14,6 +14,7 @@ import grpc.aio
 
 from timerd.core.settlement import Action
 from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.background import begin, begin_writer, note
 from timerd.v1 import work_service_pb2 as work_pb
 
 METHOD = "/timerd.peer.v1.RelayService/Relay"
@@ -66,11 +67,11 @@ class Link:
     def knows(self, worker: int) -> bool:
         return worker in self._opened
 
-    def open(self, worker: int, namespace: str, lease_ms: int) -> None:
+    def open(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
         """Before anything else about the worker."""
         if worker not in self._opened:
             self._opened.add(worker)
-            opened = pb.WorkerOpened(worker=worker, namespace=namespace, lease_ms=lease_ms)
+            opened = pb.WorkerOpened(worker=worker, namespace=namespace, lease_ms=lease_ms, stream=name)
             self.send(pb.RelayRequest(opened=opened))
 
     def left(self, worker: int) -> None:
@@ -80,10 +81,24 @@ class Link:
             self.send(pb.RelayRequest(left=pb.WorkerLeft(worker=worker)))
 
     def settle(
-        self, worker: int, action: Action, tokens: bytes, delay_ms: int | None, error: str, answered: Answered
+        self,
+        worker: int,
+        namespace: str,
+        action: Action,
+        tokens: bytes,
+        delay_ms: int | None,
+        error: str,
+        answered: Answered,
     ) -> None:
-        name = work_pb.SettleAction.Name(action)
-        said = pb.RelaySettle(worker=worker, action=name, ack_tokens=tokens, delay_ms=delay_ms, error=error)
+        """`namespace`: for the peer may not know the worker any more."""
+        said = pb.RelaySettle(
+            worker=worker,
+            namespace=namespace,
+            action=work_pb.SettleAction.Name(action),
+            ack_tokens=tokens,
+            delay_ms=delay_ms,
+            error=error,
+        )
         said.sequence = self._expect(answered)
         self.send(pb.RelayRequest(settle=said))
 
@@ -175,7 +190,7 @@ class Links:
                 # It has come back somewhere else. What waits for an answer from where it was may wait for ever.
                 self._kept.pop(name).task.cancel()
             if name not in self._kept:
-                self._kept[name] = Kept(address, asyncio.get_running_loop().create_task(self._keep(name)))
+                self._kept[name] = Kept(address, begin(self._keep(name), "links"))
         for name in self._kept.keys() - live - set(self._membership.present()):
             self._kept.pop(name).task.cancel()
 
@@ -199,6 +214,8 @@ class Links:
                 if is_cancelled():
                     raise
                 log.info("no relay to %s: it has left the address where it was called", name)
+            except Exception as error:  # noqa: BLE001 - it is noted
+                note("links", error, f"the relay to {name} begins anew")
             if name not in self._membership.live():
                 # It was leaving.
                 self._kept.pop(name, None)
@@ -222,7 +239,7 @@ class Links:
             call.cancel()
 
     async def _converse(self, link: Link, call: Call) -> None:
-        writer = asyncio.get_running_loop().create_task(link.write_all(call))
+        writer = begin_writer(link.write_all(call), "links", call.cancel)
         self._home.up(link)
         try:
             while isinstance(response := await call.read(), pb.RelayResponse):

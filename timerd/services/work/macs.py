@@ -7,7 +7,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from timerd.model.ack_token import batch_mac
 from timerd.model.identity import PREFIX_BYTES, mac_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX
@@ -18,7 +17,6 @@ HOME = np.dtype([("prefix", PREFIX), ("bucket", "<i8"), ("shard", "<u2"), ("prio
 _HOME = struct.Struct(f"<{PREFIX_BYTES}sqHB")
 # A hundred bytes and more each.
 MOST_MACS, MOST_QUEUES = 10_000, 16
-cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
 
 
 @lru_cache(maxsize=MOST_QUEUES)

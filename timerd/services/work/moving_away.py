@@ -5,10 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from timerd.core.flights import digest_column
 from timerd.model.partition import Partition
-from timerd.services.work.deliver_wire import ack_tokens
-from timerd.services.work.delivery import Delivery
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.work.home import Home
 from timerd.services.work.relay_service import RelayedWorker
 
@@ -19,11 +18,11 @@ MOVE_ON_MS = 100
 def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Delivery, home: Home) -> None:
     """`waiting`: delivery ids of what was sent from another partition, and whose rows were carried to this one."""
     for worker, taken in delivery.machine.move_away(partition, waiting):
-        outlet = delivery.outlet(worker)
-        tokens = ack_tokens(taken, digest_column(taken), delivery.secret)
-        if isinstance(outlet, RelayedWorker):
-            outlet.moved(tokens)
-        elif outlet is not None:
+        sink = delivery.sink(worker)
+        tokens = ack_tokens(taken, delivery.secret)
+        if isinstance(sink, RelayedWorker):
+            sink.moved(tokens)
+        elif sink is not None:
             home.strayed(worker, tokens)
     delivery.settled()
 

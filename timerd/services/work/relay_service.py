@@ -14,16 +14,22 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from timerd.core.delivery_machine import Assignment
 from timerd.core.demand import Ask
 from timerd.core.settlement import Action
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
-from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
+from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.background import writing
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.peers.peer_service import admit
+from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.asking import Asking
-from timerd.services.work.delivery import Delivery
+from timerd.services.work.confirm_wire import confirmed_of
+from timerd.services.work.deliver_wire import deliver_messages, tokens_at
 from timerd.v1 import work_service_pb2 as work_pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["RelayService"].full_name
@@ -31,10 +37,15 @@ Context = grpc.aio.ServicerContext[Any, Any]
 LookedFor = Callable[[pb.AckLookedFor], None]
 # Of workers that only stand for the queues of their home.
 SERVED_LEASE_MS = 30_000
+# How long the end of a broken stream waits for a home that does not read.
+LAST_WRITE_S = 1.0
 
 
 class RelayedWorker:
-    """An outlet: one worker of a home. `worker` is its number there."""
+    """Implements services.dispatch.ports.Sink: one worker of a home. `worker` is its number there."""
+
+    counts_as_worker = False
+    takes_backlog = True
 
     def __init__(self, delivery: Delivery, home: HomeStream, worker: int, namespace: str) -> None:
         self.number = delivery.next_number()
@@ -47,24 +58,17 @@ class RelayedWorker:
         self._under_way_bytes = 0
         self._blocked = False
 
-    def push(self, response: work_pb.WorkResponse, size_bytes: int = 0) -> None:
-        """Only deliveries: the home itself says that this instance goes away, by its credit."""
-        if response.WhichOneof("response") != "deliver":
-            return
-        self._under_way_bytes += size_bytes
-        raw, deliver = response.SerializeToString(), response.deliver
-        self._home.send(
-            pb.RelayResponse(
-                deliver=pb.RelayDeliver(
-                    worker=self._worker,
-                    queue=deliver.queue,
-                    tasks=len(deliver.delivery_ids) // DELIVERY_ID_BYTES,
-                    response=raw,
-                    tokens_at=raw.index(deliver.ack_tokens),
-                    size_bytes=size_bytes,
-                )
-            )
-        )
+    def deliver(self, assignment: Assignment) -> Sent:
+        messages = sent_bytes = 0
+        for response, size_bytes in deliver_messages(assignment, self._delivery.secret):
+            self._home.send(pb.RelayResponse(deliver=_relayed(self._worker, response, size_bytes)))
+            messages += 1
+            sent_bytes += size_bytes
+        self._under_way_bytes += sent_bytes
+        return Sent(messages, sent_bytes)
+
+    def go_away(self) -> None:
+        """The home itself says that this instance goes away, by its credit."""
 
     def block_if_full(self) -> bool:
         if self._blocked or self._under_way_bytes < self._delivery.stream_bytes():
@@ -82,11 +86,12 @@ class RelayedWorker:
         """Another instance has these from now on."""
         self._home.send(pb.RelayResponse(moved=pb.DeliveriesMoved(worker=self._worker, ack_tokens=tokens)))
 
-    def owe(self) -> None:
+    def owe(self, tokens: int) -> None:
         """The home counts what it owes."""
 
-    def confirm(self, confirmed: work_pb.SettleConfirmed) -> None:
-        settled = pb.RelaySettled(sequence=confirmed.sequence, refused=confirmed.refused)
+    def confirm(self, confirmation: Confirmation) -> None:
+        confirmed = confirmed_of(confirmation)
+        settled = pb.RelaySettled(sequence=confirmed.sequence, refused=confirmed.refused, states=confirmed.states)
         if confirmed.HasField("problem"):
             settled.problem.CopyFrom(confirmed.problem)
         self._home.send(pb.RelayResponse(settled=settled))
@@ -126,6 +131,7 @@ class HomeStream:
             "written": self._written,
             "left": self._left,
             "leaving": self._leaving,
+            "replaced": self._replaced,
             "looked_for": looked_for,
         }
         # The home goes away: its workers go to other ones.
@@ -199,7 +205,7 @@ class HomeStream:
             self._granted_for.pop(queue, None)
 
     def _opened(self, said: pb.WorkerOpened) -> None:
-        worker = self._join(said.worker, said.namespace, said.lease_ms)
+        worker = self._join(said.worker, said.namespace, said.lease_ms, said.stream)
         if worker is not None:
             self._workers[said.worker] = worker
 
@@ -223,7 +229,7 @@ class HomeStream:
 
     def _settle(self, said: pb.RelaySettle) -> None:
         delay_ms = said.delay_ms if said.HasField("delay_ms") else None
-        worker = self._workers.get(said.worker) or self._stranger()
+        worker = self._workers.get(said.worker) or RelayedWorker(self._delivery, self, 0, said.namespace)
         self._delivery.settle(worker, said.sequence, Action(said.action), said.ack_tokens, delay_ms, said.error)
 
     def _extend(self, said: pb.RelayExtend) -> None:
@@ -240,7 +246,7 @@ class HomeStream:
 
     def _adopt(self, worker: RelayedWorker, tokens: bytes, holds_unknown: bool) -> tuple[bytes, bytes]:
         """Those that are the worker's from now on, and those that are not its any more."""
-        known = self._delivery.machine.open_among(tokens)
+        known = self._delivery.machine.open_among(worker.namespace, tokens)
         held = self._delivery.resumed(worker, tokens, known_only=not holds_unknown)
         gone = set(held.lost)
         each = [tokens[at : at + ACK_TOKEN_BYTES] for at in range(0, len(tokens), ACK_TOKEN_BYTES)]
@@ -249,7 +255,9 @@ class HomeStream:
         return b"".join(adopted), b"".join(lost)
 
     def _release(self, said: pb.RelayRelease) -> None:
-        self._delivery.release(said.ack_tokens)
+        worker = self._workers.get(said.worker)
+        if worker is not None:
+            self._delivery.release(worker.namespace, said.ack_tokens)
 
     def _written(self, said: pb.BytesWritten) -> None:
         worker = self._workers.get(said.worker)
@@ -260,6 +268,9 @@ class HomeStream:
         worker = self._workers.pop(said.worker, None)
         if worker is not None:
             self._leave(worker)
+
+    def _replaced(self, said: pb.StreamsReplaced) -> None:
+        self._delivery.replaced(said.namespace, said.streams)
 
     def _leaving(self, _: pb.HomeLeaving) -> None:
         self._is_leaving = True
@@ -276,27 +287,34 @@ class HomeStream:
                 tokens = said.response[said.tokens_at : said.tokens_at + said.tasks * ACK_TOKEN_BYTES]
                 self._delivery.settle(worker, 0, Action.RELEASE, tokens, None, "")
 
-    def _join(self, number: int, namespace: str, lease_ms: int) -> RelayedWorker | None:
+    def _join(self, number: int, namespace: str, lease_ms: int, name: bytes = b"") -> RelayedWorker | None:
         """None: this instance is going away."""
         worker = RelayedWorker(self._delivery, self, number, namespace)
         try:
-            self._delivery.join(worker, namespace, lease_ms)
+            self._delivery.join(worker, namespace, lease_ms, name)
         except Unavailable:
             return None
-        self._delivery.relayed += 1
         return worker
 
     def _leave(self, worker: RelayedWorker) -> None:
         worker.closing = True
-        self._delivery.relayed -= 1
         self._delivery.left(worker, keeps_leases=self._is_leaving)
-
-    def _stranger(self) -> RelayedWorker:
-        """A token speaks for itself."""
-        return RelayedWorker(self._delivery, self, 0, "")
 
     def _return(self, number: int, queue: QueueKey, tasks: int) -> None:
         self.send(pb.RelayResponse(returned=pb.CreditReturned(worker=number, queue=queue.queue, tasks=tasks)))
+
+
+def _relayed(worker: int, response: work_pb.WorkResponse, size_bytes: int) -> pb.RelayDeliver:
+    """The response as its worker is to get it, and beside it where its tokens are, for the home keeps these."""
+    deliver = response.deliver
+    return pb.RelayDeliver(
+        worker=worker,
+        queue=deliver.queue,
+        tasks=len(deliver.ack_tokens) // ACK_TOKEN_BYTES,
+        response=response.SerializeToString(),
+        tokens_at=tokens_at(response),
+        size_bytes=size_bytes,
+    )
 
 
 class RelayService:
@@ -322,27 +340,32 @@ class RelayService:
     def handler(self) -> grpc.GenericRpcHandler:
         """For `add_generic_rpc_handlers`."""
         method = grpc.stream_stream_rpc_method_handler(
-            self.relay, pb.RelayRequest.FromString, pb.RelayResponse.SerializeToString
+            self.relay, decoder(pb.RelayRequest), pb.RelayResponse.SerializeToString
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"Relay": method})
 
-    async def relay(self, _: AsyncIterator[pb.RelayRequest], context: Context) -> None:
+    async def relay(self, _: AsyncIterator[Received[pb.RelayRequest]], context: Context) -> None:
         await admit(context, self._token)
         home = HomeStream(self._delivery, self._asking, self._goes_away, self._looked_for)
-        writer = asyncio.create_task(home.write_all(context))
-        # Now the home knows that it is heard.
-        home.send(pb.RelayResponse())
-        try:
-            with self._hanging_up.reading():
-                while (request := await context.read()) is not grpc.aio.EOF:
-                    home.take(request)
-            home.close()
-            await writer
-        finally:
-            home.over()
-            writer.cancel()
-            # Where the connection is gone, its last write failed: that is known already.
-            await asyncio.gather(writer, return_exceptions=True)
+        with writing(home.write_all(context), "relay") as writer:
+            # Now the home knows that it is heard.
+            home.send(pb.RelayResponse())
+            try:
+                with self._hanging_up.reading():
+                    while (received := await context.read()) is not grpc.aio.EOF:
+                        home.take(received.message)
+                home.close()
+                await writer
+            except Exception:
+                # A write that is cut off half-way would take the status with it.
+                home.close()
+                await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+                raise
+            finally:
+                home.over()
+                writer.cancel()
+                # Where the connection is gone, its last write failed: that is known already.
+                await asyncio.gather(writer, return_exceptions=True)
 
 
 def _loan(said: pb.CreditGranted | pb.CreditRevoked) -> dict[str, Any]:

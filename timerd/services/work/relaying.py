@@ -7,21 +7,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from timerd.core.settlement import Failure
-from timerd.model.ack_token import AckToken, token_bytes
 from timerd.model.partition import Partition
-from timerd.model.registers import Control, control_key
-from timerd.peer.v1.relay_pb2 import AckLookedFor, RelayRequest
-from timerd.ports import Store
+from timerd.peer.v1.relay_pb2 import AckLookedFor
+from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.firing import Firing
 from timerd.services.peers.peers import Peers
 from timerd.services.transport.hanging_up import HangingUp
-from timerd.services.work.asking import Asking
-from timerd.services.work.delivery import Delivery
 from timerd.services.work.home import Home
 from timerd.services.work.lending import Lending
 from timerd.services.work.link import Links, Neighbours
 from timerd.services.work.moving_away import moved_away
+from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relay_service import RelayService
 
 log = logging.getLogger(__name__)
@@ -37,6 +33,7 @@ class Relaying:
 
     home: Home
     service: RelayService
+    peer_links: PeerLinks
     links: Links
     gone: Callable[[Partition], None]
 
@@ -45,37 +42,23 @@ class Relaying:
         delivered, and wait for the end of its lease."""
         try:
             async with asyncio.timeout(SYNC_S):
-                await self.home.sync()
+                await self.peer_links.sync()
         except TimeoutError:
             log.warning("not every instance has answered in %g s: what it has sent here may come late", SYNC_S)
 
 
 def relaying(
     delivery: Delivery,
+    lending: Lending,
+    peer_links: PeerLinks,
     firing: Firing,
-    store: Store,
     neighbours: Neighbours,
     peers: Peers,
     token: str,
     hanging_up: HangingUp,
 ) -> Relaying:
     """From here on delivery takes part in the work of all instances."""
-    asking = Asking(delivery.machine, firing)
-    lending = Lending(delivery, firing, asking)
-    delivery.abroad = lending
     home = Home(delivery, lending)
-
-    async def forward(partition: Partition, token: AckToken, failure: Failure) -> bool | None:
-        stored = (await store.read([control_key(partition)]))[0]
-        holder = Control.from_bytes(stored).holder if stored is not None else ""
-        return await home.forward(holder, token_bytes(firing.secret, token), failure)
-
-    def look_for(delivery_id: bytes, hold_ms: int) -> None:
-        said = RelayRequest(looked_for=AckLookedFor(delivery_id=delivery_id, hold_ms=hold_ms))
-        for link in lending.links.values():
-            link.send(said)
-
-    firing.forward, firing.in_hand, firing.looking.tell = forward, delivery.machine.places, look_for
 
     def goes_away(name: str) -> bool:
         return name in neighbours.present() and name not in neighbours.live()
@@ -83,10 +66,10 @@ def relaying(
     def looked_for(said: AckLookedFor) -> None:
         firing.looking.told(said.delivery_id, said.hold_ms, delivery.clock_ms())
 
-    service = RelayService(delivery, asking, token, goes_away, hanging_up, looked_for)
+    service = RelayService(delivery, lending.asking, token, goes_away, hanging_up, looked_for)
 
     def gone(partition: Partition) -> None:
         firing.looking.gave_away()
         moved_away(partition, firing.waiting_in(partition), delivery, home)
 
-    return Relaying(home, service, Links(home, neighbours, peers.channel, peers.metadata), gone)
+    return Relaying(home, service, peer_links, Links(home, neighbours, peers.channel, peers.metadata), gone)

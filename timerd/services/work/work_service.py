@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,9 @@ import grpc
 import grpc.aio
 
 from timerd.core.settlement import Action
-from timerd.model.errors import Invalid, NotStored
+from timerd.model.errors import Invalid, NotStored, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.background import writing
 from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
@@ -29,6 +30,8 @@ LEASES_MS = (1_000, 3_600_000)
 MAX_QUEUES = 1_000
 MAX_WORKER_CHARS = 128
 MAX_ERROR_CHARS = 16 * 1024
+MAX_NAME_BYTES = 64
+MAX_REPLACED = 16
 # How long a refusal waits for a worker that does not read.
 LAST_WRITE_S = 1.0
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -49,12 +52,15 @@ class WorkService(WorkServiceServicer):
     def __init__(self, desk: Desk, hanging_up: HangingUp | None = None) -> None:
         self._desk = desk
         self._hanging_up = hanging_up or HangingUp()
+        # By the number of the stream.
+        self._calls: dict[int, asyncio.Task[None]] = {}
+        self._replaced: set[int] = set()
 
     async def Work(self, request_iterator: AsyncIterator[Received[pb.WorkRequest]], context: Context) -> None:
         first = await context.read()
         if first is grpc.aio.EOF:
             return
-        stream = self._desk.stream(context)
+        stream = WorkStream(context, self._desk.flow)
         try:
             # Left before the refusal is written: that takes as long as a worker that does not read likes it to.
             with self._until_left(stream):
@@ -65,31 +71,43 @@ class WorkService(WorkServiceServicer):
 
     @contextmanager
     def _until_left(self, stream: WorkStream) -> Iterator[None]:
+        call = asyncio.current_task()
+        assert call is not None
+        self._calls[stream.number] = call
         try:
             yield
+        except asyncio.CancelledError:
+            if stream.number not in self._replaced or call.uncancel() > 0:
+                raise
+            raise Unavailable("The worker has opened another stream in the place of this one.", "REPLACED") from None
         finally:
+            del self._calls[stream.number]
+            self._replaced.discard(stream.number)
+            if unsent := stream.unsent():
+                self._desk.take_back(stream, unsent)
             self._desk.left(stream)
 
     async def _serve(self, stream: WorkStream, context: Context) -> None:
         """Until the worker ends its side, or this side hangs up, and has what it is owed; or the connection is gone."""
-        writer = asyncio.create_task(stream.write_all())
-        try:
-            with self._hanging_up.reading():
-                while (received := await context.read()) is not grpc.aio.EOF:
-                    self._take(stream, received.message)
-                    await stream.room()
-            self._desk.closing(stream)
-            await writer
-        except (NotStored, asyncio.CancelledError) as ended:
-            if is_refused(ended):
-                # A write that is cut off half-way would take the refusal with it.
-                stream.break_off()
-                await asyncio.wait({writer}, timeout=LAST_WRITE_S)
-            raise
-        finally:
-            writer.cancel()
-            # Where the connection is gone, its last write failed: that is known already.
-            await asyncio.gather(writer, return_exceptions=True)
+        with writing(stream.write_all(), "work_stream") as writer:
+            try:
+                with self._hanging_up.reading():
+                    while (received := await context.read()) is not grpc.aio.EOF:
+                        self._take(stream, received.message)
+                        await stream.room()
+                self._desk.closing(stream)
+                stream.close()
+                await writer
+            except (NotStored, asyncio.CancelledError) as ended:
+                if is_refused(ended):
+                    # A write that is cut off half-way would take the refusal with it.
+                    stream.break_off()
+                    await asyncio.wait({writer}, timeout=LAST_WRITE_S)
+                raise
+            finally:
+                writer.cancel()
+                # Where the connection is gone, its last write failed: that is known already.
+                await asyncio.gather(writer, return_exceptions=True)
 
     def _open(self, stream: WorkStream, first: pb.WorkRequest) -> None:
         if first.WhichOneof("request") != "open":
@@ -97,14 +115,20 @@ class WorkService(WorkServiceServicer):
         asked = first.open
         plain_text(asked.worker, MAX_WORKER_CHARS, "worker", "open.worker")
         _check_tokens(asked.resume, "open.resume")
+        _check_names([asked.stream], asked.replaces)
         credits = [(queue_of(c.queue, "open.credits.queue"), c.tasks) for c in asked.credits]
         if asked.merges_confirmed:
             stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
-        self._desk.join(stream, namespace_of(asked.namespace), lease_ms)
+        namespace = namespace_of(asked.namespace)
+        self._desk.join(stream, namespace, lease_ms, asked.stream)
         for queue, _ in credits:
             self._credit(stream, queue, 0)
         lost = self._desk.resume(stream, asked.resume) if asked.resume else []
+        for number in self._desk.replaced(namespace, asked.replaces) if asked.replaces else ():
+            if (call := self._calls.get(number)) is not None and number not in self._replaced:
+                self._replaced.add(number)
+                call.cancel()
         opened = pb.Opened(
             server=self._desk.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
         )
@@ -140,8 +164,9 @@ class WorkService(WorkServiceServicer):
             action = _action(asked.action)
         except Invalid as error:
             count = -(-len(asked.ack_tokens) // ACK_TOKEN_BYTES)
-            stream.owe()
-            stream.confirm(pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error)))
+            refused = pb.SettleConfirmed(sequence=asked.sequence, refused=range(count), problem=problem_of(error))
+            stream.owe(count)
+            stream.answer(refused, count)
             return
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
         self._desk.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
@@ -160,6 +185,15 @@ def _check_tokens(tokens: bytes, field: str) -> None:
             f"Ack tokens are {ACK_TOKEN_BYTES} bytes each, one after the other, and {len(tokens)} bytes came: "
             "send back the tokens of a Deliver message as they are.",
             field,
+        )
+
+
+def _check_names(own: Sequence[bytes], replaced: Sequence[bytes]) -> None:
+    if len(replaced) > MAX_REPLACED or any(len(name) > MAX_NAME_BYTES for name in (*own, *replaced)):
+        raise Invalid(
+            f"A stream's name has {MAX_NAME_BYTES} bytes at most, and a stream replaces up to {MAX_REPLACED}: give it "
+            "16 random bytes, and name those that ended last.",
+            "open.replaces",
         )
 
 

@@ -8,15 +8,22 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import grpc.aio
 
+from timerd.core.delivery_machine import Assignment
+from timerd.services.dispatch.ports import Confirmation, Sent
+from timerd.services.work.confirm_wire import confirmed_of
+from timerd.services.work.deliver_wire import deliver_messages
 from timerd.v1 import work_service_pb2 as pb
 
-# A confirmation that is owed counts as so much, so that a worker cannot settle without reading the answers.
+# A confirmation that is owed counts as so much, and each token that it is owed of, so that a worker cannot settle
+# without reading the answers, nor say more than is looked for in a while.
 _OWED_BYTES = 256
+_TOKEN_BYTES = 256
 _MERGE_S = 0.004
+AWAY = pb.GoAway(reason="The server is going away: finish what is in hand, then connect again.")
 # A stream takes one write at a time. While so many messages wait for theirs, what falls due waits with the other tasks:
 # it can still be cancelled or go to another worker, and leaves in one message with what falls due after it.
 MOST_MESSAGES = 4
@@ -41,34 +48,63 @@ def most_messages(queues: int) -> int:
     return max(MOST_MESSAGES, queues // QUEUES_A_MESSAGE)
 
 
-class WorkStream:
-    """`limit_bytes` says how much may wait just now, `queues` how many the stream of that number serves; `on_room` is
-    called when a full stream has room again."""
+class Flow(Protocol):
+    """What a stream asks of dispatch about what may wait for it."""
 
-    def __init__(
-        self,
-        context: grpc.aio.ServicerContext[Any, Any],
-        number: int,
-        limit_bytes: Callable[[], int],
-        on_room: Callable[[int], None],
-        queues: Callable[[int], int] = lambda _: 1,
-    ) -> None:
-        self.number = number
+    @property
+    def secret(self) -> bytes:
+        """What ids and tokens of deliveries are sealed with."""
+        ...
+
+    def next_number(self) -> int: ...
+
+    def queue_count(self, number: int) -> int:
+        """How many queues the stream of that number serves."""
+        ...
+
+    def stream_bytes(self) -> int:
+        """How much may wait for a stream just now."""
+        ...
+
+    def room(self, number: int) -> None:
+        """A stream that was full has room again."""
+        ...
+
+
+class WorkStream:
+    """Implements services.dispatch.ports.Sink: deliveries and confirmations as messages of one Work stream."""
+
+    counts_as_worker = True
+    takes_backlog = True
+
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any], flow: Flow) -> None:
+        self.number = flow.next_number()
+        # It has said so before anything else.
+        self.namespace = ""
         self._context = context
-        self._limit_bytes = limit_bytes
-        self._on_room = on_room
-        self._queues = queues
+        self._flow = flow
         self._most_messages = MOST_MESSAGES
         self._waiting: deque[tuple[pb.WorkResponse | Forwarded, int]] = deque()
         self._queued_bytes = 0
-        self._owed = 0
+        self._owed = self._owed_tokens = 0
         # Sequences settled as a whole that are told together; None: the worker wants each on its own.
-        self._plain: list[int] | None = None
+        self._plain: list[tuple[int, int]] | None = None
         self._blocked = False
         self._changed = asyncio.Event()
         self._room = asyncio.Event()
         self.closing = False
         self._is_broken_off = False
+
+    def deliver(self, assignment: Assignment) -> Sent:
+        messages = sent_bytes = 0
+        for response, size_bytes in deliver_messages(assignment, self._flow.secret):
+            self.push(response, size_bytes)
+            messages += 1
+            sent_bytes += size_bytes
+        return Sent(messages, sent_bytes)
+
+    def go_away(self) -> None:
+        self.push(pb.WorkResponse(go_away=AWAY))
 
     def push(self, response: pb.WorkResponse | Forwarded, size_bytes: int = _OWED_BYTES) -> None:
         self._waiting.append((response, size_bytes))
@@ -76,45 +112,57 @@ class WorkStream:
         self._changed.set()
 
     def block_if_full(self) -> bool:
-        """True once when the bound is passed; `on_room` follows."""
+        """True once when the bound is passed; `Flow.room` is called in the end."""
         if self._blocked:
             return False
-        self._most_messages = most_messages(self._queues(self.number))
-        self._blocked = self._queued_bytes >= self._limit_bytes() or len(self._waiting) >= self._most_messages
+        self._most_messages = most_messages(self._flow.queue_count(self.number))
+        self._blocked = self._queued_bytes >= self._flow.stream_bytes() or len(self._waiting) >= self._most_messages
         return self._blocked
 
-    def owe(self) -> None:
+    def owe(self, tokens: int) -> None:
         """A settle was read: its confirmation will come."""
         self._owed += 1
+        self._owed_tokens += tokens
 
-    def disown(self) -> None:
+    def disown(self, tokens: int) -> None:
         """Not yet: the settle is taken up again."""
         self._owed -= 1
+        self._owed_tokens -= tokens
 
     def merge_confirmed(self) -> None:
         """From here on, what was settled within a few milliseconds is confirmed in one message."""
         self._plain = []
 
-    def confirm(self, confirmed: pb.SettleConfirmed) -> None:
+    def confirm(self, confirmation: Confirmation) -> None:
+        self.answer(confirmed_of(confirmation), confirmation.tokens)
+
+    def answer(self, confirmed: pb.SettleConfirmed, tokens: int) -> None:
+        """What was owed of so many tokens."""
         if self._plain is not None and not confirmed.HasField("problem"):
-            self._plain.append(confirmed.sequence)
+            self._plain.append((confirmed.sequence, tokens))
             if len(self._plain) == 1:
                 asyncio.get_running_loop().call_later(_MERGE_S, self._confirm_plain)
             return
-        self._owed -= 1
+        self.disown(tokens)
         self.push(pb.WorkResponse(confirmed=confirmed), _OWED_BYTES + 8 * len(confirmed.refused))
 
     def _confirm_plain(self) -> None:
-        sequences, self._plain = self._plain or [], []
-        self._owed -= len(sequences)
+        plain, self._plain = self._plain or [], []
+        sequences = [sequence for sequence, _ in plain]
+        for _, tokens in plain:
+            self.disown(tokens)
         confirmed = pb.SettleConfirmed(sequence=sequences[0], also=sequences[1:])
         self.push(pb.WorkResponse(confirmed=confirmed), _OWED_BYTES + 4 * len(sequences))
 
     async def room(self) -> None:
         """Until there is room for what the next request may bring."""
-        while self._queued_bytes + self._owed * _OWED_BYTES >= self._limit_bytes():
+        while self._queued_bytes + self._owed_bytes >= self._flow.stream_bytes():
             self._room.clear()
             await self._room.wait()
+
+    @property
+    def _owed_bytes(self) -> int:
+        return self._owed * _OWED_BYTES + self._owed_tokens * _TOKEN_BYTES
 
     def close(self) -> None:
         """The worker sends no more: `write_all` ends when everything owed is written."""
@@ -125,6 +173,14 @@ class WorkStream:
         """The stream is refused: what is being written is the last."""
         self._is_broken_off = True
         self._changed.set()
+
+    def unsent(self) -> bytes:
+        """The tokens of deliveries that were not handed to gRPC."""
+        each = [
+            pb.WorkResponse.FromString(response.response) if isinstance(response, Forwarded) else response
+            for response, _ in self._waiting
+        ]
+        return b"".join([response.deliver.ack_tokens for response in each])
 
     async def write_all(self) -> None:
         """The one writer: a stream takes one write at a time."""
@@ -140,6 +196,6 @@ class WorkStream:
             if isinstance(response, Forwarded):
                 response.written(size_bytes)
             few = len(self._waiting) <= self._most_messages // 2
-            if self._blocked and few and self._queued_bytes < self._limit_bytes() // 2:
+            if self._blocked and few and self._queued_bytes < self._flow.stream_bytes() // 2:
                 self._blocked = False
-                self._on_room(self.number)
+                self._flow.room(self.number)

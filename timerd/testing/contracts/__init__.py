@@ -1,6 +1,15 @@
 """What every store must keep, as pytest classes: subclass them and give a fixture `store`.
 
-    class TestMyStore(RowsContract, SpreadContract, SettleContract, LettersContract, RegistersContract):
+    class TestMyStore(
+        RowsContract,
+        StretchContract,
+        SpreadContract,
+        SettleContract,
+        EntriesContract,
+        LettersContract,
+        RegistersContract,
+        TraitsContract,
+    ):
         @pytest_asyncio.fixture
         async def store(self) -> AsyncIterator[Store]:
             store = MyStore(...)
@@ -13,12 +22,29 @@ Each test gets a store of its own that holds nothing.
 import pytest
 
 # So that a failed assertion says what the values were, as in one's own tests.
-pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in ("letters", "registers", "rows", "settle", "spread")))
+pytest.register_assert_rewrite(
+    *(
+        f"{__name__}.{part}"
+        for part in ("entries", "letters", "registers", "rows", "settle", "spread", "stretches", "traits")
+    )
+)
 
+from timerd.testing.contracts.entries import EntriesContract  # noqa: E402
 from timerd.testing.contracts.letters import LettersContract  # noqa: E402
 from timerd.testing.contracts.registers import RegistersContract  # noqa: E402
 from timerd.testing.contracts.rows import RowsContract  # noqa: E402
 from timerd.testing.contracts.settle import SettleContract  # noqa: E402
 from timerd.testing.contracts.spread import SpreadContract  # noqa: E402
+from timerd.testing.contracts.stretches import StretchContract  # noqa: E402
+from timerd.testing.contracts.traits import TraitsContract  # noqa: E402
 
-__all__ = ["LettersContract", "RegistersContract", "RowsContract", "SettleContract", "SpreadContract"]
+__all__ = [
+    "EntriesContract",
+    "LettersContract",
+    "RegistersContract",
+    "RowsContract",
+    "SettleContract",
+    "SpreadContract",
+    "StretchContract",
+    "TraitsContract",
+]

@@ -13,7 +13,7 @@ from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
 from timerd.model.spread import Spread
 from timerd.model.task import NO_EXTRA, Template
-from timerd.ports import Append, Mark, Page, Rows
+from timerd.ports import Append, Mark, Page, Rows, Stretch
 
 START_MS = 1_800_000_000_000
 END_MS = START_MS + BUCKET_MS
@@ -114,6 +114,16 @@ async def scan(
         read.groups += page.groups
         read.marks += page.marks
         read.cursor = page.cursor
+    return read
+
+
+async def stretches(
+    store: Rows, *, after: tuple[int, bytes] = (START_MS, b""), hi_ms: int = END_MS, most_rows: int = 1_000
+) -> list[Stretch]:
+    """All of HERE, one after the other."""
+    read = [await store.stretch(HERE, after, hi_ms, most_rows)]
+    while (through := read[-1].through) is not None:
+        read.append(await store.stretch(HERE, through, hi_ms, most_rows))
     return read
 
 

@@ -81,9 +81,6 @@ class RowsContract:
         await store.append([message("b", key("b", 2)), message("c", key("c", 900))])
         second = await scan(store, cursor=first.cursor)
         assert {key("b", 2), key("c", 900)} <= set(second.keys)
-        if first.cursor:
-            assert key("a", 500) not in second.keys
-            assert (await scan(store, cursor=second.cursor)).keys == []
 
     async def test_a_small_page_loses_and_doubles_nothing(self, store: Store) -> None:
         keys = [key(f"a{n}", n) for n in range(30)]
@@ -113,16 +110,6 @@ class RowsContract:
         assert len(appended.controls) == len({p // BUCKET_MS for p in positions})
         seen = [k.position_ms for p in appended.controls for k in (await scan(store, p)).keys]
         assert sorted(seen) == positions
-
-    async def test_what_is_written_is_named_as_the_scan_names_it(self, store: Store) -> None:
-        (first,) = await store.append([message("a", key("a"))])
-        await scan(store)
-        (second,) = await store.append([message("b", key("b"))])
-        assert set(first.sources) <= {HERE}
-        assert set(second.sources) <= {HERE}
-        names = {k: group.source for group in (await scan(store)).groups for k in list(group.keys())}
-        for appended, wanted in ((first, key("a")), (second, key("b"))):
-            assert appended.sources.get(HERE, names[wanted]) == names[wanted]
 
     async def test_control_facts_are_those_after_the_rows(self, store: Store) -> None:
         (before,) = await store.append([message("a", key("a"))])
@@ -154,21 +141,6 @@ class RowsContract:
         (elsewhere,) = await store.append([later])
         assert first.finishing == {HERE}
         assert second.finishing == elsewhere.finishing == frozenset()
-
-    async def test_a_repeated_message_stores_nothing_and_gets_the_first_reply(self, store: Store) -> None:
-        await store.append([message("a", key("a"), reply=b"first")])
-        (again,) = await store.append([message("a", key("a", 9), reply=b"second")])
-        assert again.repeated == b"first"
-        assert (await scan(store)).keys == [key("a")]
-
-    async def test_of_two_equal_messages_at_once_one_is_stored(self, store: Store) -> None:
-        both = await store.append([message("a", key("a"), reply=b"1"), message("a", key("a"), reply=b"2")])
-        assert [appended.repeated for appended in both] == [None, b"1"]
-        (later,) = await store.append([message("a", key("a"), reply=b"3")])
-        assert later.repeated == b"1"
-        rest = await asyncio.gather(*(store.append([message("b", key("b"))]) for _ in range(5)))
-        assert sorted(appended.repeated is None for (appended,) in rest) == [False] * 4 + [True]
-        assert (await scan(store)).keys == sorted([key("a"), key("b")])
 
     async def test_a_row_that_exists_is_kept_as_it_is(self, store: Store) -> None:
         await store.append([carried(key("a"), payload=b"first")])
@@ -246,21 +218,13 @@ class RowsContract:
         await store.cas([Cas(move_key(digest("k3")), None, b"1")])
         for part in (names[:1], names[3:4], names, names):
             marks = [Mark(HERE, key(name), MarkKind.CANCELLED, b"1") for name in part]
-            fresh, looked = await store.mark_and_look(marks, Look((), [digest(name) for name in part], [HERE, NEXT]))
-            assert fresh in (None, {1: 1, 12: 10}[len(part)], 0)
+            _, looked = await store.mark_and_look(marks, Look((), [digest(name) for name in part], [HERE, NEXT]))
             assert looked == Looked([], {digest("k3")} & {digest(name) for name in part}, set())
         await store.settle([record(1, 1, Outcome.ACKED)])
         marks = [Mark(HERE, key("k0"), MarkKind.CANCELLED, b"2")]
-        again = await store.mark_and_look(marks, Look((), [digest("k0")], [HERE]))
-        assert again in ((0, Looked([], set(), {HERE})), (None, Looked([], set(), {HERE})))
+        assert await store.mark_and_look(marks, Look((), [digest("k0")], [HERE])) == (0, Looked([], set(), {HERE}))
         (found,) = await store.find(HERE, [(START_MS, digest("k0"))])
         assert [m.value for m in found.marks] == [b"1"]
-
-    async def test_marks_that_are_the_first_of_their_kind_are_counted(self, store: Store) -> None:
-        marks = [Mark(HERE, key(f"k{n}"), MarkKind.CANCELLED, b"first") for n in range(300)]
-        again = [*marks[200:], Mark(HERE, key("k0"), MarkKind.MOVED, b"1"), Mark(HERE, key("other"), *marks[0][2:])]
-        counted = [await store.mark(part) for part in (marks[:250], again, marks)]
-        assert counted in ([250, 52, 0], [None] * 3)
 
     async def test_who_marks_rows_first_stays_the_first_however_many_there_are(self, store: Store) -> None:
         """Two callers cancel many rows, some of them both; one row was cancelled before, by itself."""
@@ -270,8 +234,8 @@ class RowsContract:
             [Mark(HERE, key(name), MarkKind.CANCELLED, who) for name in part]
             for part, who in ((names[30:31], b"alone"), (names[:80], b"first"), (names[60:], b"second"))
         )
-        fresh = [await store.mark(marks) for marks in (alone, first, second, first, second)]
-        assert fresh in ([1, 79, 40, 0, 0], [None] * 5)
+        for marks in (alone, first, second, first, second):
+            await store.mark(marks)
         found = await store.find(HERE, [(START_MS, digest(name)) for name in names])
         expected = {**dict.fromkeys(names, b"second"), **dict.fromkeys(names[:80], b"first"), names[30]: b"alone"}
         assert [[m.value for m in each.marks] for each in found] == [[expected[name]] for name in names]
@@ -281,8 +245,8 @@ class RowsContract:
         names = [f"k{n:03}" for n in range(40)]
         again = [Mark(HERE, key(name, version=1), MarkKind.CANCELLED, b"1") for name in names]
         marks = [Mark(HERE, key(name), kind, b"1") for kind in (MarkKind.CANCELLED, MarkKind.MOVED) for name in names]
-        assert await store.mark([*marks, *marks]) in (80, None)
-        assert await store.mark([*again, *marks]) in (40, None)
+        await store.mark([*marks, *marks])
+        await store.mark([*again, *marks])
         (found,) = await store.find(HERE, [(START_MS, digest(names[7]))])
         assert sorted(m[1:3] for m in found.marks) == [
             (key(names[7]), MarkKind.CANCELLED),

@@ -87,12 +87,6 @@ class SpreadContract:
             value = b"%d" % n
             assert tasks(f"m{n}", [START_MS + n, END_MS + n]).keys()[1] in keys or appended[0].controls[NEXT] == value
 
-    async def test_a_repeat_of_a_spread_stores_nothing(self, store: Store) -> None:
-        await store.append([spread("m", POSITIONS)])
-        both = await store.append([spread("m", POSITIONS), spread("m", POSITIONS)])
-        assert [one.repeated for one in both] == [b"stored"] * 2
-        assert [k.position_ms for p in BUCKETS for k in (await scan(store, p)).keys] == POSITIONS
-
     async def test_rows_of_a_spread_that_is_not_remembered_are_kept_as_they_are(self, store: Store) -> None:
         for payload in (b"first", b"other"):
             await store.append([replace(spread("m", POSITIONS, payload=payload), prefix=b"")])

@@ -1,0 +1,96 @@
+"""`timerd schedules` against a whole server in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cli.conftest import Terminal
+from timerd.testing import Server
+
+DAILY = ("--queue", "mails", "--cron", "0 9 * * *", "--zone", "Europe/Berlin")
+
+
+@pytest.fixture
+def whole(terminal: Terminal) -> Iterator[Server]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="whole server")
+    thread.start()
+
+    async def begin() -> Server:
+        server = Server()
+        await server.start()
+        return server
+
+    server = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
+    terminal.monkeypatch.setenv("TIMERD_SERVER", server.address)
+    yield server
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(20)
+    loop.close()
+
+
+def test_a_schedule_from_its_creation_to_its_end(terminal: Terminal, whole: Server) -> None:
+    made = terminal("schedules", "create", "report", *DAILY, "--payload", "go", "--label", "team=a", "--json").json
+    assert (made["state"], made["next"], made["payload"]) == ("ACTIVE", "2030-01-01T08:00:00.000Z", "go")
+    assert made["when"] == "cron 0 9 * * * (Europe/Berlin)"
+    assert "report: next at" in terminal("schedules", "create", "report", *DAILY, "--update").out
+    again = terminal("schedules", "create", "report", *DAILY)
+    assert again.code == 1
+    assert "There is a schedule 'report' already" in again.err
+    [listed] = terminal("schedules", "list", "--zone", "Europe/Berlin", "--json").lines
+    assert listed["schedule_id"] == "report"
+    assert "report" in terminal("schedules", "list").out
+    assert len(terminal("schedules", "show", "report", "--json").json["upcoming"]) == 10
+    paused = terminal(
+        "schedules", "pause", "report", "--note", "a move", "--until", "2030-02-01T00:00:00Z", "--json"
+    ).json
+    assert (paused["state"], paused["note"], paused["pause_until"]) == ("PAUSED", "a move", "2030-02-01T00:00:00.000Z")
+    assert terminal("schedules", "list", "--state", "active").out.strip() == "No schedules."
+    assert "a move" in terminal("schedules", "show", "report").out
+    assert terminal("schedules", "resume", "report", "--json").json["state"] == "ACTIVE"
+    updated = terminal("schedules", "update", "report", "--every", "1h", "--json").json
+    assert updated["when"] == "every 1:00:00 (Europe/Berlin)"
+    assert updated["revision"] == 5
+    assert terminal("schedules", "trigger", "report", "--json").json["task_id"]
+    assert terminal("schedules", "delete", "report", "--revision", "2").code == 1
+    assert terminal("schedules", "delete", "report").out == "report is deleted.\n"
+    assert terminal("schedules", "show", "report").code == 1
+
+
+def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, whole: Server) -> None:
+    shown = terminal(
+        "schedules", "preview", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2030-03-30T12:00:00Z",
+        "--count", "1", "--json",
+    )  # fmt: skip
+    assert shown.json == {
+        "instant": "2030-03-31T01:00:00.000Z",
+        "local_time": "2030-03-31T03:00:00+02:00",
+        "change": "MOVED from 02:30:00",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("preview",), "Say what to look at"),
+        (("list", "--state", "asleep"), "is not a state of a schedule"),
+        (("create", "x", "--queue", "q", "--every", "often"), "is not a span of time"),
+        (("update", "x", "--max-count", "3"), "--max-count belongs to the policy"),
+    ],
+)
+def test_wrong_input_is_answered_in_a_sentence(terminal: Terminal, arguments: tuple[str, ...], sentence: str) -> None:
+    ran = terminal("schedules", *arguments)
+    assert ran.code == 2
+    assert sentence in ran.err
+
+
+def test_when_is_refused_with_its_field(terminal: Terminal, whole: Server) -> None:
+    for wrong in (("--cron", "61 * * * *"), ("--every", "100ms"), ("--cron", "0 9 * * *", "--zone", "Mars/Olympus")):
+        ran = terminal("schedules", "create", "x", "--queue", "q", *wrong)
+        assert ran.code == 2, ran
+        assert ran.err.startswith("timerd: ")

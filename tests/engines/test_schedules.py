@@ -1,0 +1,54 @@
+"""Schedules on a real Cassandra: a whole server by the real clock, stopped, started again, changed on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from datetime import datetime, timedelta
+
+import pytest
+
+from tests.engines.keyspace import Keyspace
+from tests.engines.test_whole_server import started
+from timerd.client import Client, NotFound, ScheduleState
+from timerd.worker import Delivery, Worker
+
+pytestmark = pytest.mark.engines
+SECOND = timedelta(seconds=1)
+
+
+async def test_each_instant_has_one_task_over_a_restart_and_none_after_a_delete(keyspace: Keyspace) -> None:
+    tasks: defaultdict[datetime, set[str]] = defaultdict(set)
+
+    async def take(delivery: Delivery) -> None:
+        assert delivery.occurrence is not None
+        tasks[delivery.occurrence.instant].add(delivery.task_id)
+
+    for round_ in range(2):
+        node = await started(keyspace)
+        worker = Worker(node.address)
+        worker.on("ticks")(take)
+        running = asyncio.create_task(worker.run())
+        async with Client(node.address) as client:
+            if not round_:
+                made = await client.schedules.create("often", queue="ticks", every=1, catch_up="all")
+                assert made.state is ScheduleState.ACTIVE
+            else:
+                paused = await client.schedules.pause("often", note="enough")
+                assert paused.state is ScheduleState.PAUSED
+                seen = len(tasks)
+                await asyncio.sleep(2)
+                assert len(tasks) == seen
+                assert [each.id async for each in client.schedules.list()] == ["often"]
+                await client.schedules.delete("often")
+                with pytest.raises(NotFound):
+                    await client.schedules.get("often")
+            await asyncio.sleep(0 if round_ else 5)
+        await worker.stop()
+        await running
+        with contextlib.suppress(asyncio.CancelledError):
+            await node.stop(drain_ms=1_000)
+    first, last = min(tasks), max(tasks)
+    assert sorted(tasks) == [first + n * SECOND for n in range((last - first) // SECOND + 1)]
+    assert [instant for instant, ids in tasks.items() if len(ids) > 1] == []

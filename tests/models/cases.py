@@ -1,0 +1,93 @@
+"""What the model checker is asked: each model with switches, and whether it must hold.
+
+A model that passes proves little by itself: it may be too tame to fail. So each rule has a variant that breaks it, and
+the checker must find how that loses a task, doubles one or makes an answer a lie. The VACUITY variants claim that an
+interesting state is never reached; they must fail as well.
+"""
+
+from __future__ import annotations
+
+HOLDS = [
+    "closing",
+    "finish",
+    "cancel",
+    "cancel NOMERGECHECK",
+    "places",
+    "places NDEAD=2",
+    "moves",
+    "moves NM=2 NOCANCEL NLEAVE=0",
+    "repeats",
+    "repeats NOTIME",
+    "repeats KEYS NC=1",
+    "repeats NC=2 NT=3",
+    "carry",
+    "carry NLEAVE=0 NSTALE=1",
+    "carry NSTALE=1 NSTALL=0",
+    "carry NCRASH=2 NSTALL=0",
+    "schedules ONE PAUSE",
+    "schedules ONE",
+    "schedules ONE PAUSE NCRASH=2",
+    "schedules ONE SPEC2=5 N=3",
+    "schedules PAUSE",
+    "schedules PAUSE NCRASH=0 NSTALL=1",
+    "schedules CREATE NOUPDATE NSTALL=1",
+]
+# Each with the fewest faults that show it: the counterexample is short then, and found at once.
+TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
+NO_FAULT = "carry NCRASH=0 NLEAVE=0 NSTALL=0"
+CRASH = "carry NCRASH=1 NLEAVE=0 NSTALL=0"
+LEAVE = "carry NCRASH=0 NLEAVE=1 NSTALL=0"
+TWO_CRASHES = "carry NCRASH=2 NLEAVE=0 NSTALL=0"
+BROKEN = [
+    *(f"closing {rule}" for rule in (
+        "VACUITY", "NOCHECK", "READFIRST", "SCANFIRST", "READONE", "ASYNCCOMMIT", "ADOPTRACE", "FLOORLATE",
+        "SETTLEFIRST", "HINTBLIND", "FIREEARLY", "NO=3 NOFENCE",
+    )),
+    *(f"finish {rule}" for rule in (
+        "VACUITY", "FINISHEMPTY", "COUNTFIRST", "FLAGFIRST", "OPENFOREVER", "NOANNOUNCE", "OPENBLIND",
+    )),
+    *(f"cancel {rule}" for rule in (
+        "VACUITY", "CACHEDROUTE", "NOSET", "NOSENDCHECK", "HINTBEFORELOAD", "PRELOADBLIND",
+    )),
+    *(f"places {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "READFIRST", "SILENTMOVES", "FLOORMOVES", "OVERCOUNTS", "NOLOOK",
+        "LOOKFIRST", "NOCAS", "OWNPLACE", "ROWFIRST", "STARTNOW",
+    )),
+    *(f"repeats {rule}" for rule in ("VACUITY1", "VACUITY2", "NOLOOK", "NOORDER")),
+    *(f"repeats NOTIME {rule}" for rule in ("NOLOOK", "LOOKAPART", "BLINDRETRY", "NOKEEP", "NOAWAY", "AWAYLATE")),
+    *(f"repeats KEYS NC=1 {rule}" for rule in ("VACUITY3", "NOTARGET", "TARGETBLIND")),
+    *(f"moves {rule}" for rule in (
+        "VACUITY1", "VACUITY2", "VACUITY3", "OLDFIRESBLIND", "TARGETBLIND", "DECIDEBLIND", "CANCELREADFIRST",
+        "NOCELLCHECK", "UNKNOWNFREE", "ASKEARLY", "NOCANCEL FINISHBLIND", "EXPIREATTARGET",
+        "NM=2 NCRASH=0 NLEAVE=0 INTURN CANCELNOLOOP",
+    )),
+    *(f"{TWO_MOVES} {rule}" for rule in (
+        "NOSOURCE", "HELPNOINSERT", "RESOLVERACE", "EXPIRENOSOURCE", "EXPIREONCE",
+    )),
+    *(f"{NO_FAULT} {rule}" for rule in ("VACUITY1", "VACUITY2", "NOCLOSING", "PLACEBLIND", "LEASEBLIND", "ACKOLDONLY")),
+    *(f"{CRASH} {rule}" for rule in ("ROWFIRST", "PASSEARLY", "NOREINSERT", "NOSETTLEREAD", "CONFIRMEARLY")),
+    *(f"{LEAVE} {rule}" for rule in ("LEASEDROPPED", "LEAVEOPEN")),
+    *(f"{TWO_CRASHES} {rule}" for rule in ("DONEWINS", "CARRIEDWINS")),
+    "carry NCRASH=2 NSTALL=0 RESENDOLD",
+    "carry NCRASH=0 NLEAVE=0 NACKANY",
+    "carry NCRASH=1 NLEAVE=0 NSTALL=0 NSTALE=1 FORKCOUNTS",
+    *(f"schedules ONE {rule}" for rule in (
+        "NOFENCE", "RECOMPUTE", "BLINDUPDATE", "NORET", "HALFHELP", "NOVOID",
+        "ROWFIRST", "TICKFIRST", "ACKFIRST", "BLINDINSERT", "CASFIRST", "LASTONLY", "NOINSERT", "NOTAKEN", "EARLYNEW",
+        "EARLYOK", "VACUITY1", "VACUITY3",
+    )),
+    "schedules ONE PAUSE NCRASH=2 OLDTICKENDS",
+    "schedules CREATE ONE NCRASH=0 SPEC2=7 VACUITY2",
+]  # fmt: skip
+# The shortest of each model: they are searched in every run of the tests.
+QUICK = (
+    "cancel",
+    "cancel NOSET",
+    "closing NOCHECK",
+    "finish VACUITY",
+    "places VACUITY1",
+    "repeats VACUITY1",
+    "moves VACUITY1",
+    f"{NO_FAULT} VACUITY1",
+    "schedules ONE NOFENCE",
+)

@@ -1,0 +1,50 @@
+"""What a call that comes twice is answered, and leaves as it is: G2."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+REPEATS = "tests/fundamentals/test_repeats.py::"
+
+MUTANTS = (
+    Mutant(
+        name="past-moves-forgotten",
+        guarantee="G2",
+        file="timerd/core/protocol/past_moves.py",
+        old="    done, has_older = move.carried_out(), move.has_older\n",
+        new="    done, has_older = move.done, move.has_older\n",
+        breaks="a repeat of a move undoes a later one",
+        tests=(REPEATS + "test_a_repeat_of_a_move_does_not_undo_a_later_one",),
+    ),
+    Mutant(
+        name="past-keys-forgotten",
+        guarantee="G2",
+        file="timerd/core/protocol/past_keys.py",
+        old="        done = (*done, HadKey(task.digest.hex(), entry.asked_ms, entry.active))\n",
+        new="        done = done[:]\n",
+        breaks="a repeat takes the key from a later call, and cancels its task",
+        tests=(REPEATS + "test_a_repeat_of_replace_does_not_take_the_key_from_a_later_call",),
+    ),
+    Mutant(
+        name="came-back-after-cancelled",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="            said = said if is_repeat else (yield from _or_in_flight(here, outcome, said))\n",
+        new="            said = yield from _or_in_flight(here, outcome, said)\n",
+        breaks="a worker comes back after CANCELLED was said, and the repeat of the cancel says IN_FLIGHT",
+        tests=(
+            "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
+        ),
+    ),
+    Mutant(
+        name="in-flight-not-remembered",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    if said is Cancelled.IN_FLIGHT and now_ms:\n",
+        new="    if said is Cancelled.IN_FLIGHT and not now_ms:\n",
+        breaks="the worker has acked meanwhile, and the repeat of a cancel that said IN_FLIGHT says ALREADY_FIRED",
+        tests=(
+            "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
+        ),
+    ),
+)

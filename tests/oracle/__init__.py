@@ -1,0 +1,1 @@
+"""What schedules mean, decided by brute force: nothing here is shared with `timerd.core.recurrence`."""

@@ -1,0 +1,51 @@
+"""A schedule of every second over kill -9 of its server: each instant has one task, by what its worker has logged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.process.children import Server
+from timerd.client import Client
+from timerd.worker import Delivery, Worker
+
+pytestmark = pytest.mark.process
+KILLS = 5
+SECOND = timedelta(seconds=1)
+
+
+async def test_each_instant_has_one_task_though_the_server_is_killed(tmp_path: Path) -> None:
+    server = Server(tmp_path)
+    tasks: defaultdict[datetime, set[str]] = defaultdict(set)
+    worker = Worker(server.address)
+
+    @worker.on("ticks")
+    async def handle(delivery: Delivery) -> None:
+        assert delivery.occurrence is not None
+        tasks[delivery.occurrence.instant].add(delivery.task_id)
+
+    server.start()
+    running = asyncio.create_task(worker.run())
+    try:
+        async with Client(server.address) as client:
+            await client.schedules.create("often", queue="ticks", every=1, catch_up="all")
+            for _ in range(KILLS):
+                await asyncio.sleep(2.3)
+                server.kill()
+                await asyncio.to_thread(server.start)
+            seen = await client.schedules.pause("often")
+            await asyncio.sleep(3)
+        assert seen.missed == 0
+    finally:
+        await worker.stop()
+        await running
+        server.kill()
+    first, last = min(tasks), max(tasks)
+    assert sorted(tasks) == [first + n * SECOND for n in range((last - first) // SECOND + 1)]
+    assert len(tasks) >= 2 * KILLS
+    assert [instant for instant, ids in tasks.items() if len(ids) > 1] == []
+    assert last > datetime.now(UTC) - timedelta(seconds=15)

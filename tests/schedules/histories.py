@@ -1,0 +1,429 @@
+"""Histories of one schedule, drawn from a seed: ticks and calls interleaved step by step, with crashes between any two
+steps, ticks that come twice, instances that stand still and go on, and rows that fire whenever they may.
+
+The procedures are those of the product; each request of theirs is one step. What a row goes through inside is a matter
+of other models: it fires once, at any time from its instant on, unless it was withdrawn. `python -m tests.schedules
+SEED` replays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from tests.property.world import done
+from timerd.adapters.memory import MemoryStore
+from timerd.core.partition import Asked
+from timerd.core.protocol import (
+    NOT_ENDED,
+    AppendRows,
+    AskToMove,
+    Ending,
+    Find,
+    FindEntries,
+    FindSettled,
+    FindSettledMany,
+    FindVacant,
+    HintRows,
+    HolderAnswer,
+    NotTakenIn,
+    ReadBucket,
+    ReadRegister,
+    ReadRegisters,
+    Recheck,
+    RemoveEntries,
+    Request,
+    SetMarks,
+    TryCas,
+    Undecided,
+    Vacant,
+    WriteEntries,
+)
+from timerd.core.schedules import changes
+from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, updated
+from timerd.core.schedules.world import Times, World
+from timerd.core.taken import TICKS
+from timerd.model.errors import Aborted, NotFound, StoreUnknown
+from timerd.model.identity import RowKey
+from timerd.model.occurrences import Occurrence
+from timerd.model.recurrence import Every, Spec
+from timerd.model.registers import Move, MoveState, Table, move_key
+from timerd.model.schedules import CatchUp, Definition, Policies, Schedule, ScheduleState, Tick, definition_key
+from timerd.model.settle import Outcome
+from timerd.model.storage import Cas, CasResult, CasStatus
+from timerd.model.task import Template
+
+START_MS = 1_800_000_000_000
+END_MS = START_MS + 120_000
+NAME = Name("default", "it")
+EVERY_MS = {1: 10_000, 2: 15_000}
+# What ends a try and is tried again.
+AGAIN = (NotTakenIn, Undecided, Aborted, StoreUnknown)
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+class Periods:
+    """The instants of one period, counted from the start."""
+
+    def __init__(self, period_ms: int) -> None:
+        self.period_ms = period_ms
+
+    def after(self, instant_ms: int, count: int) -> list[int]:
+        first = START_MS + ((instant_ms - START_MS) // self.period_ms + 1) * self.period_ms
+        return [first + n * self.period_ms for n in range(count)]
+
+    def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int:
+        return instant_ms
+
+
+def definition(kind: int) -> Definition:
+    policies = Policies(CatchUp.ALL)
+    return Definition(Spec((Every(EVERY_MS[kind]),)), policies, Template("default", "q"), b"%d" % kind)
+
+
+@dataclass
+class Row:
+    """Of an instant; `said` is what its delivery says."""
+
+    key: RowKey
+    said: Occurrence
+
+
+@dataclass(eq=False)
+class Process:
+    """A tick in somebody's hand, or a call."""
+
+    work: Generator[Request, Any, Any]
+    tick: RowKey | None = None
+    call: Call | None = None
+    request: Request | None = None
+    begun: bool = False
+
+
+@dataclass(eq=False)
+class Call:
+    """One of a caller, who tries again until he is answered, or dies."""
+
+    number: int
+    make: Callable[[], Generator[Request, Any, Schedule]]
+    answered: bool = False
+
+
+@dataclass
+class Force:
+    """A revision, from when on."""
+
+    revision: int
+    state: ScheduleState
+    kind: int
+    since_ms: int
+    cur_ms: int
+
+
+@dataclass
+class History:
+    """`alter` may change what is written to the register, as a broken variant does."""
+
+    seed: int
+    crashes: int = 3
+    repeats: int = 2
+    changes: int = 3
+    # How likely a process ends when it has just changed the register.
+    fragile: float = 0.0
+    alter: Callable[[History, Process, Cas], Cas] | None = None
+    acks_early: bool = False
+    says_early: bool = False
+    now_ms: int = START_MS
+    store: MemoryStore = field(default_factory=MemoryStore)
+    rows: dict[RowKey, Row] = field(default_factory=dict)
+    fired: dict[RowKey, int] = field(default_factory=dict)
+    # Waiting ones, those in a hand, those that were acked.
+    ticks: dict[RowKey, str] = field(default_factory=dict)
+    payloads: dict[RowKey, bytes] = field(default_factory=dict)
+    processes: list[Process] = field(default_factory=list)
+    forces: list[Force] = field(default_factory=list)
+    # Up to which revision, and from when on nothing of it may fire.
+    promised: list[tuple[int, int]] = field(default_factory=list)
+    # Instants that the register has ever named as taken.
+    taken: set[int] = field(default_factory=set)
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.random = Random(self.seed)
+        self.names = 0
+        self.world = World(lambda: self.now_ms, lambda prefix, bucket_ms: 0, self._times, self._token, 86_400_000)
+
+    def _times(self, schedule_id: str, it: Definition) -> Times:
+        return Periods(EVERY_MS[int(it.payload)])
+
+    def _token(self) -> str:
+        self.names += 1
+        return f"{self.names:016x}"
+
+    # -- what happens ---------------------------------------------------------------------------------------------
+
+    def play(self) -> None:
+        """Raises Broken."""
+        self._call(lambda: changes.create(NAME, "create", definition(1), self.world))
+        for _ in range(self.random.randrange(60, 400)):
+            self._something()
+        self.crashes = self.repeats = self.changes = 0
+        while self.now_ms < END_MS or self.processes or self._due_ticks():
+            self._go_on()
+        self._check()
+
+    def _something(self) -> None:
+        chance = self.random.random()
+        if chance < 0.62 and self.processes:
+            self._step(self.random.choice(self.processes))
+        elif chance < 0.72:
+            self._fire_one()
+        elif chance < 0.82:
+            self._deliver()
+        elif chance < 0.87:
+            self._crash()
+        elif chance < 0.92:
+            self._change()
+        elif self.now_ms < END_MS:
+            self.now_ms += self.random.choice((1, 1_000, 4_000, 10_000))
+
+    def _go_on(self) -> None:
+        """To the end, without further trouble."""
+        while self.processes:
+            self._step(self.processes[0])
+        while self._due_ticks():
+            self._deliver()
+            while self.processes:
+                self._step(self.processes[0])
+        while self._fire_one():
+            pass
+        self.now_ms = min(END_MS, self.now_ms + 5_000) if self.now_ms < END_MS else self.now_ms
+        while self._fire_one():
+            pass
+
+    def _step(self, process: Process) -> None:
+        try:
+            if not process.begun:
+                process.begun, process.request = True, next(process.work)
+            assert process.request is not None
+            answer = self._perform(process, process.request)
+            process.request = process.work.send(answer)
+            if isinstance(answer, CasResult) and self.crashes and self.random.random() < self.fragile:
+                self._end(process)
+        except StopIteration as end:
+            self._ended(process, end.value)
+        except AGAIN:
+            self._gone(process)
+        except NotFound:
+            self.processes.remove(process)
+
+    def _ended(self, process: Process, value: object) -> None:
+        self.processes.remove(process)
+        if process.tick is not None:
+            self.ticks[process.tick] = "acked"
+        if process.call is not None:
+            process.call.answered = True
+            assert isinstance(value, Schedule)
+            self._promise(value)
+
+    def _promise(self, entry: Schedule) -> None:
+        self.promised.append((entry.revision, entry.since_ms))
+
+    def _gone(self, process: Process) -> None:
+        """Its tick comes again, its caller tries again."""
+        self.processes.remove(process)
+        if process.tick is not None and self.ticks[process.tick] == "in hand":
+            self.ticks[process.tick] = "waiting"
+        if process.call is not None:
+            self.processes.append(Process(process.call.make(), call=process.call))
+
+    def _crash(self) -> None:
+        if not self.crashes or not self.processes:
+            return
+        self._end(self.random.choice(self.processes))
+
+    def _end(self, process: Process) -> None:
+        """Between two steps."""
+        self.crashes -= 1
+        self.log.append(f"crash of {process.tick or process.call}")
+        if process.call is not None and process.call.number and self.random.random() < 0.5:
+            self.processes.remove(process)
+        else:
+            self._gone(process)
+
+    def _due_ticks(self) -> list[RowKey]:
+        return [key for key, state in self.ticks.items() if state == "waiting" and key.position_ms <= self.now_ms]
+
+    def _deliver(self) -> None:
+        due = self._due_ticks()
+        again = [key for key, state in self.ticks.items() if state == "in hand"] if self.repeats else []
+        if not due and not again:
+            return
+        if not due or (again and self.random.random() < 0.3):
+            self.repeats -= 1
+            due = again
+        key = self.random.choice(due)
+        self.ticks[key] = "in hand"
+        work = changes.tick_or_resume(Tick.from_bytes(self.payloads[key]), self.world)
+        self.processes.append(Process(work, tick=key))
+
+    def _change(self) -> None:
+        if not self.changes or not self.forces:
+            return
+        self.changes -= 1
+        decide: Decide = self.random.choice(
+            (
+                updated(lambda old: definition(2)),
+                updated(lambda old: definition(1)),
+                paused("", 0),
+                resumed,
+                deleted,
+            )
+        )
+        request = f"change {self.changes}"
+        self._call(lambda: changes.change(NAME, request, 0, decide, self.world))
+
+    def _call(self, make: Callable[[], Generator[Request, Any, Schedule]]) -> None:
+        call = Call(len(self.forces), make)
+        self.processes.append(Process(make(), call=call))
+
+    def _fire_one(self) -> bool:
+        due = [row for key, row in self.rows.items() if key.position_ms <= self.now_ms and key not in self.fired]
+        due = [row for row in due if self._may_fire(row.key)]
+        if not due:
+            return False
+        self.fire(self.random.choice(due))
+        return True
+
+    def _may_fire(self, key: RowKey) -> bool:
+        """One that is being moved waits, one that was moved is over."""
+        [stored] = done(self.store.read([move_key(key.digest)]))
+        return stored is None or Move.from_bytes(stored).state is MoveState.FAILED
+
+    def fire(self, row: Row) -> None:
+        self.log.append(f"{self.now_ms - START_MS} fired {row.said.instant_ms - START_MS} of {row.said.revision}")
+        self.fired[row.key] = self.now_ms
+        told = [said.instant_ms for key, said in ((key, self.rows[key].said) for key in self.fired)]
+        if told.count(row.said.instant_ms) > 1:
+            raise Broken(f"the instant {row.said.instant_ms - START_MS} fired twice")
+        for revision, since_ms in self.promised:
+            if row.said.revision < revision and row.said.instant_ms > since_ms:
+                raise Broken(f"after the OK of revision {revision} an older one fired")
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    def _perform(self, process: Process, request: Request) -> object:  # noqa: PLR0911, PLR0912
+        store = self.store
+        match request:
+            case ReadRegister(key):
+                return done(store.read([key]))[0]
+            case ReadRegisters(keys):
+                return done(store.read(keys))
+            case TryCas(change):
+                return self._cas(process, change)
+            case AppendRows(messages):
+                self._appended(process, request)
+                return done(store.append(messages))
+            case Find(partition, keys):
+                return done(store.find(partition, keys))
+            case FindSettled(_, key):
+                return self._ending(key)
+            case FindSettledMany(_, keys):
+                return [self._ending(key) for key in keys]
+            case SetMarks(marks):
+                return done(store.mark(marks))
+            case WriteEntries(entries):
+                return done(store.write_entries(entries))
+            case FindEntries(keys):
+                return done(store.find_entries(keys))
+            case RemoveEntries(keys):
+                return done(store.remove_entries(keys))
+            case AskToMove(_, key):
+                has_fired = key in self.fired
+                return HolderAnswer(Asked.ENDED, Outcome.ACKED) if has_fired else HolderAnswer(None)
+            case FindVacant():
+                return Vacant(frozenset(), 0)
+            case HintRows() | Recheck() | ReadBucket():
+                return None
+            case _:
+                raise TypeError(f"nobody answers {request}")
+
+    def _ending(self, key: RowKey) -> Ending:
+        return Ending(Outcome.ACKED) if key in self.fired else NOT_ENDED
+
+    def _appended(self, process: Process, request: AppendRows) -> None:
+        for message in request.messages:
+            for _, group in message.groups:
+                for number, key in enumerate(group.keys()):
+                    if group.template_of(number).namespace == TICKS.namespace:
+                        self.ticks.setdefault(key, "waiting")
+                        self.payloads.setdefault(key, group.payload(number))
+                    else:
+                        said = Occurrence.from_text(group.extra_of(number).occurrence)
+                        self.rows.setdefault(key, Row(key, said))
+
+    def _cas(self, process: Process, change: Cas) -> CasResult:
+        if change.key.table is Table.SCHEDULES and self.alter is not None:
+            change = self.alter(self, process, change)
+        [result] = done(self.store.cas([change]))
+        if change.key.table is Table.SCHEDULES and result.status is CasStatus.APPLIED:
+            entry = Schedule.from_bytes(change.value)
+            self.taken.update(entry.taken)
+            self._in_force(process, entry)
+        return result
+
+    def _in_force(self, process: Process, entry: Schedule) -> None:
+        if not entry.revision or (self.forces and self.forces[-1].revision >= entry.revision):
+            if self.acks_early and process.tick is not None:
+                self.ticks[process.tick] = "acked"
+            return
+        [stored] = done(
+            self.store.find_entries([definition_key("default", "it", entry.uid, entry.revision, entry.attempt)])
+        )
+        kind = int(Definition.from_bytes(stored).payload) if stored is not None else 0
+        self.forces.append(Force(entry.revision, entry.state, kind, entry.since_ms, entry.cur_ms))
+        self.log.append(
+            f"{self.now_ms - START_MS} revision {entry.revision} {entry.state} from {entry.since_ms - START_MS}"
+        )
+        if self.says_early and process.call is not None:
+            self._promise(entry)
+
+    # -- promises at rest -----------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if not self.forces:
+            raise Broken("it was never created")
+        [stored] = done(self.store.read([NAME.key]))
+        assert stored is not None
+        entry = Schedule.from_bytes(stored)
+        fired = {self.rows[key].said.instant_ms for key in self.fired}
+        due = self._due()
+        if lost := sorted(due - fired):
+            raise Broken(f"lost: {[each - START_MS for each in lost]}")
+        left = {slot.instant_ms for slot in entry.left.slots}
+        if more := sorted(fired - due - left - self.taken):
+            raise Broken(f"too much: {[each - START_MS for each in more]}")
+        ahead = [slot for slot in (*entry.ahead.slots, *entry.left.slots) if slot.instant_ms not in fired]
+        if entry.created != len(fired) + len(ahead):
+            raise Broken(f"{entry.created} were created, {len(fired)} have fired and {len(ahead)} are ahead")
+
+    def _due(self) -> set[int]:
+        ends = [*(each.since_ms for each in self.forces[1:]), END_MS]
+        due: set[int] = set()
+        for force, end_ms in zip(self.forces, ends, strict=True):
+            if force.state is ScheduleState.ACTIVE:
+                times, at_ms = Periods(EVERY_MS[force.kind]), max(force.since_ms, force.cur_ms)
+                due |= {each for each in times.after(at_ms, 100) if each <= min(end_ms, END_MS)}
+        return due
+
+
+def played(seed: int, **settings: Any) -> History:  # noqa: ANN401 - of a History
+    """Raises Broken."""
+    history = History(seed, **settings)
+    history.play()
+    return history

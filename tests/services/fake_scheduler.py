@@ -1,0 +1,21 @@
+"""As much of a scheduler as those ask for who settle deliveries: its partitions are the test's, and nothing is held."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from timerd.core.deliveries import Deliveries
+from timerd.services.holding.row_finder import RowFinder
+
+
+def scheduler_with(machines: Any, held: object = None, store: Any = None, procedures: Any = None) -> Any:  # noqa: ANN401
+    """`held` sees to what is durable; `store` and `procedures` find rows that have left."""
+    return SimpleNamespace(
+        machines=machines,
+        held=held,
+        opening=(),
+        procedures=procedures,
+        finder=RowFinder(store, machines, procedures),
+        deliveries=Deliveries.none(),
+    )

@@ -1,0 +1,78 @@
+"""G2: a call that comes again is answered as the first time, as long as its request is remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.simulator.events import Called, Replied, Said, Verb
+
+# What speaks of one try only.
+OF_THIS_TRY = ("OVERTAKEN", "HOLDER_SILENT", "STORE_UNAVAILABLE", "DRAINING", "CLOCK_NOT_TRUSTED")
+# Of a cancel, what becomes of it later: it was written down, and nobody had said by then how the task ends.
+OPEN = ("PENDING", "IN_FLIGHT")
+CARRIED_OUT = ("True", "CANCELLED")
+
+
+# Other content makes another call, whatever its request_id.
+Content = tuple[str, Verb, tuple[str, ...]]
+
+
+class Answers:
+    """A task's id also says where it was first written, which another try may not know: its digest is compared."""
+
+    def __init__(self) -> None:
+        self._first: dict[Content, Replied] = {}
+        self._overtaken: set[Content] = set()
+
+    def is_answered(self, called: Called) -> bool:
+        return _content(called) in self._first
+
+    def compared(self, called: Called, replied: Replied) -> Iterator[str]:
+        """With what it was answered the first time."""
+        content = _content(called)
+        first = self._first.get(content)
+        if called.verb is Verb.GET or replied.said is Said.UNKNOWN:
+            return
+        if replied.said is Said.OK:
+            self._first.setdefault(content, replied)
+            if content in self._overtaken and called.verb is not Verb.SCHEDULE:
+                yield f"G2: {called.request} was refused as overtaken, and is answered {replied.answers}"
+        elif "OVERTAKEN" in replied.answers:
+            self._overtaken.add(content)
+        if first is not None and not _is_alike(called.verb, first, replied):
+            yield f"G2: {called.request} was answered {first.answers} first, and {replied.answers} now"
+        elif first is not None and replied.said is Said.OK and first.ids and first.ids != replied.ids:
+            yield f"G2: {called.request} was about {first.ids} first, and about {replied.ids} now"
+
+
+def _content(called: Called) -> Content:
+    return called.request, called.verb, called.names
+
+
+def _is_alike(verb: Verb, first: Replied, again: Replied) -> bool:
+    if again.said is Said.NOT_DONE:
+        is_excused = _is_refused_otherwise(first.answers[0], again.answers[0])
+        return again.answers[0] in OF_THIS_TRY or verb is Verb.CANCEL or is_excused
+    if len(first.answers) != len(again.answers):
+        return False
+    pairs = list(zip(first.answers, again.answers, strict=True))
+    if verb is Verb.CANCEL:
+        return all(one == other or _may_become(one, other) for one, other in pairs)
+    if verb is Verb.REDRIVE:
+        return all(other == "True" for one, other in pairs if one == "True")
+    return all(one == other or _may_differ(one, other) for one, other in pairs)
+
+
+def _may_differ(one: str, other: str) -> bool:
+    """A try that was held up meets the key as it is by then, and OVERTAKEN speaks of one try only."""
+    return "KEY_LOST" in one or "OVERTAKEN" in one or _is_refused_otherwise(one, other)
+
+
+def _is_refused_otherwise(one: str, other: str) -> bool:
+    """Nothing of it is stored, either way."""
+    return ("KEY_TAKEN" in one or "KEY_LOST" in one) and "KEY_LOST" in other
+
+
+def _may_become(one: str, other: str) -> bool:
+    """The cancel stands, and whoever holds the task by then may not answer."""
+    return one in OPEN or other == "PENDING" or "CANCELLED" not in (one, other)

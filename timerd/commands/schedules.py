@@ -1,0 +1,292 @@
+"""`timerd schedules`: what comes again, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import Record, labels_shown, payload_fields
+from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
+
+if TYPE_CHECKING:
+    from timerd.client import Schedule, Upcoming
+
+_COLUMNS = ("schedule_id", "state", "when", "next", "queue", "created")
+# What a list does not say of each.
+_OF_ONE = ("next", "upcoming", "payload", "payload_base64")
+_PREVIEWED = ("instant", "local_time", "change")
+_STATES = ("active", "paused", "done", "broken")
+_WHEN = "When"
+Id = Annotated[str, typer.Argument(metavar="ID", help="The schedule.")]
+Cron = Annotated[
+    list[str] | None, typer.Option("--cron", help="Five fields, or six with seconds first.", rich_help_panel=_WHEN)
+]
+Every = Annotated[str | None, typer.Option("--every", metavar="SPAN", help="10s, 5m, 1d.", rich_help_panel=_WHEN)]
+AtTimes = Annotated[
+    list[str] | None, typer.Option("--at", metavar="TIME", help="One time; local to --zone.", rich_help_panel=_WHEN)
+]
+RRule = Annotated[str | None, typer.Option("--rrule", help="A rule of RFC 5545.", rich_help_panel=_WHEN)]
+Zone = Annotated[str | None, typer.Option("--zone", help="IANA name, as Europe/Berlin.", rich_help_panel=_WHEN)]
+Start = Annotated[
+    str | None, typer.Option("--start", metavar="TIME", help="No instant before it.", rich_help_panel=_WHEN)
+]
+End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="None at or after it.", rich_help_panel=_WHEN)]
+Jitter = Annotated[
+    str | None, typer.Option("--jitter", metavar="SPAN", help="Up to so much later.", rich_help_panel=_WHEN)
+]
+Except = Annotated[
+    list[str] | None, typer.Option("--except", metavar="DAYS", help="2026-12-24/2027-01-01.", rich_help_panel=_WHEN)
+]
+CatchUp = Annotated[str | None, typer.Option("--catch-up", help="latest, all or none.")]
+Window = Annotated[str | None, typer.Option("--catch-up-window", metavar="SPAN", help="Of all: no older ones.")]
+MaxCount = Annotated[int, typer.Option("--max-count", min=0, help="So many tasks at most; 0 = any number.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")]
+Payload = Annotated[str | None, typer.Option("--payload", help="Text for the worker.")]
+Revision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
+
+
+def _when(
+    cron: Sequence[str] | None,
+    every: str | None,
+    at: Sequence[str] | None,
+    rrule: str | None,
+    zone: str | None,
+    start: str | None,
+    end: str | None,
+    jitter: str | None,
+    days: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The keywords of the client; only those that are given."""
+    given: dict[str, Any] = {"cron": cron, "at": at, "rrule": rrule, "zone": zone, "exclude_dates": days}
+    given |= {"every": every and parse_span(every), "jitter": jitter and parse_span(jitter)}
+    given |= {"start": start and parse_instant(start), "end": end and parse_instant(end)}
+    return {name: value for name, value in given.items() if value}
+
+
+def _policies(catch_up: str | None, window: str | None) -> dict[str, Any]:
+    given = {"catch_up": catch_up, "catch_up_window": window and parse_span(window)}
+    return {name: value for name, value in given.items() if value}
+
+
+async def create(
+    call: Call,
+    schedule_id: Id,
+    queue: Annotated[str, typer.Option("--queue", help="Workers of this queue receive the tasks.")],
+    payload: Payload = None,
+    cron: Cron = None,
+    every: Every = None,
+    at: AtTimes = None,
+    rrule: RRule = None,
+    zone: Zone = None,
+    start: Start = None,
+    end: End = None,
+    jitter: Jitter = None,
+    days: Except = None,
+    catch_up: CatchUp = None,
+    window: Window = None,
+    max_count: MaxCount = 0,
+    label: Labels = None,
+    update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
+) -> None:
+    """Create a schedule: a task comes at each of its instants.
+
+    timerd schedules create report --queue mails --cron '0 9 * * MON-FRI' --zone Europe/Berlin
+    """
+    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    client = await call.connect()
+    made = await client.schedules.create(
+        schedule_id,
+        queue=queue,
+        payload=(payload or "").encode(errors="surrogateescape"),
+        max_count=max_count,
+        labels=options.parse_labels(label),
+        on_conflict="update" if update else "reject",
+        **_policies(catch_up, window),
+        **when,
+    )
+    call.out.one(_record(made), f"{made.id}: {_next_shown(made)}.")
+
+
+async def list_schedules(
+    call: Call,
+    prefix: Annotated[str, typer.Option("--prefix", help="Whose ID begins so.")] = "",
+    state: Annotated[list[str] | None, typer.Option("--state", help="active, paused, done, broken.")] = None,
+    zone: Annotated[str, typer.Option("--zone", help="Of this zone.")] = "",
+    label: options.Labels = None,
+) -> None:
+    """List schedules, in no order."""
+    states, labels = _states(state or ()), options.parse_labels(label)
+    client = await call.connect()
+    found = client.schedules.list(prefix=prefix, states=states, zone=zone, labels=labels)
+    records = [_listed(each) async for each in found]
+    columns = tuple(name for name in _COLUMNS if name != "next")
+    call.out.many(records, columns, "No schedules.")
+
+
+def _listed(schedule: Schedule) -> Record:
+    """Without what a list does not say."""
+    return {name: value for name, value in _record(schedule).items() if name not in _OF_ONE}
+
+
+def _states(names: Sequence[str]) -> list[Any]:
+    from timerd.client import ScheduleState
+
+    wrong = [name for name in names if name.lower() not in _STATES]
+    if wrong:
+        raise WrongInput(f"{wrong[0]!r} is not a state of a schedule: allowed are {', '.join(_STATES)}.")
+    return [ScheduleState[name.upper()] for name in names]
+
+
+async def show(call: Call, schedule_id: Id) -> None:
+    """Show a schedule, and when it comes next."""
+    client = await call.connect()
+    found = await client.schedules.get(schedule_id)
+    record = _record(found)
+    upcoming = "\n".join(shown(each.fire_time) for each in found.upcoming)
+    call.out.details(record, record | {"upcoming": upcoming, "labels": labels_shown(found.labels), "next": ""})
+
+
+async def preview(
+    call: Call,
+    schedule_id: Annotated[str | None, typer.Argument(metavar="ID", help="The schedule; or say when.")] = None,
+    cron: Cron = None,
+    every: Every = None,
+    at: AtTimes = None,
+    rrule: RRule = None,
+    zone: Zone = None,
+    start: Start = None,
+    end: End = None,
+    jitter: Jitter = None,
+    days: Except = None,
+    after: Annotated[
+        str | None, typer.Option("--from", metavar="TIME", help="After this instant; default now.")
+    ] = None,
+    count: Annotated[int, typer.Option("--count", min=1, max=1_000, help="So many.")] = 10,
+) -> None:
+    """Show the next instants of a schedule, or of what you are about to create."""
+    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    if (schedule_id is None) == (not when):
+        raise WrongInput("Say what to look at: either an ID, or when (--cron, --every, --at, --rrule).")
+    client = await call.connect()
+    since = parse_moment(after) if after is not None else None
+    found = await client.schedules.preview(schedule_id, after=since, count=count, **when)
+    call.out.many(map(_previewed, found), _PREVIEWED, "It has no instant from then on.")
+
+
+def _previewed(each: Upcoming) -> Record:
+    day, _, time = each.named_time.partition("T")
+    named = time if each.local_time.startswith(day) else each.named_time
+    change = f"{each.change} from {named}" if each.change else ""
+    return {"instant": iso_of(each.instant), "local_time": each.local_time, "change": change}
+
+
+async def pause(
+    call: Call,
+    schedule_id: Id,
+    note: Annotated[str, typer.Option("--note", help="Why, for whoever looks.")] = "",
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")] = None,
+    revision: Revision = 0,
+) -> None:
+    """Pause a schedule: nothing of it starts until it is resumed."""
+    end = parse_moment(until) if until is not None else None
+    client = await call.connect()
+    paused = await client.schedules.pause(schedule_id, note=note, until=end, revision=revision)
+    call.out.one(_record(paused), f"{paused.id} is paused.")
+
+
+async def resume(
+    call: Call,
+    schedule_id: Id,
+    catch_up: Annotated[bool, typer.Option("--catch-up", help="With what it missed, by its policy.")] = False,
+    revision: Revision = 0,
+) -> None:
+    """End a pause."""
+    client = await call.connect()
+    resumed = await client.schedules.resume(schedule_id, catch_up=catch_up, revision=revision)
+    call.out.one(_record(resumed), f"{resumed.id}: {_next_shown(resumed)}.")
+
+
+async def trigger(call: Call, schedule_id: Id) -> None:
+    """Make a task of a schedule now, beside those of its instants."""
+    client = await call.connect()
+    task_id = await client.schedules.trigger(schedule_id)
+    call.out.one({"schedule_id": schedule_id, "task_id": task_id}, f"Triggered: {task_id}.")
+
+
+async def update(
+    call: Call,
+    schedule_id: Id,
+    queue: Annotated[str | None, typer.Option("--queue", help="Another queue.")] = None,
+    payload: Payload = None,
+    cron: Cron = None,
+    every: Every = None,
+    at: AtTimes = None,
+    rrule: RRule = None,
+    zone: Zone = None,
+    start: Start = None,
+    end: End = None,
+    jitter: Jitter = None,
+    days: Except = None,
+    catch_up: CatchUp = None,
+    window: Window = None,
+    max_count: MaxCount = 0,
+    revision: Revision = 0,
+) -> None:
+    """Change a schedule at one moment. What is not given stays; when is given as a whole, but for its zone."""
+    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    policies = _policies(catch_up, window)
+    if max_count and not catch_up:
+        raise WrongInput("--max-count belongs to the policy: give --catch-up with it.")
+    data = payload.encode(errors="surrogateescape") if payload is not None else None
+    client = await call.connect()
+    changed = await client.schedules.update(
+        schedule_id, queue=queue, payload=data, max_count=max_count, revision=revision, **policies, **when
+    )
+    call.out.one(_record(changed), f"{changed.id} has revision {changed.revision}: {_next_shown(changed)}.")
+
+
+async def delete(call: Call, schedule_id: Id, revision: Revision = 0) -> None:
+    """Delete a schedule: nothing of it starts any more."""
+    client = await call.connect()
+    await client.schedules.delete(schedule_id, revision=revision)
+    call.out.one({"schedule_id": schedule_id, "deleted": True}, f"{schedule_id} is deleted.")
+
+
+def _record(schedule: Schedule) -> dict[str, Any]:
+    times = [iso_of(each.fire_time) for each in schedule.upcoming]
+    return {
+        "schedule_id": schedule.id,
+        "namespace": schedule.namespace,
+        "queue": schedule.queue,
+        "state": schedule.state.name,
+        "revision": schedule.revision,
+        "when": schedule.when,
+        "next": times[0] if times else "",
+        "catch_up": schedule.catch_up,
+        "max_count": schedule.max_count,
+        **payload_fields(schedule.payload),
+        "labels": schedule.labels,
+        "note": schedule.note,
+        "pause_until": iso_of(schedule.pause_until) if schedule.pause_until is not None else None,
+        "error": schedule.error,
+        "created": schedule.created,
+        "missed": schedule.missed,
+        "upcoming": times,
+    }
+
+
+def _next_shown(schedule: Schedule) -> str:
+    return f"next at {shown(schedule.upcoming[0].fire_time)}" if schedule.upcoming else schedule.state.name.lower()
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="What comes again: recurring schedules.", no_args_is_help=True)
+    for command in (create, show, preview, pause, resume, trigger, update, delete):
+        group.command()(online(command))
+    group.command("list")(online(list_schedules))
+    app.add_typer(group, name="schedules")

@@ -1,0 +1,57 @@
+"""What workers have in hand, as far as this instance knows: deliveries that are open here, and rows that wait for one
+that was carried on. Partitions are held, handed over and given up by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.partition import PartitionMachine
+from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.model.identity import RowKey, delivery_id_of
+
+
+class Deliveries:
+    """Those of one instance. `machine` knows whom tasks were sent to, `guard` which rows wait for that."""
+
+    def __init__(self, machine: DeliveryMachine, guard: RedeliveryGuard) -> None:
+        self.machine = machine
+        self.guard = guard
+
+    @classmethod
+    def none(cls) -> Deliveries:
+        """Those of an instance that serves no workers."""
+        return cls(DeliveryMachine(b"", 0), RedeliveryGuard())
+
+    def lease_of(self, key: RowKey) -> int | None:
+        """Until when a worker has a delivery of this row's generation; None: none has."""
+        return self.machine.lease_of(key)
+
+    def lease_end_ms(self, key: RowKey) -> int:
+        """Until when a worker has it, or may have it since it came back with it; 0: nobody does."""
+        return max(self.lease_of(key) or 0, self.guard.lease_ms(key))
+
+    def any_in_hand(self, delivery_ids: Collection[bytes]) -> bool:
+        """Whether a worker has one of them, or a row waits for one."""
+        return bool(self.machine.places(delivery_ids)) or self.guard.any_waits(delivery_ids)
+
+    def is_in_hand(self, key: RowKey) -> bool:
+        """Whether a worker has it, or the row stands for a delivery that was carried on while it was in hand."""
+        return self.lease_of(key) is not None or self.guard.waits(key)
+
+    def has_lease(self, key: RowKey, now_ms: float) -> bool:
+        """Whether a worker has it, or came back with it and may have it still."""
+        return self.lease_of(key) is not None or self.guard.lease_ms(key) > now_ms
+
+    def came_since(self, key: RowKey, since_ms: int) -> bool:
+        """Whether a worker came back with that delivery since, and was told that it has it still."""
+        return self.machine.before.came_since(key, since_ms)
+
+    def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
+        """Rows that workers have were carried on by the machine."""
+        self.guard.carried(machine, keys)
+
+    def hold_back(self, leases: Mapping[RowKey, int]) -> None:
+        """These rows may be sent again while workers have them: they wait for the end of the leases."""
+        self.guard.hold({delivery_id_of(key.digest, key.version): until_ms for key, until_ms in leases.items()})

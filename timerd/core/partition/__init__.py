@@ -1,0 +1,51 @@
+"""A held partition: its machine, its rows, and what it asks to have done."""
+
+from timerd.core.partition.carry import carried_row
+from timerd.core.partition.effects import (
+    AskMoves,
+    ChangeControl,
+    CountRows,
+    Effect,
+    FailMove,
+    FlagFinishing,
+    ReadControl,
+    ReadPage,
+    ReadSettled,
+    WriteCarried,
+    WriteSettled,
+)
+from timerd.core.partition.ended_lately import FOR_GOOD
+from timerd.core.partition.holding import Asked, Offered, Phase, Settings
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.partition_machine import PartitionMachine, is_outlasted
+from timerd.core.partition.pending_outcomes import BY_WORD
+from timerd.core.partition.reload import Reload, put_together
+from timerd.core.partition.settled_index import SettledIndex, keys_in
+
+__all__ = [
+    "AskMoves",
+    "Asked",
+    "BY_WORD",
+    "ChangeControl",
+    "CountRows",
+    "Effect",
+    "FOR_GOOD",
+    "FailMove",
+    "FlagFinishing",
+    "Memory",
+    "Offered",
+    "PartitionMachine",
+    "Phase",
+    "ReadControl",
+    "ReadPage",
+    "ReadSettled",
+    "Reload",
+    "Settings",
+    "SettledIndex",
+    "WriteCarried",
+    "WriteSettled",
+    "carried_row",
+    "is_outlasted",
+    "keys_in",
+    "put_together",
+]

@@ -1,0 +1,87 @@
+"""Carry: the one way a task leaves its row alive (protocol section 4).
+
+Retry, guard, hand-over and backlog all write the row again, elsewhere or later; the settle record goes first, so a
+holder that dies in between is completed by the next one from the record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from timerd.core.taken import Again
+from timerd.model.identity import RowKey, next_attempt
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.rows import FLAG_CARRIED, FLAG_LATE, FLAGS_OF_TASK, RowGroup
+from timerd.model.settle import Carry, CarryReason
+from timerd.model.task import NO_EXTRA, Extra
+
+# Kept of an error: enough for a traceback's end, little enough for a row.
+ERROR_CHARACTERS = 16_384
+
+
+def retry_carry(partition: Partition, again: Again) -> Carry:
+    """The next attempt, in the time partition of its position and with the same shard index."""
+    target = _time_partition(bucket_of(again.position_ms), partition.shard)
+    version = next_attempt(again.key.version)
+    error = again.last_error[-ERROR_CHARACTERS:]
+    return Carry(again.key, CarryReason.RETRY, target, again.position_ms, version, 0, again.failed_at_ms, error)
+
+
+@lru_cache(maxsize=64)
+def _time_partition(bucket_ms: int, shard: int) -> Partition:
+    return Partition(TIME_SCOPE, bucket_ms, shard)
+
+
+def guard_carry(
+    partition: Partition, key: RowKey, lease_until_ms: int, now_ms: int, reason: CarryReason, *, was_sent: bool
+) -> Carry:
+    """Still with a worker: comes back when the lease ends, unless it is extended or acknowledged by then. The row of an
+    attempt that was never sent goes on as the same attempt, at a later position."""
+    version = next_attempt(key.version) if was_sent else key.version
+    position_ms = max(lease_until_ms, now_ms + 1, key.position_ms)
+    target = Partition(TIME_SCOPE, bucket_of(position_ms), partition.shard)
+    return Carry(key, reason, target, position_ms, version, lease_until_ms)
+
+
+def carried_row(rows: RowGroup, row: int, source: Partition, carry: Carry) -> RowGroup:
+    """The row that `carry` speaks of, made from the one that it leaves."""
+    return carried_rows(rows.one(row), source, [carry])
+
+
+def carried_rows(rows: RowGroup, source: Partition, carries: Sequence[Carry]) -> RowGroup:
+    """As `carried_row` for each row of a group. A worker that dies leaves tens of thousands, so they stay one group."""
+    own = rows.compact()
+    columns = own.columns
+    extras, columns["extra"] = _carried_extras(own, source, carries)
+    columns["position_ms"] = [carry.position_ms for carry in carries]
+    columns["version"] = [carry.version for carry in carries]
+    columns["flags"] = FLAG_CARRIED | columns["flags"] & (FLAG_LATE | FLAGS_OF_TASK)
+    return RowGroup(columns, own.prefixes, own.templates, own.payloads, extras)
+
+
+def _carried_extras(rows: RowGroup, source: Partition, carries: Sequence[Carry]) -> tuple[list[Extra], list[int]]:
+    """The distinct ones, and for each row which it has, counted from 1: most rows of a group have the same."""
+    places: dict[tuple[int, int, int, str], int] = {}
+    extras: list[Extra] = []
+    of_row: list[int] = []
+    for before, carry in zip(rows.columns["extra"].tolist(), carries, strict=True):
+        kind = before, carry.source.position_ms, carry.lease_until_ms, carry.last_error
+        at = places.get(kind)
+        if at is None:
+            extras.append(_carried_extra(rows.extras[before - 1] if before else NO_EXTRA, source, carry))
+            at = places[kind] = len(extras)
+        of_row.append(at)
+    return extras, of_row
+
+
+def _carried_extra(extra: Extra, source: Partition, carry: Carry) -> Extra:
+    if extra.home_position_ms < 0:
+        extra = replace(extra, home_position_ms=carry.source.position_ms, home_shard=source.shard)
+    return replace(extra, lease_until_ms=carry.lease_until_ms, last_error=carry.last_error or extra.last_error)
+
+
+def backlog_of(rows: RowGroup, home: Partition) -> Partition:
+    """Where rows of one queue wait for a worker: same position, digest and shard, in the queue's own scope."""
+    return Partition(rows.template_of(0).scope, home.bucket_ms, home.shard)

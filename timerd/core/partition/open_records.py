@@ -1,0 +1,158 @@
+"""Settle records that are not wholly durable: the one that is being filled, the one that is being written, and those
+whose requeued rows are being written.
+
+A ticket is the sequence of the record that will carry an ending; it is done when that record, and each row that the
+record requeues, is durable. Rows that wait for another holder, who is silent, hold up no ticket: they have their
+record, and what ended since would wait as long as that holder is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from timerd.core.partition.settled_index import Entries
+from timerd.model.identity import RowKey
+from timerd.model.partition import Partition
+from timerd.model.rows import RowGroup
+from timerd.model.settle import Carry, Outcome, join_entries, settle_entries
+from timerd.model.storage import DeadLetter
+
+Group = tuple[Partition, RowGroup]
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one record says, and the rows to write after it. `together`: of many that ended at once; `left`: rows that
+    went on elsewhere."""
+
+    ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
+    together: list[Entries] = field(default_factory=list)
+    carries: list[Carry] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    letters: list[DeadLetter] = field(default_factory=list)
+    left: list[RowKey] = field(default_factory=list)
+
+    @property
+    def says(self) -> bool:
+        """Whether anything ended."""
+        return bool(self.ended or self.together)
+
+    @property
+    def oldest_ms(self) -> int:
+        together_ms = [int(entries["position_ms"].min()) for entries in self.together]
+        return min([key.position_ms for key, _ in self.ended] + together_ms)
+
+    def entries(self) -> Entries:
+        return join_entries([*([settle_entries(self.ended)] if self.ended else []), *self.together])
+
+
+class OpenRecords:
+    """Those of one holder of one partition. `next` is being filled. Records of earlier holders, whose rows are written
+    again, have negative numbers."""
+
+    def __init__(self) -> None:
+        self.next = Batch()
+        self.done_through = -1
+        # Rows that went on elsewhere, and the record that says so is not durable yet.
+        self.leaving: set[RowKey] = set()
+        self._sequence = 0
+        self._is_writing = False
+        self._written: dict[int, Batch] = {}
+        # Of these, records whose rows wait for a holder that is silent.
+        self._delayed: set[int] = set()
+
+    @property
+    def ticket(self) -> int:
+        """The sequence of the record that will say what ended last."""
+        return self._sequence
+
+    @property
+    def last_ticket(self) -> int:
+        """Done when all that has ended so far is durable."""
+        return self._sequence if self.next.says else self._sequence - 1
+
+    @property
+    def newest_ticket(self) -> int:
+        """That of what ended a moment ago; one that is done, where that was nothing."""
+        return self._sequence if self.next.says else self.done_through
+
+    @property
+    def is_idle(self) -> bool:
+        return not (self.next.says or self._is_writing or self._written)
+
+    @property
+    def may_be_left(self) -> bool:
+        """Idle, but for rows that wait for a silent holder: the next holder goes on with their record (rule K2)."""
+        return not (self.next.says or self._is_writing) and self._delayed.issuperset(self._written)
+
+    @property
+    def redoes(self) -> bool:
+        """Whether rows that an earlier holder requeued are still being written again."""
+        return any(number < 0 for number in self._written)
+
+    @property
+    def has_endings(self) -> bool:
+        """Whether there is one; asked ten times a second."""
+        return any(batch.says for batch in (self.next, *self._written.values()))
+
+    def oldest_ms(self) -> int | None:
+        """Position of the oldest ending that is not wholly durable."""
+        batches = [batch for batch in (self.next, *self._written.values()) if batch.says]
+        return min((batch.oldest_ms for batch in batches), default=None)
+
+    def leave(self, keys: list[RowKey]) -> None:
+        """The next record says that these rows went on elsewhere."""
+        self.leaving.update(keys)
+        self.next.left += keys
+
+    def begin(self) -> tuple[int, Batch] | None:
+        """The next record is written from now on. None: it says nothing, or another one is on its way."""
+        if self._is_writing or not self.next.says:
+            return None
+        batch, self.next = self.next, Batch()
+        number = self._sequence
+        self._written[number] = batch
+        self._is_writing, self._sequence = True, number + 1
+        return number, batch
+
+    def written(self, number: int) -> list[Group]:
+        """The record is durable. Returns the rows that it requeues: with none it is done."""
+        self._is_writing = False
+        batch = self._written[number]
+        self.leaving.difference_update(batch.left)
+        if not batch.groups:
+            self.finish(number)
+        return batch.groups
+
+    def finish(self, number: int) -> None:
+        """The record, and all that it requeues, is durable."""
+        del self._written[number]
+        self._delayed.discard(number)
+        self._count_done()
+
+    def delay(self, number: int) -> None:
+        """The record's rows wait for a silent holder."""
+        if number in self._written:
+            self._delayed.add(number)
+            self._count_done()
+
+    def has(self, number: int) -> bool:
+        return number in self._written
+
+    def groups_of(self, number: int) -> list[Group]:
+        """The rows that the record requeues."""
+        return self._written[number].groups
+
+    def redo(self, record: int, group: Group) -> None:
+        """A row that this record of an earlier holder requeued is to be written again."""
+        self._written.setdefault(-1 - record, Batch()).groups.append(group)
+
+    def redone(self) -> Iterator[tuple[int, list[Group]]]:
+        """What is written again, by record."""
+        return ((number, batch.groups) for number, batch in self._written.items() if number < 0)
+
+    def _count_done(self) -> None:
+        open_records = [n for n in self._written if n >= 0 and n not in self._delayed]
+        last = self._sequence - 2 if self._is_writing else self._sequence - 1
+        self.done_through = min(open_records) - 1 if open_records else last

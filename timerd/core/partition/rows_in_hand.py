@@ -1,0 +1,269 @@
+"""The rows of one partition in memory: waiting, blocked by a move, open; and which of them may still fire.
+
+Every row comes through `merge` (a page) or `hint`; both may bring a row again, so what was met is skipped. Pending
+outcomes (cancelled, moved away, written again) are checked in the step that starts each send (protocol sections 4, 5).
+Which of these holds what of a row is drawn in docs/understand/row-states.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from timerd.core.due_queue import DueQueue, split
+from timerd.core.gates import Gate
+from timerd.core.partition.copies import CopyGate
+from timerd.core.partition.left_in_store import LeftInStore
+from timerd.core.partition.memory import Memory
+from timerd.core.partition.met_rows import MetRows
+from timerd.core.partition.move_blocks import Live, MoveBlocks
+from timerd.core.partition.open_rows import OpenRows
+from timerd.core.partition.pending_outcomes import PendingOutcomes
+from timerd.core.partition.reload import Reload, one_run
+from timerd.core.partition.row_gates import ExpiryGate, MoveGate, OutcomeGate
+from timerd.core.partition.settled_index import SettledIndex
+from timerd.core.taken import CANARY, LAST, QueueKey
+from timerd.core.tie_order import before
+from timerd.model.identity import RowKey
+from timerd.model.outcomes import OUTCOME_OF_MARK
+from timerd.model.partition import Partition
+from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
+from timerd.model.settle import Outcome
+from timerd.model.storage import MARK_KINDS, Mark, MarkKind
+
+Ending = tuple[RowKey, Outcome]
+
+
+class RowsInHand:
+    """`settled` is the settle log's: rows in it are over."""
+
+    def __init__(
+        self,
+        partition: Partition,
+        memory: Memory,
+        settled: SettledIndex,
+        outcomes: PendingOutcomes | None = None,
+    ) -> None:
+        self.waiting = DueQueue(memory.touched)
+        self.open = OpenRows()
+        self.outcomes = PendingOutcomes() if outcomes is None else outcomes
+        self.moves = MoveBlocks(partition)
+        self.met = MetRows()
+        self.left = LeftInStore()
+        self.canaries = 0
+        self._memory, self._settled = memory, settled
+        self._counted_bytes = 0
+
+    def mark(self, marks: Sequence[Mark]) -> None:
+        """Before the rows they speak of are merged."""
+        for m in marks:
+            if (outcome := OUTCOME_OF_MARK.get(m.kind)) is not None:
+                self.outcomes.give(m.key, outcome, m.value)
+            elif m.kind == MarkKind.FORWARD:
+                self.outcomes.refuse([m.key])
+            elif m.kind == MarkKind.MOVED:
+                self.moves.mark(m.key.digest, int(m.value))
+            elif m.kind not in MARK_KINDS:
+                self.left.foreign.mark(m)
+
+    def merge(self, *groups: RowGroup) -> None:
+        """Takes in a page."""
+        if self.left.reload is not None:
+            self._merge_again(groups, self.left.reload)
+            return
+        for rows in groups:
+            for queue, _, part in split(self.met.unseen(rows)):
+                self._admit(queue, part)
+
+    def hint(self, rows: RowGroup, source: int) -> None:
+        """Rows that were just written. They may be on a page as well. None of a queue that is reloaded."""
+        if self.met.has_read(source):
+            return
+        for queue, _, part in split(self.met.hint(rows, source)):
+            self._admit(queue, part)
+
+    def adopt(self, rows: RowGroup, source: int) -> None:
+        """As `hint`, of rows that may have been hinted before: a repeat offers them again."""
+        fresh = self.met.not_hinted(rows, source)
+        if self.left.reload is not None:
+            fresh = fresh.select(np.flatnonzero(~self._settled.known_apart(fresh)))
+        if len(fresh):
+            self.hint(fresh, source)
+
+    def thin_queue(self) -> QueueKey | None:
+        """A queue that was cut, and most of what it had in memory is gone."""
+        cut = ((queue, self.waiting.lane_bytes(queue), place[0]) for queue, place in self.left.cut.items())
+        return next((each[0] for each in cut if self._memory.wants_more(*each)), None)
+
+    def begin_reload(self, queue: QueueKey) -> int:
+        """The queue's rows at or after the returned position are read from the store again."""
+        place = self.left.cut.pop(queue)
+        is_plain = not (self.open.copies or self.moves.rows or self.open.has_behind(queue, *place))
+        self.left.reload = Reload(queue, place, is_plain)
+        self._memory.reloads.append(self.left.reload)
+        if is_plain:
+            self._settled.set_apart()
+        return place[0]
+
+    def end_reload(self) -> None:
+        self._memory.reloads = [each for each in self._memory.reloads if each is not self.left.reload]
+        self.left.reload = None
+        self._settled.join()
+
+    def prepare(self, queue: QueueKey, until_ms: int) -> bool:
+        """What a take until then would put together is put together now; whether anything was."""
+        is_prepared = self.waiting.prepare(queue, until_ms)
+        self._count()
+        return is_prepared
+
+    def gates(self, *repeats: Gate) -> tuple[Gate, ...]:
+        """Those of the partition's own rows, in their order; `repeats` know what has ended."""
+        outcomes = OutcomeGate(self.outcomes, self.moves, self.pending)
+        copies = CopyGate(self.open.copies, self.open.keys, self.open.key_of)
+        return outcomes, MoveGate(self.moves), ExpiryGate(), *repeats, copies
+
+    def pull(self, queue: QueueKey, limit: int, until_ms: int, upto: int = LAST) -> RowGroup | None:
+        """Due rows, in order, which no longer wait: they are to be judged."""
+        rows = self.waiting.take(queue, limit, until_ms, upto)
+        self._count()
+        return rows
+
+    def hold(self, rows: RowGroup, until_ms: int) -> None:
+        """Rows that were pulled wait again, and do not come before that instant. Their copies do so too."""
+        copies = [copy for digest in rows.digests() for copy in self.copies_of(digest).values()]
+        for each in (rows, *copies):
+            self.waiting.hold(each, until_ms)
+        self._count()
+
+    def copies_of(self, digest: bytes) -> dict[RowKey, RowGroup]:
+        """Takes out what waits for a row that was pulled and is not opened."""
+        return {} if digest in self.open else self.open.copies.pop(digest)
+
+    def part(self, digests: Iterable[bytes]) -> bool:
+        """Of rows that leave unsent: what would have waited with them waits by itself. False: there is none."""
+        apart = [row for d in digests for row in self.copies_of(d).values()]
+        for each in apart:
+            self._release(each)
+        self._count()
+        return bool(apart)
+
+    def send(self, rows: RowGroup, digests: Sequence[bytes], now_ms: int) -> None:
+        """From here on they are open."""
+        self.open.add(rows, digests, now_ms)
+        self.canaries += len(digests) if rows.template_of(0).namespace == CANARY.namespace else 0
+
+    def put_back(self, key: RowKey) -> bool:
+        """The open row waits again, as if it had not been sent. False: it is not open, or its queue is being reloaded,
+        which brings whatever is not open."""
+        found = self.open.pop(key.digest) if self.left.reload is None and self.open.is_open(key) else None
+        if found is None:
+            return False
+        batch, row = found
+        self._release(batch.rows.one(row))
+        self.part([key.digest])
+        return True
+
+    def open_first(self, sent_ms: int) -> Iterator[RowKey]:
+        """Of those the ones that are older than all that waits: without them the mark could move."""
+        waiting_ms = self.waiting.oldest_ms()
+        return (key for key in self.open.since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
+
+    def settle_move(self, digest: bytes, live: Live | None) -> list[Ending]:
+        """The rows of the generation that lives may fire. Returns those of the task that are over."""
+        ended: list[Ending] = []
+        for key, row in self.moves.release(digest, live):
+            if (outcome := self.pending(key)) is not None:
+                ended.append((key, outcome))
+            else:
+                self._release(row)
+        self._count()
+        return ended
+
+    def oldest_ms(self) -> int | None:
+        """Position of the oldest row that is not over."""
+        found = (self.waiting.oldest_ms(), self.open.oldest_ms(), self.left.oldest_ms())
+        return min([*(ms for ms in found if ms is not None), *self.moves.positions_ms()], default=None)
+
+    def drop_all(self) -> None:
+        """The partition is no longer held."""
+        self.end_reload()
+        self.waiting = DueQueue(self._memory.touched)
+        self.open.clear()
+        self.moves.rows.clear()
+        self._count()
+
+    def _merge_again(self, groups: Iterable[RowGroup], reload: Reload) -> None:
+        """What was left in the store, but not what no sweep has met: the next one will."""
+        rows = one_run(reload, map(self.met.seen, groups))
+        self._admit(reload.queue, rows if reload.is_plain else self._not_open(rows))
+
+    def _not_open(self, rows: RowGroup) -> RowGroup:
+        """Rows of high priority are sent before the older ones of their queue, so they may lie behind the cut."""
+        latest_ms = self.open.latest_ms()
+        if latest_ms is None or not len(rows):
+            return rows
+        positions = rows.columns["position_ms"]
+        near = np.flatnonzero(positions <= latest_ms)
+        some = rows.select(near)
+        met = [n for n, digest in enumerate(some.digests()) if digest in self.open]
+        keys = ((n, some.select(slice(n, n + 1)).keys()[0]) for n in met)
+        met = [n for n, key in keys if key in self.open.copies or key == self.open.key_of(key.digest)]
+        return rows.select(np.delete(np.arange(len(rows)), near[met])) if met else rows
+
+    def _admit(self, queue: QueueKey, rows: RowGroup) -> None:
+        """Keeps the rows, or leaves the end of the queue in the store when its share is used up."""
+        cut = self.left.cut.get(queue)
+        if cut is not None:
+            rows = rows.select(np.flatnonzero(before(rows, *cut)))
+        rows = self._set_apart(rows)
+        if not len(rows):
+            return
+        self.waiting.add(rows, for_now=self.left.reload is not None)
+        self._count()
+        self._withhold(queue)
+
+    def _withhold(self, queue: QueueKey) -> None:
+        """One row is kept whatever its size, so that the queue goes on."""
+        share = self._memory.share_bytes(queue, self.waiting.lane_bytes(queue))
+        if self.waiting.lane_bytes(queue) <= share or self.waiting.lane_rows(queue) == 1:
+            return
+        place = self.waiting.lowest(queue, share * 3 // 4)
+        self.waiting.cut(queue, *place)
+        self.left.cut[queue] = min(place, self.left.cut.get(queue, place))
+        self._count()
+
+    def _set_apart(self, rows: RowGroup) -> RowGroup:
+        """Drops what has ended; rows that `moves` must speak for do not wait with the others."""
+        if len(self._settled) and (over := self._settled.known(rows)).any():
+            rows = rows.select(np.flatnonzero(~over))
+        rows = self.left.foreign.sift(rows)
+        flagged = rows.columns["flags"] & FLAG_MOVED_IN
+        moves = self.moves
+        if not moves.asked and not bool(flagged.any()):
+            return rows
+        keep = []
+        for n, key in enumerate(rows.keys()):
+            if not flagged[n] and key.digest not in moves:
+                keep.append(n)
+            elif not moves.has(key):
+                moves.keep(key, rows.one(n))
+        return rows.select(np.array(keep, dtype=np.intp))
+
+    def _release(self, row: RowGroup) -> None:
+        """Waits with the others, or stays in the store with them."""
+        for queue, _, part in split(row):
+            cut = self.left.cut.get(queue)
+            if cut is None or bool(before(part, *cut)[0]):
+                self.waiting.add(part)
+
+    def pending(self, key: RowKey) -> Outcome | None:
+        """How a row that is not open will end when it is met, where that is settled already."""
+        if (found := self.outcomes.of_task(key)) is not None:
+            return found[0]
+        return Outcome.MOVED if self.moves.is_outlived(key) else self.outcomes.of_row(key)
+
+    def _count(self) -> None:
+        now_bytes = self.waiting.size_bytes + len(self.moves.rows) * (ROW.itemsize + 400)
+        self._memory.used_bytes += now_bytes - self._counted_bytes
+        self._counted_bytes = now_bytes

@@ -1,0 +1,272 @@
+"""Cancel (protocol section 5): write the mark, *then* look again where the task is, *then* ask the holder of that
+place.
+
+CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that
+the task fired: then whoever takes the partition reads the mark before it sends anything. A holder that does not answer
+may send the task once more before it meets the mark: then PENDING is said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+from hashlib import blake2b
+
+from timerd.core.partition import Asked
+from timerd.core.protocol.lookup import Located, home_of, locate, unwritten
+from timerd.core.protocol.procedures import (
+    AskInHand,
+    AskToEnd,
+    Ending,
+    Find,
+    FindSettled,
+    HolderAnswer,
+    Procedure,
+    SetMarks,
+)
+from timerd.core.protocol.request_memory import recall, remember
+from timerd.model.identity import TaskId, generation_of
+from timerd.model.outcomes import MARK_OF_OUTCOME
+from timerd.model.registers import Place
+from timerd.model.settle import Outcome
+from timerd.model.storage import Found, Mark, MarkKind
+
+ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
+# Of a copy: nothing is sent from there any more, though no mark leads on. Who writes elsewhere what was refused here
+# reads the marks after he has pointed there, and takes ours along (core/protocol/insertion.py); of a move, `moves`
+# tells.
+LEFT_FOR_GOOD = (Outcome.FORWARDED, Outcome.MOVED)
+
+
+class Cancelled(Enum):
+    """The answers, as the wire says them."""
+
+    CANCELLED = "cancelled"
+    ALREADY_CANCELLED = "already cancelled"
+    ALREADY_FIRED = "already fired"
+    IN_FLIGHT = "in flight"
+    NOT_FOUND = "not found"
+    PENDING = "pending"
+
+
+# Of a task with copies the gravest is said.
+GRAVITY = (
+    Cancelled.NOT_FOUND,
+    Cancelled.CANCELLED,
+    Cancelled.ALREADY_CANCELLED,
+    Cancelled.ALREADY_FIRED,
+    Cancelled.IN_FLIGHT,
+    Cancelled.PENDING,
+)
+
+
+def end_task(
+    task: TaskId, outcome: Outcome, request: bytes, generation: int | None = None, *, now_ms: int = 0
+) -> Procedure[Cancelled]:
+    """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
+    answered as the first time. `generation`: an ack is of one delivery, so it does not follow the task into the
+    life that a move gave it meanwhile, which has not fired. `now_ms`: what is said of a dead letter is remembered, for
+    the task may live again when the call is repeated, and IN_FLIGHT, for the worker may be gone by then; 0: it is
+    not."""
+    here = yield from locate(task)
+    mine, is_repeat = False, outcome is not Outcome.ACKED and here.first(MARK_OF_OUTCOME[outcome]) == request
+    if is_repeat and (before := (yield from _said_before(task, request, now_ms))) is not None:
+        return before
+    while True:
+        if generation is not None and generation_of(here.place.key.version) != generation:
+            return Cancelled.ALREADY_FIRED
+        if here.rows is None:
+            return Cancelled.NOT_FOUND
+        if _is_over(here):
+            # Once more, because the marks were read before it was known to have ended.
+            here = yield from locate(task)
+            if not _is_over(here):
+                # Its holder knew of a mark on a place that it has left, or had yet to write the record, and is gone.
+                continue
+            yield from _mark_here(here)
+            if outcome is Outcome.ACKED:
+                said = yield from _known_to_holder(here, request, mine)
+                if isinstance(said, Cancelled):
+                    return said
+                here = yield from locate(task)
+                continue
+            mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
+            said = _ended(here, here.ending.outcome, request, mine)
+            yield from _remember_of_dead(task, here, request, said, now_ms)
+            # Who came back with a delivery after CANCELLED was said changes nothing of it.
+            said = said if is_repeat else (yield from _or_in_flight(here, outcome, said))
+            return (yield from said_for_good(task, request, said, now_ms))
+        if (before := (yield from _said_of_earlier_life(task, here, request, now_ms))) is not None:
+            return before
+        verdict, value = _verdict(here, outcome, request)
+        yield SetMarks([Mark(place.partition, place.key, MARK_OF_OUTCOME[verdict], value) for place in here.places])
+        again = yield from locate(task)
+        if again.places != here.places:
+            mine = mine or (yield from _is_marked(here.place, MARK_OF_OUTCOME[outcome], request))
+            here = again
+            continue
+        said = yield from _ask(again, verdict, value, outcome, request, mine)
+        if said is Outcome.FORWARDED:
+            # Whoever writes it elsewhere reads the mark after he has pointed there; he may have died before that.
+            is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
+            said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
+        if isinstance(said, Cancelled):
+            return (yield from said_for_good(task, request, said, now_ms))
+        here = yield from locate(task)
+
+
+def said_for_good(task: TaskId, request: bytes, said: Cancelled, now_ms: int) -> Procedure[Cancelled]:
+    """IN_FLIGHT is remembered before it is said. Of CANCELLED the record tells, and PENDING asks for a repeat."""
+    if said is Cancelled.IN_FLIGHT and now_ms:
+        return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
+    return said
+
+
+def _said_before(task: TaskId, request: bytes, now_ms: int) -> Procedure[Cancelled | None]:
+    """What a try of this call was answered, where that is remembered."""
+    said = (yield from recall(_name(task, request))) if now_ms else None
+    return Cancelled(said.decode()) if said is not None else None
+
+
+def _remember_of_dead(task: TaskId, here: Located, request: bytes, said: Cancelled, now_ms: int) -> Procedure[None]:
+    """What is said of a dead letter, before it is said."""
+    if now_ms and here.ending.outcome is Outcome.DEAD:
+        yield from remember(_name(task, request), said.value.encode(), now_ms)
+
+
+def _said_of_earlier_life(task: TaskId, here: Located, request: bytes, now_ms: int) -> Procedure[Cancelled | None]:
+    """What this call was answered when the task was a dead letter, which lives again since."""
+    return (yield from _said_before(task, request, now_ms)) if generation_of(here.place.key.version) else None
+
+
+def _name(task: TaskId, request: bytes) -> bytes:
+    """Of what a call was answered about one task."""
+    return blake2b(request + task.digest, digest_size=16, person=b"timerd.cancel").digest()
+
+
+def _is_over(here: Located) -> bool:
+    return here.ending.outcome is not None and here.ending.outcome not in ONWARD
+
+
+def _ask(
+    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | Outcome]:
+    """There, where it was carried from as long as no row is there, and where it may live as well."""
+    said = yield from _ask_at(here, verdict, value, outcome, request, mine)
+    if here.source is not None and isinstance(said, Cancelled):
+        there = yield from _ask_at(replace(here, place=here.source), verdict, value, outcome, request, mine)
+        said = max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
+    for other in here.others:
+        if isinstance(said, Cancelled) or said is Outcome.FORWARDED:
+            there = yield from _ask(other, verdict, value, outcome, request, mine)
+            said = _graver(said, there)
+    return said
+
+
+def _graver(said: Cancelled | Outcome, there: Cancelled | Outcome) -> Cancelled | Outcome:
+    """Where it was carried on meanwhile, it is looked for again; nothing is sent from a place that it left for good."""
+    if isinstance(said, Cancelled) and isinstance(there, Cancelled):
+        return max(said, there, key=GRAVITY.index)
+    return said if there in LEFT_FOR_GOOD else there
+
+
+def _ask_at(
+    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | Outcome]:
+    lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
+    key = here.place.key if here.rows is not None else unwritten(here.place)
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, verdict, value, lease_ms)
+    said = yield from _conclude(here, answer, outcome, request, mine)
+    return (yield from _or_in_flight(here, outcome, said)) if isinstance(said, Cancelled) else said
+
+
+def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | Outcome]:
+    """The record that says so may be that of a holder which had a successor by then: he has read the records without
+    it, and would send the task again after its ack was confirmed."""
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, Outcome.ACKED, request)
+    return (yield from _conclude(here, answer, Outcome.ACKED, request, mine))
+
+
+def _verdict(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
+    """What was purged is not cancelled as well, nor the other way round: the first of the two stays."""
+    other = {Outcome.CANCELLED: Outcome.PURGED, Outcome.PURGED: Outcome.CANCELLED}.get(outcome)
+    value = here.mark(MARK_OF_OUTCOME[other]) if other is not None else None
+    if other is None or value is None or here.mark(MARK_OF_OUTCOME[outcome]) is not None:
+        return outcome, request
+    return other, value
+
+
+def _mark_here(here: Located) -> Procedure[None]:
+    """The holder may know the end from a mark on a place that the task was carried from: nobody reads that one again
+    once `verified` has passed it, so the end is written where the task lives before it is told. The row that waits
+    there is over now, not when its instant comes."""
+    outcome = here.ending.outcome
+    kind = MARK_OF_OUTCOME.get(outcome) if outcome is not None else None
+    value = here.first(kind) if kind is not None else None
+    if outcome is not None and kind is not None and value is not None and here.mark(kind) is None:
+        yield SetMarks([Mark(here.place.partition, here.place.key, kind, value)])
+        yield AskToEnd(here.place.partition, here.place.key, outcome, value)
+
+
+def _is_marked(place: Place, kind: MarkKind, request: bytes) -> Procedure[bool]:
+    """Whether the mark on a place that the task has left meanwhile is ours: it may end the task in its new place."""
+    found: Found = (yield Find(place.partition, [(place.key.position_ms, place.key.digest)]))[0]
+    return any(m.kind == kind and m.value == request for m in found.marks)
+
+
+def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: bytes) -> Procedure[bool]:
+    """Of a task that was moved before the mark came, or by a call that was tried before: whoever holds home and the new
+    place goes by that mark, if there is no other."""
+    is_asked = here.ending.outcome is outcome and outcome is not Outcome.ACKED
+    if not is_asked or here.first(MARK_OF_OUTCOME[outcome]) is not None:
+        return False
+    return (yield from _is_marked(home_of(task), MARK_OF_OUTCOME[outcome], request))
+
+
+def _conclude(
+    here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes, mine: bool
+) -> Procedure[Cancelled | Outcome]:
+    """One of ONWARD: it was carried on meanwhile, look again."""
+    if answer.asked is Asked.SILENT:
+        return Cancelled.PENDING
+    if answer.asked is Asked.OPEN:
+        return Cancelled.IN_FLIGHT
+    if answer.asked is Asked.WAITING:
+        return Cancelled.CANCELLED if answer.request == request else Cancelled.ALREADY_CANCELLED
+    settled = answer.outcome
+    if answer.asked is not Asked.ENDED:
+        ending: Ending = yield FindSettled(here.place.partition, here.place.key)
+        settled = ending.outcome
+    if settled is None and answer.in_hand:
+        return Cancelled.IN_FLIGHT
+    if settled is None and (before := _marked_otherwise(here, outcome)) is not None:
+        return before
+    if settled is None:
+        return Cancelled.CANCELLED if here.first(MARK_OF_OUTCOME[outcome]) == request else Cancelled.ALREADY_CANCELLED
+    return settled if settled in ONWARD else _ended(here, settled, request, mine)
+
+
+def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:
+    """Of a row that is not known to have ended: a late ack was told that it counts, or a cancel that it stands, and
+    only the mark says so as long as nobody has read the row."""
+    if outcome is not Outcome.ACKED:
+        return Cancelled.ALREADY_FIRED if here.mark(MarkKind.ACKED) is not None else None
+    is_cancelled = here.mark(MarkKind.CANCELLED) is not None or here.mark(MarkKind.PURGED) is not None
+    return Cancelled.ALREADY_CANCELLED if is_cancelled else None
+
+
+def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure[Cancelled]:
+    """Where a holder gave a delivery away whose retries were stopped, its record says that the task was cancelled; the
+    worker goes on with it all the same."""
+    if said is not Cancelled.CANCELLED or outcome is Outcome.ACKED:
+        return said
+    is_in_hand: bool = yield AskInHand(here.place.key)
+    return Cancelled.IN_FLIGHT if is_in_hand else said
+
+
+def _ended(here: Located, settled: Outcome | None, request: bytes, mine: bool) -> Cancelled:
+    if settled not in MARK_OF_OUTCOME:
+        return Cancelled.ALREADY_FIRED
+    if mine or here.first(MARK_OF_OUTCOME[settled]) == request:
+        return Cancelled.CANCELLED
+    return Cancelled.ALREADY_FIRED if settled is Outcome.ACKED else Cancelled.ALREADY_CANCELLED

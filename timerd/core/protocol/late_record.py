@@ -1,0 +1,27 @@
+"""A record of how a row ended may be that of a holder which had a successor by then: that one has read the records
+without it, and would send the task once more. So whoever rests something on the record of an end tells the holder of
+it first (protocol section 6, ack)."""
+
+from __future__ import annotations
+
+from timerd.core.partition import BY_WORD, Asked
+from timerd.core.protocol.cancel import ONWARD
+from timerd.core.protocol.lookup import Located
+from timerd.core.protocol.procedures import AskToEnd, HolderAnswer, Procedure
+
+REQUEST = b"ended before"
+
+
+def tell_end(here: Located) -> Procedure[Asked]:
+    """Of what is found to have ended. ENDED: whoever holds it knows by now, or reads the record. OPEN: a worker has it
+    once more, and it is not tried again after that. WAITING: it was sent once more, and lives on elsewhere. SILENT.
+    What a mark or `moves` ends, or its own instant, ends so with every holder."""
+    outcome = here.ending.outcome
+    if outcome not in BY_WORD or here.ending.is_known:
+        return Asked.ENDED
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, outcome, REQUEST)
+    if answer.asked in (Asked.SILENT, Asked.OPEN):
+        return answer.asked
+    if answer.in_hand:
+        return Asked.OPEN
+    return Asked.WAITING if answer.outcome in ONWARD else Asked.ENDED

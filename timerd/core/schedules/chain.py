@@ -1,0 +1,188 @@
+"""The chain of ticks (tests/models/schedules.pml). Tick n of a revision records the next window in the register
+(W1), THEN writes the rows of the record, THEN tick n + 1, THEN it is acked. Whoever repeats a step finds the record and
+writes what it names (W2): a stale holder writes the same rows again, or nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from enum import Enum
+
+from timerd.core.protocol import Procedure, RemoveEntries, TryCas, Withdrawn, withdraw
+from timerd.core.schedules.occurrences import rows_of, task_of, tick_row, window_rows
+from timerd.core.schedules.planning import next_instants, plan
+from timerd.core.schedules.world import World, current_definition, definition_of, place_rows, read_schedule
+from timerd.model.registers import RegisterKey
+from timerd.model.schedules import Definition, Recorded, Schedule, ScheduleState, Tick, definition_key, schedule_key
+from timerd.model.storage import Cas, CasResult, CasStatus
+
+# So long the register of a schedule that was deleted tells so.
+DELETED_MS = 86_400_000
+
+
+class Ticked(Enum):
+    """What a tick came to. It may be acked."""
+
+    RECORDED = "recorded"
+    REPEATED = "repeated"
+    OVER = "over"
+    VOID = "void"
+    # A pause is over.
+    PAUSED_UNTIL = "paused until"
+
+
+def run_tick(tick: Tick, world: World) -> Procedure[Ticked]:
+    """Raises NotTakenIn, StoreUnknown and what the store raises: then the tick comes again."""
+    key = schedule_key(tick.namespace, tick.schedule_id)
+    while True:
+        entry, stored = yield from read_schedule(key)
+        if is_before_its_revision(entry, tick):
+            if (yield from _void(key, entry, stored, tick, world)):
+                return Ticked.VOID
+            continue
+        if entry is None or stored is None or entry.uid != tick.uid:
+            return Ticked.OVER
+        if entry.left.slots:
+            yield from wind_up(tick.namespace, tick.schedule_id, entry, stored, world)
+            continue
+        if _is_of_the_past(entry, tick):
+            return Ticked.OVER
+        definition = yield from current_definition(tick.namespace, tick.schedule_id, entry)
+        if entry.state is ScheduleState.PAUSED:
+            return Ticked.PAUSED_UNTIL if definition.until_ms else Ticked.OVER
+        if entry.seq == tick.number + 1:
+            yield from complete(tick.namespace, tick.schedule_id, entry, definition, world)
+            return Ticked.REPEATED
+        recorded = yield from record(key, entry, stored, definition, world, tick)
+        if recorded is not None:
+            yield from complete(tick.namespace, tick.schedule_id, recorded, definition, world)
+            return Ticked.RECORDED
+
+
+def is_before_its_revision(entry: Schedule | None, tick: Tick) -> bool:
+    """F2: a first tick that came before the cas that brings its revision into force."""
+    if tick.number:
+        return False
+    if entry is None:
+        return True
+    if entry.uid == tick.uid:
+        return entry.revision < tick.revision
+    return entry.state is ScheduleState.DELETED and tick.revision == 1
+
+
+def _is_of_the_past(entry: Schedule, tick: Tick) -> bool:
+    """U3, once what was left is wound up; or it is of a try that failed, or its window was completed by another one."""
+    if entry.revision != tick.revision or entry.attempt != tick.attempt:
+        return True
+    return (
+        entry.state is ScheduleState.DELETED
+        or entry.seq > tick.number + 1
+        or (entry.seq == tick.number and entry.state is ScheduleState.DONE)
+    )
+
+
+def _void(key: RegisterKey, entry: Schedule | None, stored: bytes | None, tick: Tick, world: World) -> Procedure[bool]:
+    """F2: any change makes that cas fail; its caller writes another first tick."""
+    if entry is None:
+        void = Schedule(tick.uid, 0, ScheduleState.DELETED, voids=1)
+    else:
+        void = replace(entry, voids=entry.voids + 1)
+    expires_at_ms = world.now_ms() + DELETED_MS if void.state is ScheduleState.DELETED else 0
+    result: CasResult = yield TryCas(Cas(key, stored, void.to_bytes(), expires_at_ms))
+    return result.status is CasStatus.APPLIED
+
+
+def record(
+    key: RegisterKey, entry: Schedule, stored: bytes, definition: Definition, world: World, tick: Tick
+) -> Procedure[Schedule | None]:
+    """W1: fenced by the whole value that was read. None: refused, look again."""
+    recorded = plan(entry, definition, world.times(tick.schedule_id, definition), world, tick)
+    result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
+    return recorded if result.status is CasStatus.APPLIED else None
+
+
+def complete(
+    namespace: str, schedule_id: str, entry: Schedule, definition: Definition, world: World
+) -> Procedure[None]:
+    """The rows of the last record, THEN the next tick."""
+    yield from place_rows(window_rows(schedule_id, entry, definition), world)
+    if entry.tick:
+        tick = tick_of(namespace, schedule_id, entry)
+        yield from place_rows([tick_row(tick, *entry.tick)], world)
+
+
+def tick_of(namespace: str, schedule_id: str, entry: Schedule) -> Tick:
+    """The next one: of the number of windows that are recorded."""
+    return Tick(namespace, schedule_id, entry.uid, entry.revision, entry.seq, entry.attempt)
+
+
+def bring(
+    namespace: str, schedule_id: str, entry: Schedule, stored: bytes, until_ms: int, world: World
+) -> Procedure[bool]:
+    """U1: whether the chain has recorded all instants up to then. Else a step was made, and it is to be read again. Who
+    records without the tick in hand completes the window before."""
+    if entry.state is not ScheduleState.ACTIVE:
+        return True
+    definition = yield from current_definition(namespace, schedule_id, entry)
+    upcoming = next_instants(entry, world.times(schedule_id, definition), 1)
+    if not upcoming or upcoming[0] > until_ms:
+        return True
+    if entry.seq:
+        yield from complete(namespace, schedule_id, entry, definition, world)
+    key, tick = schedule_key(namespace, schedule_id), tick_of(namespace, schedule_id, entry)
+    recorded = yield from record(key, entry, stored, definition, world, tick)
+    if recorded is not None:
+        yield from complete(namespace, schedule_id, recorded, definition, world)
+    return False
+
+
+def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, world: World) -> Procedure[None]:
+    """U2: what the revision before had recorded ahead. At or before the change its rows are inserted, for who recorded
+    them may have died; after it they are withdrawn, and what had started is noted. THEN a cas forgets them."""
+    left, since_ms = entry.left, entry.since_ms
+    definition = yield from definition_of(namespace, schedule_id, entry.uid, left.revision, left.attempt)
+    if definition is None:
+        # Another one has wound it up meanwhile, or the cas below will be refused.
+        definition = yield from current_definition(namespace, schedule_id, entry)
+    slots = list(enumerate(left.slots))
+    due = [each for each in slots if each[1].fire_at_ms <= since_ms]
+    yield from place_rows(rows_of(schedule_id, entry.uid, left, due, definition), world)
+    taken: list[int] = []
+    for _, slot in slots[len(due) :]:
+        said = yield from withdraw(
+            task_of(entry.uid, left.revision, slot, definition.template),
+            f"schedule {entry.uid} {entry.revision}",
+            world.now_ms(),
+            world.retention_ms,
+        )
+        if said is Withdrawn.STARTED:
+            taken.append(slot.instant_ms)
+    yield from _forget(namespace, schedule_id, entry, stored, len(slots) - len(due), taken, world)
+
+
+def _forget(
+    namespace: str, schedule_id: str, entry: Schedule, stored: bytes, later: int, taken: list[int], world: World
+) -> Procedure[None]:
+    withdrawn = later - len(taken)
+    wound_up = replace(
+        entry,
+        left=Recorded(),
+        taken=tuple(sorted({*entry.taken, *taken})),
+        created=entry.created - withdrawn,
+        remaining=entry.remaining + withdrawn if entry.remaining >= 0 else -1,
+    )
+    expires_at_ms = world.now_ms() + DELETED_MS if entry.state is ScheduleState.DELETED else 0
+    key = schedule_key(namespace, schedule_id)
+    result: CasResult = yield TryCas(Cas(key, stored, wound_up.to_bytes(), expires_at_ms))
+    if result.status is CasStatus.APPLIED:
+        old = definition_key(namespace, schedule_id, entry.uid, entry.left.revision, entry.left.attempt)
+        yield RemoveEntries([old])
+
+
+def mark_broken(tick: Tick, error: str) -> Procedure[None]:
+    """What its users are shown, until a tick comes through."""
+    key = schedule_key(tick.namespace, tick.schedule_id)
+    entry, stored = yield from read_schedule(key)
+    is_its_own = entry is not None and (entry.uid, entry.revision) == (tick.uid, tick.revision)
+    if entry is not None and is_its_own and entry.state is ScheduleState.ACTIVE and entry.error != error:
+        yield TryCas(Cas(key, stored, replace(entry, error=error).to_bytes()))

@@ -1,0 +1,253 @@
+"""Create, update, pause, resume, delete: each is one compare-and-set of the register, after the first tick of what it
+brings into force (F1), and before what the revision before had ahead is wound up (U1, U2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from timerd.core.protocol import Procedure, RemoveEntries, TryCas, WriteEntries
+from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, wind_up
+from timerd.core.schedules.occurrences import tick_row
+from timerd.core.schedules.planning import first_tick_place, tick_place
+from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule
+from timerd.model.errors import Aborted, AlreadyExists, NotFound
+from timerd.model.registers import RegisterKey
+from timerd.model.schedules import (
+    Definition,
+    Recorded,
+    Schedule,
+    ScheduleState,
+    Tick,
+    definition_key,
+    name_entry,
+    schedule_key,
+)
+from timerd.model.storage import Cas, CasResult, CasStatus, Entry
+
+TRIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Name:
+    """Of a schedule."""
+
+    namespace: str
+    schedule_id: str
+
+    @property
+    def key(self) -> RegisterKey:
+        return schedule_key(self.namespace, self.schedule_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of a schedule. `cur_ms`: from where the new revision goes on (none: from where the old one was at
+    the change); `since_ms`: what fires up to then belongs to the old one (none: the change)."""
+
+    definition: Definition
+    state: ScheduleState
+    cur_ms: int | None = None
+    since_ms: int | None = None
+
+
+# None: it is so already.
+Decide = Callable[[Schedule, Definition, int], Change | None]
+
+
+def create(name: Name, request: str, definition: Definition, world: World) -> Procedure[Schedule]:
+    """F1: definition and name, THEN the first tick, THEN the cas that brings revision 1 into force. Raises
+    AlreadyExists, and NotFound where another try of the call has created it and it was deleted since."""
+    for _ in range(TRIES):
+        entry, stored = yield from read_schedule(name.key)
+        if entry is not None and request in entry.requests:
+            # Its first try was not answered; the schedule may be deleted since.
+            return check_alive(name, entry)
+        if entry is not None and entry.state is not ScheduleState.DELETED:
+            raise AlreadyExists(
+                f"There is a schedule {name.schedule_id!r} already: update it, delete it first, or choose another id.",
+                "SCHEDULE_EXISTS",
+                field="schedule_id",
+            )
+        now_ms = world.now_ms()
+        fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
+        fresh = replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
+        yield from _write_definition(name, fresh, definition, is_new=True)
+        yield from _write_first_tick(name, fresh, definition, world)
+        result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
+        if result.status is CasStatus.APPLIED:
+            return fresh
+    raise _busy()
+
+
+def change(name: Name, request: str, revision: int, decide: Decide, world: World) -> Procedure[Schedule]:
+    """U1 and U2, to their end: after it nothing of the old revision starts that fires after the change. `revision`: the
+    only one that may be changed; 0: any. Raises NotFound, Aborted, and what `decide` raises."""
+    for _ in range(TRIES * 10):
+        entry, stored = yield from read_schedule(name.key)
+        entry = check_alive(name, entry, request)
+        assert stored is not None
+        if entry.left.slots:
+            yield from wind_up(name.namespace, name.schedule_id, entry, stored, world)
+            continue
+        if request in entry.requests:
+            return entry
+        _check_revision(entry, revision)
+        now_ms = world.now_ms()
+        if not (yield from bring(name.namespace, name.schedule_id, entry, stored, now_ms, world)):
+            continue
+        definition = yield from current_definition(name.namespace, name.schedule_id, entry)
+        wanted = decide(entry, definition, now_ms)
+        if wanted is None:
+            return entry
+        yield from _bring_into_force(name, entry, stored, wanted, request, now_ms, world)
+    raise _busy()
+
+
+def tick_or_resume(tick: Tick, world: World) -> Procedure[Ticked]:
+    """What a tick does; that of a pause which is over makes a change."""
+    ticked = yield from run_tick(tick, world)
+    if ticked is Ticked.PAUSED_UNTIL:
+        try:
+            request = f"resume {tick.uid} {tick.revision}"
+            yield from change(Name(tick.namespace, tick.schedule_id), request, tick.revision, resumed, world)
+        except (Aborted, NotFound):
+            # Another call was faster.
+            return Ticked.OVER
+    return ticked
+
+
+def paused(note: str, until_ms: int) -> Decide:
+    def decide(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+        wanted = replace(definition, note=note, until_ms=until_ms)
+        if entry.state is ScheduleState.PAUSED:
+            kept = Change(wanted, ScheduleState.PAUSED, entry.cur_ms, entry.since_ms)
+            return None if wanted == definition else kept
+        return Change(wanted, ScheduleState.PAUSED)
+
+    return decide
+
+
+def resumed(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+    """SKIP_MISSED: with the next instant."""
+    if entry.state is not ScheduleState.PAUSED:
+        return None
+    return Change(replace(definition, note="", until_ms=0), ScheduleState.ACTIVE, now_ms)
+
+
+def resumed_with_missed(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+    """CATCH_UP: from where it was at the pause."""
+    if entry.state is not ScheduleState.PAUSED:
+        return None
+    return Change(replace(definition, note="", until_ms=0), ScheduleState.ACTIVE, entry.cur_ms, entry.since_ms)
+
+
+def updated(edit: Callable[[Definition], Definition]) -> Decide:
+    """A pause goes on, with its note; what was done begins anew."""
+
+    def decide(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+        wanted = edit(definition)
+        if wanted == definition:
+            return None
+        if entry.state is ScheduleState.PAUSED:
+            return Change(wanted, ScheduleState.PAUSED, entry.cur_ms, entry.since_ms)
+        return Change(wanted, ScheduleState.ACTIVE)
+
+    return decide
+
+
+def deleted(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+    return Change(replace(definition, until_ms=0), ScheduleState.DELETED)
+
+
+def remove_name(name: Name, entry: Schedule) -> Procedure[None]:
+    """Of one that is deleted and wound up."""
+    yield RemoveEntries([name_entry(name.namespace, name.schedule_id, entry.uid)])
+
+
+def check_alive(name: Name, entry: Schedule | None, request: str = "") -> Schedule:
+    """Of one that was deleted by the same call the register still tells so. Raises NotFound."""
+    if entry is None or (entry.state is ScheduleState.DELETED and request not in entry.requests):
+        raise NotFound(
+            f"There is no schedule {name.schedule_id!r} in the namespace {name.namespace!r}: check the id and the "
+            "namespace.",
+            "SCHEDULE_NOT_FOUND",
+            field="schedule_id",
+        )
+    return entry
+
+
+def _check_revision(entry: Schedule, revision: int) -> None:
+    if revision and revision != entry.revision:
+        raise Aborted(
+            f"The schedule has revision {entry.revision} by now, not {revision}: look at it again, then decide.",
+            "REVISION_CHANGED",
+            field="revision",
+        )
+
+
+def _bring_into_force(
+    name: Name, entry: Schedule, stored: bytes, wanted: Change, request: str, now_ms: int, world: World
+) -> Procedure[None]:
+    """The definition, THEN the first tick, THEN the cas, which also notes all that is ahead, not the last window
+    alone."""
+    cur_ms = wanted.cur_ms if wanted.cur_ms is not None else _reached(entry, now_ms)
+    fresh = replace(
+        entry,
+        revision=entry.revision + 1,
+        state=wanted.state,
+        attempt=world.token(),
+        seq=0,
+        win=0,
+        ahead=Recorded(),
+        tick=(),
+        cur_ms=cur_ms,
+        since_ms=wanted.since_ms if wanted.since_ms is not None else now_ms,
+        left=entry.ahead,
+        taken=tuple(each for each in entry.taken if each > cur_ms),
+        remaining=_remaining(entry, wanted.definition),
+        error="",
+    ).asked(request)
+    if wanted.state is not ScheduleState.DELETED:
+        yield from _write_definition(name, fresh, wanted.definition, is_new=False)
+    if wanted.state is ScheduleState.ACTIVE or wanted.definition.until_ms:
+        yield from _write_first_tick(name, fresh, wanted.definition, world)
+    expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
+    result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes(), expires_at_ms))
+    if result.status is CasStatus.APPLIED and not entry.ahead.slots:
+        yield RemoveEntries(
+            [definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)]
+        )
+
+
+def _reached(entry: Schedule, now_ms: int) -> int:
+    """The last instant that fires up to now."""
+    later = [slot for slot in entry.ahead.slots if slot.fire_at_ms > now_ms]
+    return later[0].instant_ms - 1 if later else entry.cur_ms
+
+
+def _remaining(entry: Schedule, definition: Definition) -> int:
+    """Of a limit that was changed, what is left of the new one."""
+    most = definition.policies.max_count
+    return max(0, most - entry.created) if most else -1
+
+
+def _write_definition(name: Name, entry: Schedule, definition: Definition, *, is_new: bool) -> Procedure[None]:
+    key = definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)
+    entries = [Entry(key, definition.to_bytes())]
+    if is_new:
+        entries.append(Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1"))
+    yield WriteEntries(entries)
+
+
+def _write_first_tick(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[None]:
+    tick = Tick(name.namespace, name.schedule_id, entry.uid, entry.revision, 0, entry.attempt)
+    if entry.state is ScheduleState.PAUSED:
+        place = tick_place(tick, max(definition.until_ms, world.now_ms()), world)
+    else:
+        place = first_tick_place(tick, entry.cur_ms, world.times(name.schedule_id, definition), world)
+    yield from place_rows([tick_row(tick, *place)], world)
+
+
+def _busy() -> Aborted:
+    return Aborted("The schedule is being changed by others all the time: try again.", "SCHEDULE_BUSY")

@@ -1,0 +1,88 @@
+"""Recorded instants as rows: ordinary tasks, each with an identity that follows from schedule, revision and instant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from timerd.core.schedules.world import Row
+from timerd.core.taken import TICKS
+from timerd.model.identity import MAC_BYTES, RowKey, TaskId, digest_of
+from timerd.model.occurrences import Occurrence, Reason
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.rows import FLAG_LATE, single_row
+from timerd.model.schedules import (
+    CatchUp,
+    Definition,
+    Policies,
+    Recorded,
+    Schedule,
+    Slot,
+    Tick,
+    occurrence_id,
+    prefix_of,
+)
+from timerd.model.task import Extra, RetryPolicy, Template
+
+# What is over for no longer is not missed where nothing is caught up.
+GRACE_MS = 60_000
+# A tick never dies.
+PATIENT = RetryPolicy(max_attempts=1 << 30, max_backoff_ms=60_000, attempt_timeout_ms=600_000)
+
+
+def row_prefix(uid: str, revision: int, slot: Slot) -> bytes:
+    return prefix_of("row", uid, revision, slot.instant_ms)
+
+
+def task_of(uid: str, revision: int, slot: Slot, template: Template) -> TaskId:
+    """Without its MAC, which is for callers."""
+    prefix = row_prefix(uid, revision, slot)
+    return TaskId(slot.place_ms, slot.shard, template.scope, template.priority, prefix, 0, bytes(MAC_BYTES))
+
+
+def rows_of(
+    schedule_id: str, uid: str, recorded: Recorded, chosen: Iterable[tuple[int, Slot]], definition: Definition
+) -> list[Row]:
+    """Of some slots of a record, by their numbers in it."""
+    return [_row(schedule_id, uid, recorded, number, slot, definition) for number, slot in chosen]
+
+
+def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot, definition: Definition) -> Row:
+    prefix = row_prefix(uid, recorded.revision, slot)
+    reason = Reason.CATCH_UP if slot.is_catch_up else Reason.SCHEDULE
+    said = Occurrence(
+        schedule_id,
+        occurrence_id(uid, slot.instant_ms).hex(),
+        slot.instant_ms,
+        recorded.before(number),
+        reason,
+        recorded.revision,
+        slot.missed,
+    )
+    expire_at_ms = expiry_ms(definition.policies, slot, recorded.after(number))
+    template = replace(definition.template, expire_at_ms=expire_at_ms)
+    key = RowKey(slot.place_ms, digest_of(prefix, 0), 0)
+    flags = FLAG_LATE if slot.is_catch_up else 0
+    row = single_row(key, slot.fire_at_ms, template, definition.payload, Extra(occurrence=said.to_text()), flags)
+    return prefix, Partition(TIME_SCOPE, bucket_of(slot.place_ms), slot.shard), row
+
+
+def expiry_ms(policies: Policies, slot: Slot, next_ms: int) -> int:
+    """What waited for a worker for too long follows the policy of catching up as well; 0: it waits for ever."""
+    if policies.catch_up is CatchUp.LATEST:
+        return max(next_ms, slot.place_ms + 1) if next_ms else 0
+    if policies.catch_up is CatchUp.NONE:
+        return slot.place_ms + GRACE_MS
+    return max(slot.instant_ms + policies.window_ms, slot.place_ms + 1) if policies.window_ms else 0
+
+
+def tick_row(tick: Tick, place_ms: int, shard: int) -> Row:
+    template = Template(*TICKS, retry=PATIENT)
+    key = RowKey(place_ms, digest_of(tick.prefix, 0), 0)
+    row = single_row(key, place_ms, template, tick.to_bytes(), Extra(), 0)
+    return tick.prefix, Partition(TIME_SCOPE, bucket_of(place_ms), shard), row
+
+
+def window_rows(schedule_id: str, entry: Schedule, definition: Definition) -> list[Row]:
+    """Those of the last record."""
+    return rows_of(schedule_id, entry.uid, entry.ahead, entry.window, definition)

@@ -1,0 +1,109 @@
+"""What the procedures of schedules are given, and the small steps that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from timerd.core.protocol import Call, FindEntries, Forgotten, Procedure, ReadRegister, place_message
+from timerd.model.errors import StoreUnknown
+from timerd.model.partition import Partition
+from timerd.model.registers import RegisterKey, place_key
+from timerd.model.rows import RowGroup, concat
+from timerd.model.schedules import Definition, Schedule, definition_key
+from timerd.model.storage import Append
+
+# What is kept of a row that came too late for its place.
+KEPT_MS = 25 * 3_600_000
+TOGETHER = bytes(12)
+
+
+class Times(Protocol):
+    """The instants of a spec (core/recurrence)."""
+
+    def after(self, instant_ms: int, count: int) -> list[int]: ...
+
+    def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """`shard_of` says where a new row of a bucket goes, `times` what a definition's instants are, `token` makes a name
+    that nobody else has."""
+
+    now_ms: Callable[[], int]
+    shard_of: Callable[[bytes, int], int]
+    times: Callable[[str, Definition], Times]
+    token: Callable[[], str]
+    retention_ms: int
+
+
+class _Late(Exception):
+    """Some row is too late for its place: each goes by itself, for its next place is a matter of its own."""
+
+
+def read_schedule(key: RegisterKey) -> Procedure[tuple[Schedule | None, bytes | None]]:
+    stored: bytes | None = yield ReadRegister(key)
+    return (Schedule.from_bytes(stored) if stored is not None else None), stored
+
+
+def definition_of(
+    namespace: str, schedule_id: str, uid: str, revision: int, attempt: str
+) -> Procedure[Definition | None]:
+    """None: its revision is over, and it was removed."""
+    key = definition_key(namespace, schedule_id, uid, revision, attempt)
+    found: list[bytes | None] = yield FindEntries([key])
+    return Definition.from_bytes(found[0]) if found[0] is not None else None
+
+
+def current_definition(namespace: str, schedule_id: str, entry: Schedule) -> Procedure[Definition]:
+    found = yield from definition_of(namespace, schedule_id, entry.uid, entry.revision, entry.attempt)
+    if found is None:
+        raise StoreUnknown("The schedule was changed while it was read.")
+    return found
+
+
+Row = tuple[bytes, Partition, RowGroup]
+
+
+def place_rows(rows: Sequence[Row], world: World) -> Procedure[None]:
+    """W3: each row (its message's prefix, its place) as a repeat: one that was met as fired, ended or withdrawn stays
+    so. One whose end is not kept any longer counts as ended. Raises NotTakenIn, and is to be repeated."""
+    now_ms = world.now_ms()
+    if len(rows) > 1:
+        try:
+            yield from _all_in_time(rows, Call(TOGETHER, now_ms, now_ms + KEPT_MS, world.retention_ms))
+        except (_Late, Forgotten):
+            pass
+        else:
+            return
+    for prefix, partition, row in rows:
+        try:
+            yield from place_message(
+                Append(((partition, row),)), Call(prefix, now_ms, now_ms + KEPT_MS, world.retention_ms)
+            )
+        except Forgotten:
+            continue
+
+
+def _all_in_time(rows: Sequence[Row], call: Call) -> Procedure[None]:
+    """In one append. Raises _Late before anything is pointed elsewhere."""
+    groups: dict[Partition, list[RowGroup]] = {}
+    for _, partition, row in rows:
+        groups.setdefault(partition, []).append(row)
+    message = Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
+    placing = place_message(message, call)
+    try:
+        request = next(placing)
+        while True:
+            if isinstance(request, ReadRegister) and request.key == place_key(TOGETHER):
+                raise _Late
+            try:
+                answer = yield request
+            except Exception as error:  # noqa: BLE001 - it is for the procedure inside
+                request = placing.throw(error)
+            else:
+                request = placing.send(answer)
+    except StopIteration:
+        return

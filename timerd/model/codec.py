@@ -1,0 +1,92 @@
+"""What a release does with stored fields that a later one has added.
+
+Every stored form is a JSON object, and releases agree on four rules. Fields are only appended: none gets another name,
+place or meaning, so what is written again is byte for byte the same, as compare-and-set needs it. A reader keeps the
+fields that it does not know, as text, and writes them back behind its own. A form may name in `needs` what its reader
+must understand; a reader that does not leaves it alone. A form of a later version (`v`, 1 where it does not say) has
+another layout, and is left alone as well. No field is ever named `kept`.
+
+A new form is written only when every living instance has announced that it understands it: `known_by_all`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Set
+from dataclasses import fields
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any, TypeVar
+
+from timerd.model.errors import NotUnderstood
+
+VERSION, NEEDS = "v", "needs"
+# Of the forms that this release reads and writes.
+FORM_VERSION = 1
+# Of an instance that keeps fields which it does not know; those from before it announce nothing.
+KEEPS_FIELDS = "keeps_fields"
+Number = TypeVar("Number", bound=IntEnum)
+# What this release understands, as `needs` and the instances' own rows name it.
+CAPABILITIES = frozenset({KEEPS_FIELDS})
+
+
+def dump_json(value: object) -> bytes:
+    """The one JSON form of everything stored."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def field_names(form: Any) -> Set[str]:  # noqa: ANN401 - a dataclass
+    """Those that this release knows, in the order in which they are written."""
+    return dict.fromkeys(each.name for each in fields(form) if each.name != "kept").keys()
+
+
+def split_known(
+    stored: Mapping[str, Any], known: Set[str], in_all_versions: Set[str] = frozenset()
+) -> tuple[dict[str, Any], str]:
+    """The fields that this release knows, and the text of the others.
+
+    Of a form of a later version only `in_all_versions` are known."""
+    if stored.keys() <= known:
+        return dict(stored), ""
+    if stored.get(VERSION, FORM_VERSION) > FORM_VERSION:
+        known = in_all_versions
+    kept = {name: value for name, value in stored.items() if name not in known}
+    return {name: value for name, value in stored.items() if name in known}, dump_json(kept).decode() if kept else ""
+
+
+def with_kept(values: dict[str, Any], kept: str) -> dict[str, Any]:
+    """The inverse of `split_known`."""
+    return values | json.loads(kept) if kept else values
+
+
+def lacking(kept: str) -> frozenset[str]:
+    """What this release would have to understand of a form, by the text of its unknown fields."""
+    return _needs(kept) - CAPABILITIES if kept else frozenset()
+
+
+@lru_cache(maxsize=1024)
+def _needs(kept: str) -> frozenset[str]:
+    fields = json.loads(kept)
+    version = fields.get(VERSION, FORM_VERSION)
+    return frozenset([*fields.get(NEEDS, ()), *([f"version {version}"] if version > FORM_VERSION else [])])
+
+
+def unknown_member(kind: type[Number], value: object) -> Number:
+    """For an enumeration that later releases add to: a number that it does not name. Raises ValueError for others."""
+    if not isinstance(value, int):
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    member = int.__new__(kind, value)
+    member._name_, member._value_ = f"UNKNOWN_{value}", value
+    return member
+
+
+def check_understood(what: str, kept: str) -> None:
+    """Raises NotUnderstood."""
+    if lacks := lacking(kept):
+        raise NotUnderstood(what, lacks)
+
+
+def known_by_all(announced: Mapping[str, Collection[str]]) -> frozenset[str]:
+    """The rule for new forms: what all living instances understand, by what each has announced
+    (`Membership.announced`). One that nobody has looked at yet understands nothing."""
+    return frozenset.intersection(*map(frozenset, announced.values())) if announced else frozenset()

@@ -1,0 +1,391 @@
+"""Recurring schedules: `client.schedules`, for asyncio and without it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypeVar, Unpack
+
+from timerd.sdk.calls import Calls, pages
+from timerd.sdk.checks import labels_tuple, name, optional_name, payload_bytes, text, whole_number
+from timerd.sdk.ids import new_request_id
+from timerd.sdk.schedule_values import CATCH_UP, Schedule, ScheduleState, SpecKeywords, Upcoming, one_of, spec_of
+from timerd.sdk.sync_twin import blocking, iterating
+from timerd.sdk.task_fields import TaskOptions, template_of
+from timerd.sdk.times import Span, duration_of_ms, instant_ms, span_ms, timestamp_of_ms
+from timerd.v1 import schedule_service_pb2 as pb
+
+_SERVICE = "ScheduleService"
+_CONFLICTS = {"reject": 1, "update": 2}
+Result = TypeVar("Result")
+# Inside the class, `list` is the method.
+Instants = list[Upcoming]
+
+
+class Opens(Protocol):
+    """What a client does for its schedules."""
+
+    _namespace: str
+    _calls: Calls
+
+    def _open(self) -> None: ...
+
+
+class Opened:
+    """Of a worker: its namespace, and its channel that is open."""
+
+    def __init__(self, namespace: str, calls: Calls) -> None:
+        self._namespace = namespace
+        self._calls = calls
+
+    def _open(self) -> None:
+        """It is."""
+
+
+class Schedules:
+    """The schedules of a client's namespace: what comes again, and when.
+
+    Clients make it, as `client.schedules`. Every call may raise the errors that the class of the client names.
+
+    Args:
+        client: the client.
+    """
+
+    def __init__(self, client: Opens) -> None:
+        self._client = client
+
+    async def create(
+        self,
+        schedule_id: str,
+        *,
+        queue: str,
+        payload: bytes | str = b"",
+        catch_up: str = "latest",
+        catch_up_window: Span | None = None,
+        max_count: int = 0,
+        labels: Mapping[str, str] | None = None,
+        on_conflict: str = "reject",
+        options: TaskOptions | None = None,
+        request_id: str | None = None,
+        **when: Unpack[SpecKeywords],
+    ) -> Schedule:
+        """The call creates a schedule, which makes a task of `queue` at each of its instants from now on.
+
+        Args:
+            schedule_id: a name of the caller's choice, unique in the namespace.
+            queue: the queue whose workers receive the tasks.
+            payload: what the handler receives, bytes or a text; up to 64 KiB.
+            catch_up: what becomes of instants that are over when they are looked at: "latest" (one task, for the last
+                of them; the default), "all", or "none" (none that is more than a minute over). A task that waits for
+                a worker for too long follows it as well: it expires at the next instant (latest), after
+                `catch_up_window` (all), or after a minute (none).
+            catch_up_window: of "all", what is over for longer is missed, a timedelta or seconds. Default no limit.
+            max_count: the schedule is done after so many tasks. Default 0, any number.
+            labels: labels of the schedule itself, by which `list` chooses. Default none.
+            on_conflict: "reject" (the default), or "update": a schedule of this id becomes what is asked for.
+            options: what else its tasks have, as for `Client.schedule`; without `expire_at` and `soft_expire_at`.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+            when: when it comes, the keywords of `SpecKeywords`.
+
+        Raises:
+            AlreadyExists: there is a schedule of this id.
+        """
+        request = pb.CreateScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+            spec=spec_of("create", when),
+            policies=_policies(catch_up, catch_up_window, max_count),
+            template=template_of("create", queue, options, {}).to_proto(),
+            payload=payload_bytes(payload),
+            labels=dict(labels_tuple(labels)),
+            on_conflict=one_of(on_conflict, "on_conflict", _CONFLICTS),  # type: ignore[arg-type]
+        )
+        return Schedule.of((await self._call("CreateSchedule", request, pb.CreateScheduleResponse)).schedule)
+
+    async def get(self, schedule_id: str) -> Schedule:
+        """The call returns a schedule as it is now, with its next instants.
+
+        Args:
+            schedule_id: the id of the schedule.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        request = pb.GetScheduleRequest(namespace=self._open(), schedule_id=name(schedule_id, "schedule_id"))
+        return Schedule.of((await self._call("GetSchedule", request, pb.GetScheduleResponse)).schedule)
+
+    async def list(
+        self,
+        *,
+        labels: Mapping[str, str] | None = None,
+        states: Iterable[ScheduleState] = (),
+        zone: str = "",
+        prefix: str = "",
+    ) -> AsyncIterator[Schedule]:
+        """The call goes through the schedules of the namespace, in no order.
+
+        Args:
+            labels: those that have all of these labels. Default all.
+            states: those in one of these states. Default all.
+            zone: those of this zone. Default all.
+            prefix: those whose id begins so. Default all.
+        """
+        request = pb.ListSchedulesRequest(
+            namespace=self._open(),
+            labels=dict(labels_tuple(labels)),
+            states=[int(state) for state in states],  # type: ignore[misc]
+            zone=text(zone, "zone"),
+            prefix=text(prefix, "prefix"),
+        )
+        asked = pages(request, lambda: self._call("ListSchedules", request, pb.ListSchedulesResponse))
+        async for page in asked:
+            for each in page.schedules:
+                yield Schedule.of(each)
+
+    async def preview(
+        self,
+        schedule_id: str | None = None,
+        *,
+        after: datetime | None = None,
+        count: int = 10,
+        **when: Unpack[SpecKeywords],
+    ) -> Instants:
+        """The call returns the next instants of a schedule, or of a spec that is not stored.
+
+        Args:
+            schedule_id: the id of the schedule. Default none: `when` says when.
+            after: instants after this one, a datetime with a zone. Default now.
+            count: how many, up to 1,000. Default 10.
+            when: the keywords of `SpecKeywords`, in place of a schedule.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        request = pb.PreviewScheduleRequest(namespace=self._open(), count=whole_number(count, "count", 1, 1_000))
+        if schedule_id is not None:
+            request.schedule_id = name(schedule_id, "schedule_id")
+        else:
+            request.spec.CopyFrom(spec_of("preview", when))
+        if after is not None:
+            getattr(request, "from").CopyFrom(timestamp_of_ms(instant_ms(after, "after")))
+        response = await self._call("PreviewSchedule", request, pb.PreviewScheduleResponse)
+        return [Upcoming.of(each) for each in response.occurrences]
+
+    async def update(
+        self,
+        schedule_id: str,
+        *,
+        queue: str | None = None,
+        payload: bytes | str | None = None,
+        catch_up: str | None = None,
+        catch_up_window: Span | None = None,
+        max_count: int = 0,
+        labels: Mapping[str, str] | None = None,
+        options: TaskOptions | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+        **when: Unpack[SpecKeywords],
+    ) -> Schedule:
+        """The call changes a schedule at one moment: what is left out stays.
+
+        When it returns, nothing of the schedule as it was starts any more that was to come later.
+
+        Args:
+            schedule_id: the id of the schedule.
+            queue: another queue, and with it the `options` of its tasks.
+            payload: another payload.
+            catch_up: another policy, and with it `catch_up_window` and `max_count`.
+            catch_up_window: as for `create`.
+            max_count: as for `create`.
+            labels: other labels of the schedule.
+            options: as for `create`, given with `queue`.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+            when: other times, the keywords of `SpecKeywords`, as a whole; without `zone` the schedule's zone stays.
+
+        Raises:
+            NotFound: there is no such schedule.
+            Aborted: it has another revision by now.
+        """
+        request = pb.UpdateScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+            revision=whole_number(revision, "revision"),
+        )
+        paths: Sequence[str] = _edits(request, queue, payload, labels, options)
+        if catch_up is not None:
+            request.policies.CopyFrom(_policies(catch_up, catch_up_window, max_count))
+            paths = [*paths, "policies"]
+        if when:
+            request.spec.CopyFrom(spec_of("update", when))
+            paths = [*paths, "spec"]
+        request.update_mask.paths.extend(paths)
+        return Schedule.of((await self._call("UpdateSchedule", request, pb.UpdateScheduleResponse)).change.schedule)
+
+    async def pause(
+        self,
+        schedule_id: str,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> Schedule:
+        """The call pauses a schedule: when it returns, no task of it starts that was to come later.
+
+        Args:
+            schedule_id: the id of the schedule.
+            note: why, for whoever looks at it; up to 1,024 characters. Default nothing.
+            until: when it goes on by itself, a datetime with a zone. Default when it is resumed.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such schedule.
+            Aborted: it has another revision by now.
+        """
+        request = pb.PauseScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+            revision=whole_number(revision, "revision"),
+            note=text(note, "note", 4_096),
+        )
+        if until is not None:
+            request.until.CopyFrom(timestamp_of_ms(instant_ms(until, "until")))
+        return Schedule.of((await self._call("PauseSchedule", request, pb.PauseScheduleResponse)).change.schedule)
+
+    async def resume(
+        self, schedule_id: str, *, catch_up: bool = False, revision: int = 0, request_id: str | None = None
+    ) -> Schedule:
+        """The call ends a pause. A schedule that is not paused stays as it is.
+
+        Args:
+            schedule_id: the id of the schedule.
+            catch_up: whether it goes on with what it missed, by its policy `catch_up`. Default with the next instant.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such schedule.
+            Aborted: it has another revision by now.
+        """
+        request = pb.ResumeScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+            revision=whole_number(revision, "revision"),
+            mode=pb.RESUME_MODE_CATCH_UP if catch_up else pb.RESUME_MODE_SKIP_MISSED,
+        )
+        return Schedule.of((await self._call("ResumeSchedule", request, pb.ResumeScheduleResponse)).change.schedule)
+
+    async def delete(self, schedule_id: str, *, revision: int = 0, request_id: str | None = None) -> None:
+        """The call deletes a schedule: when it returns, no task of it starts that was to come later.
+
+        Args:
+            schedule_id: the id of the schedule.
+            revision: the only revision that is deleted. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such schedule.
+            Aborted: it has another revision by now.
+        """
+        request = pb.DeleteScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+            revision=whole_number(revision, "revision"),
+        )
+        await self._call("DeleteSchedule", request, pb.DeleteScheduleResponse)
+
+    async def trigger(self, schedule_id: str, *, request_id: str | None = None) -> str:
+        """The call makes a task of a schedule now, beside those of its instants, and returns its id.
+
+        Args:
+            schedule_id: the id of the schedule.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such schedule.
+        """
+        request = pb.TriggerScheduleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            schedule_id=name(schedule_id, "schedule_id"),
+        )
+        task_id: str = (await self._call("TriggerSchedule", request, pb.TriggerScheduleResponse)).task_id
+        return task_id
+
+    def _open(self) -> str:
+        """The namespace of the client, which is open then."""
+        self._client._open()
+        return self._client._namespace
+
+    def _call(self, method: str, request: Any, kind: type[Any]) -> Coroutine[Any, Any, Any]:  # noqa: ANN401 - of each call
+        return self._client._calls(method, request, kind, _SERVICE)
+
+
+class SyncSchedules:
+    """The schedules of a sync client's namespace: the calls of `Schedules` without await.
+
+    Sync clients make it, as `client.schedules`.
+
+    Args:
+        client: the sync client.
+    """
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - it makes this
+        self._client = client._client.schedules
+        self._caller = client
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        ran: Result = self._caller._run(work)
+        return ran
+
+    create = blocking(Schedules.create)
+    get = blocking(Schedules.get)
+    preview = blocking(Schedules.preview)
+    update = blocking(Schedules.update)
+    pause = blocking(Schedules.pause)
+    resume = blocking(Schedules.resume)
+    delete = blocking(Schedules.delete)
+    trigger = blocking(Schedules.trigger)
+    list = iterating(Schedules.list)
+
+
+def _request_id(given: str | None) -> str:
+    return optional_name(given, "request_id") or new_request_id()
+
+
+def _policies(catch_up: str, window: Span | None, max_count: int) -> pb.SchedulePolicies:
+    policies = pb.SchedulePolicies(
+        catch_up=one_of(catch_up, "catch_up", CATCH_UP),  # type: ignore[arg-type]
+        max_count=whole_number(max_count, "max_count", 0, 1 << 53),
+    )
+    if window is not None:
+        policies.catch_up_window.CopyFrom(duration_of_ms(span_ms(window, "catch_up_window", may_be_none=False)))
+    return policies
+
+
+def _edits(
+    request: pb.UpdateScheduleRequest,
+    queue: str | None,
+    payload: bytes | str | None,
+    labels: Mapping[str, str] | None,
+    options: TaskOptions | None,
+) -> Sequence[str]:
+    """What is given goes into the request; returns its paths."""
+    paths = []
+    if queue is not None:
+        request.template.CopyFrom(template_of("update", queue, options, {}).to_proto())
+        paths.append("template")
+    if payload is not None:
+        request.payload = payload_bytes(payload)
+        paths.append("payload")
+    if labels is not None:
+        request.labels.update(labels_tuple(labels))
+        paths.append("labels")
+    return paths

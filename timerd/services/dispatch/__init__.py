@@ -1,0 +1,1 @@
+"""From due rows to their sinks and back: rounds, credit, confirmations. Knows no protocol of the wire."""

@@ -1,0 +1,410 @@
+"""Due tasks to workers: asks the engine for what is due, the delivery machine for whom, and gives it to their sinks.
+
+Driven by wake-ups only (credit came, something became due, the alarm): an idle server does nothing. One round of the
+pump takes a bounded number of tasks, then the loop serves everybody else. Taking and sending are one step, so what has
+not left yet can still be cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Sequence
+
+from timerd.core.before_restart import Held
+from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine
+from timerd.core.limits import Credit, Limit, Limits, Slice
+from timerd.core.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
+from timerd.core.quantum import MOST_COUNTED, SOON_MS, Quantum
+from timerd.core.send_hold import SendHold
+from timerd.core.settlement import Action
+from timerd.core.taken import OpenDelivery, QueueKey
+from timerd.model.errors import Unavailable
+from timerd.model.identity import ATTEMPT_MASK, RowKey
+from timerd.services.dispatch.due_looks import DueLooks
+from timerd.services.dispatch.ports import Abroad, Alarm, Sent, Settler, Sink
+from timerd.services.dispatch.settling import Settling
+from timerd.services.engine.verbs import Firing
+
+# What all sinks may have waiting, and what each may in any case and at most: beyond it nothing more is assigned to the
+# worker, and nothing more is read from it.
+QUEUED_BYTES = 64 << 20
+STREAM_BYTES = (256 << 10, 4 << 20)
+AFTER_ERROR_MS = 100
+_LOG = logging.getLogger("timerd.delivery")
+
+
+class Delivery:
+    """`tallies` counts what was sent. `server` is the name that workers are shown. `limits`: those that are asked
+    beside the standing ones. `abroad`: where there are other instances."""
+
+    def __init__(
+        self,
+        firing: Firing,
+        alarm: Alarm,
+        machine: DeliveryMachine,
+        *,
+        abroad: Abroad | None = None,
+        server: str = "timerd",
+        limits: Sequence[Limit] = (),
+    ) -> None:
+        self.server = server
+        self._firing = firing
+        self._alarm = alarm
+        self.machine = machine
+        self._abroad = abroad
+        self.tallies = self.machine.tallies
+        self._settling = Settling(firing, self.settled)
+        pacing = Pacing()
+        self._send_hold = SendHold(machine.wanted)
+        self._quantum = Quantum(pacing.is_rested)
+        self._limits = Limits((Credit(machine.wanted), self._send_hold, pacing, self._quantum, *limits))
+        self._looks = DueLooks(self.machine, firing)
+        self._sinks: dict[int, Sink] = {}
+        self._next_number = 1
+        # Queues that a sink takes the backlog of.
+        self._backlogs: set[QueueKey] = set()
+        # (ms, tasks sent in it).
+        self._sent_at: tuple[int, int] = (0, 0)
+        self._awake = self._resting = self._is_holding = self._is_waiting = self._draining = False
+        self._is_in_round = False
+        self._quiet = asyncio.Event()
+        alarm.listen(self._rang)
+        firing.on_due(self._due)
+        if abroad is not None:
+            abroad.listen(self.wake)
+
+    @property
+    def in_flight(self) -> int:
+        return self.machine.in_flight
+
+    @property
+    def in_grace(self) -> int:
+        return self.machine.in_grace
+
+    @property
+    def workers(self) -> int:
+        return sum(sink.counts_as_worker for sink in self._sinks.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is about to be sent, and all that was settled is durable."""
+        return not (self._awake or self._resting or self._is_holding or self._settling.busy)
+
+    def open_deliveries(self) -> list[OpenDelivery]:
+        """What is with workers now, and until when."""
+        return self.machine.open_deliveries()
+
+    def lease_of(self, key: RowKey) -> int | None:
+        """Until when a worker has a delivery of this row's task; None: none has."""
+        return self.machine.lease_of(key)
+
+    async def drain(self, timeout_ms: float) -> None:
+        """Sends nothing more and tells the workers; waits for what they have in hand. Their leases are kept."""
+        self._draining = True
+        self.machine.drain()
+        if self._abroad is not None:
+            self._abroad.drain()
+        for sink in self._sinks.values():
+            sink.go_away()
+        try:
+            await asyncio.wait_for(self._until_quiet(), timeout_ms / 1000)
+        except TimeoutError:
+            _LOG.info("%d deliveries are still with workers: they keep their leases", self.machine.in_flight)
+
+    def close(self) -> None:
+        self._alarm.close()
+
+    # What the service asks, one call for each kind of request.
+
+    def join(self, sink: Sink, namespace: str, lease_ms: int, name: bytes = b"") -> None:
+        if self._draining:
+            raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
+        sink.namespace = namespace
+        self._sinks[sink.number] = sink
+        self.machine.join(sink.number, namespace, lease_ms, name)
+        self._send_hold.join(sink.number, namespace)
+
+    @property
+    def flow(self) -> Delivery:
+        """What a sink asks that keeps some of what it is given (services.work_stream.Flow)."""
+        return self
+
+    def next_number(self) -> int:
+        """Of a new sink, which counts from `join` on."""
+        self._next_number += 1
+        return self._next_number
+
+    @property
+    def secret(self) -> bytes:
+        """What tokens are sealed with."""
+        return self._firing.secret
+
+    def queue_count(self, number: int) -> int:
+        """How many queues the sink serves."""
+        return len(self.machine.queues(number))
+
+    def credit(self, sink: Sink, queue: str, tasks: int) -> None:
+        key = self._send_hold.granted(sink.number, queue, tasks)
+        # Where there was credit nothing waits for more.
+        is_needed = self._is_holding or self._abroad is not None or not self.machine.wanted(key)
+        self.machine.credit(sink.number, queue, tasks)
+        if sink.takes_backlog and key not in self._backlogs:
+            self._backlogs.add(key)
+            self._firing.worked(key, present=True)
+        if is_needed:
+            self.wake()
+
+    def leave(self, sink: Sink, queue: QueueKey) -> None:
+        """It serves this queue no more."""
+        if self.machine.leave(sink.number, queue):
+            self._queue_left(queue)
+
+    def sink(self, number: int) -> Sink | None:
+        """None: it is gone."""
+        return self._sinks.get(number)
+
+    def may_serve(self, sink: Sink, queue: str, most: int) -> bool:
+        """Whether the worker's queues stay within `most` with this one."""
+        queues = self.machine.queues(sink.number)
+        return len(queues) < most or any(q.queue == queue for q in queues)
+
+    def settle(
+        self, sink: Settler, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
+    ) -> None:
+        """Counts at once, is confirmed when durable."""
+        now_ms = self.clock_ms()
+        if action is Action.RELEASE:
+            self.machine.retire(sink.number)
+        settlement = self.machine.settle(sink.namespace, action, tokens, now_ms, delay_ms, error)
+        if settlement.released:
+            self._settling.release(settlement.released, now_ms)
+        self._firing.settling(settlement, now_ms)
+        self._settling.confirm(sink, sequence, tokens, settlement)
+
+    def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
+        held = self.machine.extend(sink.number, tokens, self.clock_ms())
+        self._firing.leased(held.until)
+        return held.lost
+
+    def resume(self, sink: Sink, tokens: bytes) -> list[bytes]:
+        return self.resumed(sink, tokens, known_only=False).lost
+
+    def resumed(self, sink: Sink, tokens: bytes, *, known_only: bool) -> Held:
+        held = self.machine.resume(sink.number, tokens, self.clock_ms(), known_only=known_only)
+        self._firing.leased(held.until)
+        return held
+
+    def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
+        """Streams that their worker has given up: what did not reach it goes on at once. Returns their numbers."""
+        settlement, numbers = self.machine.replaced(namespace, names, self.clock_ms())
+        self._settling.add(settlement)
+        return numbers
+
+    def take_back(self, sink: Sink, tokens: bytes) -> None:
+        """They never left."""
+        self._settling.add(self.machine.settle(sink.namespace, Action.RELEASE, tokens, self.clock_ms(), None, ""))
+
+    def release(self, namespace: str, tokens: bytes) -> None:
+        """What was held back because it was not known here need not be any longer."""
+        now_ms = self.clock_ms()
+        self._firing.leased(dict.fromkeys(self.machine.let_go(namespace, tokens), now_ms))
+
+    def closing(self, sink: Sink) -> None:
+        """The worker has ended its side: it gets what it is owed, and nothing new."""
+        self.machine.block(sink.number)
+
+    def left(self, sink: Sink, *, keeps_leases: bool = False) -> None:
+        """The sink is over, well or not."""
+        self._settling.drop(sink.number)
+        if self._sinks.pop(sink.number, None) is not None:
+            self._send_hold.left(sink.number)
+            self.machine.broken(sink.number, self.clock_ms(), keeps_leases=keeps_leases)
+            self.wake()
+
+    def stream_bytes(self) -> int:
+        """How much may wait for each."""
+        least, most = STREAM_BYTES
+        return max(least, min(most, QUEUED_BYTES // max(1, len(self._sinks))))
+
+    def room(self, number: int) -> None:
+        """A slow reader has caught up."""
+        sink = self._sinks.get(number)
+        if sink is not None and not sink.closing:
+            self.machine.unblock(number)
+            self.wake()
+
+    def wake(self) -> None:
+        """The pump runs once in the next turn of the loop, however often it is woken."""
+        if not self._awake:
+            self._awake = True
+            asyncio.get_running_loop().call_soon(self._round)
+
+    def _rang(self) -> None:
+        """An instant has come: the round is now, for a turn of a busy loop is milliseconds. An alarm may ring while it
+        is set, at the end of a round."""
+        if self._is_in_round:
+            self.wake()
+        elif not self._awake:
+            self._round()
+
+    def _due(self) -> None:
+        """Something is due earlier than thought. Exact while little is due, on a grid of 1 ms above that."""
+        if self._resting or self._awake:
+            return
+        at_ms, tasks = self._sent_at
+        if tasks > EXACT_TASKS_PER_MS and self._firing.firing_ms() == at_ms:
+            self._resting = True
+            asyncio.get_running_loop().call_later(0.001, self._rested)
+        else:
+            self.wake()
+
+    def _rested(self) -> None:
+        self._resting = False
+        self.wake()
+
+    def _round(self) -> None:
+        """One round of the pump. An error of the engine costs a pause, never the pump."""
+        self._awake = False
+        self._is_in_round = True
+        try:
+            now_ms = self._firing.firing_ms()
+            if now_ms is None:
+                self._look_later()
+            else:
+                self._pump(now_ms)
+        except Exception:  # noqa: BLE001 - logged, and tried again
+            _LOG.exception("a round of delivery failed; the next one is tried in %d ms", AFTER_ERROR_MS)
+            asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self.wake)
+        finally:
+            self._is_in_round = False
+
+    def _pump(self, now_ms: int) -> None:
+        self._expire(now_ms)
+        if self._abroad is None:
+            self._set_alarm(now_ms, self._send_due(now_ms))
+        else:
+            self._abroad.before(now_ms)
+            self._set_alarm(now_ms, min(self._send_due(now_ms), self._abroad.after(now_ms)))
+
+    def _look_later(self) -> None:
+        """Nobody says when clock and lease are trusted again; what was asked for meanwhile is not asked for twice."""
+        if not self._is_waiting:
+            self._is_waiting = True
+            asyncio.get_running_loop().call_later(AFTER_ERROR_MS / 1000, self._looked_later)
+
+    def _looked_later(self) -> None:
+        self._is_waiting = False
+        self.wake()
+
+    def _expire(self, now_ms: int) -> None:
+        wake_ms = self.machine.next_wake_ms()
+        if wake_ms is None or wake_ms > now_ms:
+            return
+        settlement, gone = self.machine.tick(now_ms)
+        self._settling.add(settlement)
+        for queue in gone:
+            self._queue_left(queue)
+
+    def _queue_left(self, queue: QueueKey) -> None:
+        if queue in self._backlogs:
+            self._backlogs.remove(queue)
+            self._firing.worked(queue, present=False)
+        self._limits.forget(queue)
+        self._looks.forget(queue)
+
+    def _send_due(self, now_ms: int) -> float:
+        """Visits what is due, queues in turn, a slice each, until the round is used up. Returns when to come again."""
+        looks, quantum = self._looks, self._quantum
+        queues = looks.look(now_ms)
+        quantum.begin(looks.soon(now_ms + SOON_MS, MOST_COUNTED))
+        for queue in queues:
+            # Once more: what another queue was sent may have set its workers' credit aside.
+            if (due_ms := looks.due_ms(queue)) <= now_ms:
+                if quantum.is_used_up:
+                    return now_ms
+                allowed = self._limits.allow(queue, MAX_DELIVER_TASKS, now_ms)
+                if allowed.heeds_credit:
+                    self._hold(queue, allowed.next_ms - now_ms)
+                    looks.held_up(queue)
+                    continue
+                due_ms = self._visit(queue, allowed.tasks, now_ms) if allowed.tasks else allowed.next_ms
+            looks.seen(queue, due_ms)
+        return looks.next_ms()
+
+    def _visit(self, queue: QueueKey, most: int, now_ms: int) -> float:
+        """Sends some of what is due. Returns when to visit the queue again."""
+        sent = self._send_slice(queue, most, now_ms)
+        is_dry = not self.machine.wanted(queue)
+        # What is due but was not given is asked for again a millisecond later.
+        due_ms = max(self._looks.due_ms(queue), now_ms if sent is not None else now_ms + 1)
+        if sent is None:
+            return due_ms
+        tasks, messages, size_bytes = sent
+        is_all = due_ms > now_ms and not is_dry
+        next_ms = self._limits.sent(Slice(queue, now_ms, tasks, messages, size_bytes, is_dry, is_all))
+        if now_ms < next_ms <= now_ms + MOST_GRID_MS:
+            # After the turn in which the messages of this round are written.
+            until_ms = int(next_ms) + MOST_GRID_MS
+            asyncio.get_running_loop().call_later(0, self._firing.prepare, queue, until_ms)
+        return max(due_ms, next_ms)
+
+    def _hold(self, queue: QueueKey, wait_ms: float) -> None:
+        """What is due waits a moment for more credit, which wakes the pump before."""
+        if not self._is_holding:
+            self._is_holding = True
+            asyncio.get_running_loop().call_later(wait_ms / 1000, self._held_long_enough, queue)
+
+    def _held_long_enough(self, queue: QueueKey) -> None:
+        """Where other queues are held too, the next round waits for the first of them."""
+        self._is_holding = False
+        self._send_hold.lapse(queue)
+        self.wake()
+
+    def _send_slice(self, queue: QueueKey, most: int, now_ms: int) -> tuple[int, int, int] | None:
+        """(how many tasks, messages, bytes); None: nothing was given."""
+        taken = self._firing.take(queue, most, now_ms)
+        tasks = sum(map(len, taken))
+        if not tasks:
+            return None
+        messages = sent_bytes = 0
+        tally = self.tallies.of(queue)
+        for assignment in self.machine.assign(queue, taken, now_ms):
+            columns = assignment.taken.rows.columns
+            tally.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
+            sent = self._send(assignment)
+            messages += sent.messages
+            sent_bytes += sent.size_bytes
+        before = self._sent_at[1] if self._sent_at[0] == now_ms else 0
+        self._sent_at = (now_ms, before + tasks)
+        return tasks, messages, sent_bytes
+
+    def _send(self, assignment: Assignment) -> Sent:
+        sink = self._sinks[assignment.worker]
+        sent = sink.deliver(assignment)
+        if sink.block_if_full():
+            self.machine.block(sink.number)
+        return sent
+
+    def _set_alarm(self, now_ms: int, next_ms: float) -> None:
+        wake_ms = self.machine.next_wake_ms()
+        at_ms = next_ms if wake_ms is None else min(next_ms, wake_ms)
+        if at_ms <= now_ms:
+            self.wake()
+        elif at_ms < math.inf:
+            self._alarm.set(at_ms)
+
+    def clock_ms(self) -> int:
+        """What workers say counts by engine time, which goes on while it is not trusted: by that of before, all that
+        they had extended meanwhile would be over when it is trusted again."""
+        return self._firing.clock_ms()
+
+    def settled(self) -> None:
+        """Something that a worker had has ended."""
+        self._quiet.set()
+
+    async def _until_quiet(self) -> None:
+        while self.machine.in_flight or self._settling.busy or (self._abroad is not None and self._abroad.is_busy):
+            self._quiet.clear()
+            await self._quiet.wait()

@@ -1,0 +1,125 @@
+"""Settles that come in one turn of the loop share one durable write, and are confirmed when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+
+from timerd.core.settlement import LateFailure, Settlement
+from timerd.model.ack_token import parse_token, token_at
+from timerd.model.identity import ACK_TOKEN_BYTES, delivery_id_of
+from timerd.services.background import begin
+from timerd.services.dispatch.late_settling import LateSettling, Owed, refusal_of
+from timerd.services.dispatch.ports import Confirmation, Settler
+from timerd.services.engine.verbs import Firing, Otherwise
+
+_LOG = logging.getLogger("timerd.delivery")
+
+
+class Settling:
+    """`changed` is called whenever something has been settled durably (or could not be)."""
+
+    def __init__(self, firing: Firing, changed: Callable[[], None]) -> None:
+        self._firing = firing
+        self._changed = changed
+        self._batch = Settlement()
+        self._owed: list[Owed] = []
+        self._running: set[asyncio.Task[None]] = set()
+        self._collecting = False
+        self._late = LateSettling(firing, _confirm, changed)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._running) or self._late.busy
+
+    def confirm(self, settler: Settler, sequence: int, tokens: bytes, settlement: Settlement) -> None:
+        """Of one message; the worker is answered when it is durable."""
+        settler.owe(len(tokens) // ACK_TOKEN_BYTES)
+        late: deque[int | LateFailure] = deque((*settlement.late, *settlement.failed_late))
+        self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late))
+        self._batch.add(settlement)
+        self._start()
+
+    def add(self, settlement: Settlement) -> None:
+        """Of nobody's asking: leases that ended."""
+        if settlement:
+            self._batch.add(settlement)
+            self._start()
+
+    def drop(self, stream: int) -> None:
+        """It is gone: what it said of deliveries that have to be looked for, it says again."""
+        self._late.drop(stream)
+
+    def release(self, ids: Iterable[bytes], now_ms: int) -> None:
+        """Deliveries from before a restart whose worker gave them back: their rows may fire."""
+        self._firing.leased(dict.fromkeys(ids, now_ms))
+
+    def _start(self) -> None:
+        """The coroutine begins after everything else of this turn."""
+        if not self._collecting:
+            self._collecting = True
+            flush = begin(self._flush(), "settling")
+            self._running.add(flush)
+            flush.add_done_callback(self._done)
+
+    def _done(self, flush: asyncio.Task[None]) -> None:
+        self._running.discard(flush)
+        self._changed()
+
+    async def _flush(self) -> None:
+        self._collecting = False
+        batch, owed = self._batch, self._owed
+        self._batch, self._owed = Settlement(), []
+        otherwise: Otherwise = []
+        error = await _error_of(self._store(batch, otherwise))
+        if otherwise:
+            _refuse(owed, otherwise)
+        for each in owed:
+            each.error = error
+            if each.late and error is None:
+                self._late.add(each)
+            else:
+                _confirm(each)
+        if error is not None:
+            _LOG.warning("what became of %d deliveries is not durable yet: %s", batch.size, error)
+
+    async def _store(self, batch: Settlement, otherwise: Otherwise) -> None:
+        """All of it is handed over before the first wait: from then on it counts."""
+        writes: list[Awaitable[object]] = []
+        if batch.ended:
+            writes.append(self._firing.end(batch.ended, otherwise))
+        if batch.acked:
+            writes.append(self._firing.end_acked(batch.acked, otherwise))
+        if batch.again:
+            writes.append(self._firing.again(batch.again))
+        if batch.back:
+            writes.append(self._firing.put_back(batch.back))
+        if batch.letters:
+            writes.append(self._firing.bury(batch.letters, batch.dead))
+        await asyncio.gather(*writes)
+
+
+def _refuse(owed: Iterable[Owed], otherwise: Otherwise) -> None:
+    """Acks of what had ended in another way by then; seldom any, so each is looked for in all messages."""
+    states = {delivery_id_of(item.key.digest, item.key.version): state for item, state in otherwise}
+    for each in owed:
+        for at in range(len(each.tokens) // ACK_TOKEN_BYTES):
+            key = parse_token(token_at(each.tokens, at)).key
+            state = states.get(delivery_id_of(key.digest, key.version))
+            if state is not None:
+                each.refused[at] = refusal_of(state, "ack")
+
+
+async def _error_of(work: Awaitable[None]) -> Exception | None:
+    try:
+        await work
+    except Exception as error:  # noqa: BLE001 - told to those who wait for it
+        return error
+    return None
+
+
+def _confirm(owed: Owed) -> None:
+    tokens = len(owed.tokens) // ACK_TOKEN_BYTES
+    owed.settler.confirm(Confirmation(owed.sequence, tokens, owed.refused, owed.error))

@@ -1,0 +1,1 @@
+"""Recurring schedules at run time: their calls, and the worker of their ticks."""

@@ -1,0 +1,299 @@
+"""Calls of ScheduleService: checked in full before anything is written, answered as messages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from google.protobuf.message import Message
+
+from timerd.core.schedules.changes import (
+    Decide,
+    Name,
+    deleted,
+    paused,
+    resumed,
+    resumed_with_missed,
+    updated,
+)
+from timerd.model.errors import AlreadyExists, Invalid
+from timerd.model.schedules import Definition, ScheduleState
+from timerd.model.task import Template
+from timerd.services.calls.due_times import ms_from
+from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
+from timerd.services.calls.page_tokens import after_of, page_token
+from timerd.services.calls.repeats import Reply, answered_once
+from timerd.services.calls.replies import retry_policy, timestamp
+from timerd.services.calls.templates import checked_labels, common_of
+from timerd.services.engine.verbs import Verbs
+from timerd.services.schedules.schedules import Place, Schedules, Shown, request_hash
+from timerd.services.schedules.spec_wire import policies_of, spec_of, wire_of_policies, wire_of_spec
+from timerd.v1 import schedule_service_pb2 as wire
+from timerd.v1 import task_pb2 as task_wire
+
+MAX_PAYLOAD_BYTES = 64 << 10
+DEFAULT_PAGE, MAX_PAGE = 100, 1_000
+DEFAULT_PREVIEW, MAX_PREVIEW = 10, 1_000
+MAX_ID_CHARS = 128
+MAX_NOTE_CHARS = 1_024
+_ID = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
+_STATES = {
+    ScheduleState.ACTIVE: wire.SCHEDULE_STATE_ACTIVE,
+    ScheduleState.PAUSED: wire.SCHEDULE_STATE_PAUSED,
+    ScheduleState.DONE: wire.SCHEDULE_STATE_DONE,
+}
+_CONFLICTS = (
+    wire.SCHEDULE_CONFLICT_UNSPECIFIED,
+    wire.SCHEDULE_CONFLICT_REJECT,
+    wire.SCHEDULE_CONFLICT_UPDATE,
+)
+_RESUMES: dict[int, Decide] = {
+    wire.RESUME_MODE_UNSPECIFIED: resumed,
+    wire.RESUME_MODE_SKIP_MISSED: resumed,
+    wire.RESUME_MODE_CATCH_UP: resumed_with_missed,
+}
+# Behind its slot; nothing else is as long.
+_NAME_BYTES = MAX_ID_CHARS + 32
+
+
+class ScheduleCalls:
+    """One method a call: request -> reply, or one of model.errors."""
+
+    def __init__(self, schedules: Schedules, verbs: Verbs) -> None:
+        self._schedules = schedules
+        self._verbs = verbs
+
+    def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        return {
+            "CreateSchedule": self._once(self.create, wire.CreateScheduleResponse),
+            "GetSchedule": self.get,
+            "ListSchedules": self.list,
+            "UpdateSchedule": self._once(self.update, wire.UpdateScheduleResponse),
+            "PauseSchedule": self._once(self.pause, wire.PauseScheduleResponse),
+            "ResumeSchedule": self._once(self.resume, wire.ResumeScheduleResponse),
+            "DeleteSchedule": self._once(self.delete, wire.DeleteScheduleResponse),
+            "TriggerSchedule": self._once(self.trigger, wire.TriggerScheduleResponse),
+            "PreviewSchedule": self.preview,
+        }
+
+    def _once(self, verb: Callable[[Any], Awaitable[Reply]], kind: type[Reply]) -> Callable[[Any], Awaitable[Reply]]:
+        """Of a call that changes something: a repeat is answered as the first time, whatever was done since."""
+
+        async def call(request: Any) -> Reply:  # noqa: ANN401 - each verb has its own
+            namespace = namespace_of(request.namespace)
+            request_id_of(request.request_id)
+            return await answered_once(self._verbs, namespace, request, kind, lambda: verb(request))
+
+        return call
+
+    async def create(self, request: wire.CreateScheduleRequest) -> wire.CreateScheduleResponse:
+        name = _name_of(request.namespace, request.schedule_id)
+        if request.on_conflict not in _CONFLICTS:
+            raise Invalid(f"on_conflict has no value {request.on_conflict}: use REJECT or UPDATE.", "on_conflict")
+        definition = Definition(
+            spec_of(request.spec),
+            policies_of(request.policies),
+            template_of(name.namespace, request.template),
+            payload_of(request.payload),
+            checked_labels(dict(request.labels)),
+        )
+        call = _hash("CreateSchedule", request)
+        try:
+            shown = await self._schedules.create(name, call, definition)
+        except AlreadyExists:
+            if request.on_conflict != wire.SCHEDULE_CONFLICT_UPDATE:
+                raise
+            shown = await self._schedules.change(name, call, 0, updated(lambda old: _as_asked(old, definition)))
+        return wire.CreateScheduleResponse(schedule=schedule_of(shown))
+
+    async def update(self, request: wire.UpdateScheduleRequest) -> wire.UpdateScheduleResponse:
+        name, paths = _name_of(request.namespace, request.schedule_id), list(request.update_mask.paths)
+        if not paths or (unknown := sorted({*paths} - {*_EDITS})):
+            wrong = f"update_mask names {unknown[0]!r}" if paths else "update_mask is empty"
+            raise Invalid(f"{wrong}: name what changes, of {', '.join(_EDITS)}.", "update_mask")
+        values = {path: _EDITS[path](name.namespace, request) for path in paths}
+        if "spec" in values:
+            if not request.spec.zone:
+                own = (await self._schedules.get(name)).definition.spec.zone
+                values["spec"] = replace(values["spec"], zone=own)
+            self._schedules.check(name.schedule_id, values["spec"])
+        call = _hash("UpdateSchedule", request)
+        shown = await self._schedules.change(name, call, request.revision, updated(lambda old: replace(old, **values)))
+        return wire.UpdateScheduleResponse(change=change_of(shown))
+
+    async def pause(self, request: wire.PauseScheduleRequest) -> wire.PauseScheduleResponse:
+        note = plain_text(request.note, MAX_NOTE_CHARS, "note", "note")
+        until_ms = ms_from(request.until, "until") if request.HasField("until") else 0
+        decide = paused(note, until_ms)
+        name, call = _name_of(request.namespace, request.schedule_id), _hash("PauseSchedule", request)
+        return wire.PauseScheduleResponse(
+            change=change_of(await self._schedules.change(name, call, request.revision, decide))
+        )
+
+    async def resume(self, request: wire.ResumeScheduleRequest) -> wire.ResumeScheduleResponse:
+        if request.mode not in _RESUMES:
+            raise Invalid(f"mode has no value {request.mode}: use SKIP_MISSED or CATCH_UP.", "mode")
+        name, call = _name_of(request.namespace, request.schedule_id), _hash("ResumeSchedule", request)
+        shown = await self._schedules.change(name, call, request.revision, _RESUMES[request.mode])
+        return wire.ResumeScheduleResponse(change=change_of(shown))
+
+    async def delete(self, request: wire.DeleteScheduleRequest) -> wire.DeleteScheduleResponse:
+        name, call = _name_of(request.namespace, request.schedule_id), _hash("DeleteSchedule", request)
+        entry = (await self._schedules.change(name, call, request.revision, deleted)).entry
+        return wire.DeleteScheduleResponse(
+            effective_time=timestamp(entry.since_ms), taken=[timestamp(each) for each in entry.taken]
+        )
+
+    async def trigger(self, request: wire.TriggerScheduleRequest) -> wire.TriggerScheduleResponse:
+        name, call = _name_of(request.namespace, request.schedule_id), _hash("TriggerSchedule", request)
+        task, fire_at_ms = await self._schedules.trigger(name, call)
+        return wire.TriggerScheduleResponse(task_id=str(task), fire_time=timestamp(fire_at_ms))
+
+    async def get(self, request: wire.GetScheduleRequest) -> wire.GetScheduleResponse:
+        shown = await self._schedules.get(_name_of(request.namespace, request.schedule_id))
+        return wire.GetScheduleResponse(schedule=schedule_of(shown))
+
+    async def list(self, request: wire.ListSchedulesRequest) -> wire.ListSchedulesResponse:
+        namespace = namespace_of(request.namespace)
+        limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
+        found, place = await self._schedules.page(namespace, _place_of(request), limit)
+        shown = [schedule_of(each, brief=True) for each in found]
+        return wire.ListSchedulesResponse(
+            schedules=[each for each in shown if _is_asked_for(each, request)],
+            next_page_token=_token_of(request, place) if place is not None else "",
+        )
+
+    async def preview(self, request: wire.PreviewScheduleRequest) -> wire.PreviewScheduleResponse:
+        count = at_most(request.count, DEFAULT_PREVIEW, MAX_PREVIEW)
+        is_spec = request.WhichOneof("target") == "spec"
+        name = Name(namespace_of(request.namespace), "preview")
+        if not is_spec:
+            name = _name_of(request.namespace, request.schedule_id)
+        from_ms = ms_from(getattr(request, "from"), "from") if request.HasField("from") else None
+        spec = spec_of(request.spec) if is_spec else None
+        foreseen = await self._schedules.preview(name, spec, from_ms, count)
+        return wire.PreviewScheduleResponse(
+            occurrences=[
+                wire.Occurrence(
+                    instant=timestamp(each.instant_ms),
+                    local_time=each.local,
+                    named_time=each.named,
+                    change="" if each.change == "NONE" else each.change,
+                )
+                for each in foreseen
+            ]
+        )
+
+
+def _name_of(namespace: str, schedule_id: str) -> Name:
+    checked = namespace_of(namespace)
+    if not _ID.fullmatch(schedule_id):
+        wrong = f"The schedule_id {quoted(schedule_id)} is not allowed" if schedule_id else "The schedule_id is missing"
+        raise Invalid(f"{wrong}: give 1 to {MAX_ID_CHARS} characters of A-Z a-z 0-9 . _ - / :", "schedule_id")
+    return Name(checked, schedule_id)
+
+
+def template_of(namespace: str, given: task_wire.TaskTemplate) -> Template:
+    """Of the tasks. When they expire follows from the policy of catching up, so the caller says nothing of it."""
+    for field in ("expire_time", "soft_expire_time"):
+        if given.HasField(field):
+            raise Invalid(
+                f"A schedule's template has no {field}, which is one instant: see its catch_up policy.",
+                f"template.{field}",
+            )
+    if given.on_conflict:
+        raise Invalid("A schedule's tasks have no keys: leave on_conflict out.", "template.on_conflict")
+    return common_of(namespace, given, "template.").template
+
+
+def payload_of(payload: bytes) -> bytes:
+    if len(payload) > MAX_PAYLOAD_BYTES:
+        raise Invalid(
+            f"The payload has {len(payload):,} bytes: a schedule takes at most {MAX_PAYLOAD_BYTES:,}. Keep large "
+            "content elsewhere and send where to find it.",
+            "payload",
+            "PAYLOAD_TOO_LARGE",
+        )
+    return payload
+
+
+def _hash(method: str, request: Any) -> str:  # noqa: ANN401 - any request with a request_id
+    content = request.SerializeToString(deterministic=True) if request.request_id else b""
+    return request_hash(method, request.namespace, request_id_of(request.request_id), content)
+
+
+def _as_asked(old: Definition, asked: Definition) -> Definition:
+    """A pause stays."""
+    return replace(asked, note=old.note, until_ms=old.until_ms)
+
+
+# What an update may name -> its value.
+_EDITS: dict[str, Callable[[str, wire.UpdateScheduleRequest], Any]] = {
+    "spec": lambda _, request: spec_of(request.spec),
+    "policies": lambda _, request: policies_of(request.policies),
+    "template": lambda namespace, request: template_of(namespace, request.template),
+    "payload": lambda _, request: payload_of(request.payload),
+    "labels": lambda _, request: checked_labels(dict(request.labels)),
+}
+
+
+def change_of(shown: Shown) -> wire.ScheduleChange:
+    return wire.ScheduleChange(
+        schedule=schedule_of(shown),
+        effective_time=timestamp(shown.entry.since_ms),
+        taken=[timestamp(each) for each in shown.entry.taken],
+    )
+
+
+def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
+    entry, definition = shown.entry, shown.definition
+    template = definition.template
+    out = wire.Schedule(
+        schedule_id=shown.name.schedule_id,
+        namespace=shown.name.namespace,
+        spec=wire_of_spec(definition.spec),
+        policies=wire_of_policies(definition.policies),
+        template=task_wire.TaskTemplate(
+            queue=template.queue,
+            labels=dict(template.labels),
+            content_type=template.content_type,
+            priority=template.priority,
+            retry=retry_policy(template.retry),
+            traceparent=template.traceparent,
+        ),
+        state=_STATES[entry.state] if not entry.error else wire.SCHEDULE_STATE_BROKEN,
+        revision=entry.revision,
+        labels=dict(definition.labels),
+        note=definition.note,
+        error=entry.error,
+        created=entry.created,
+        missed=entry.missed,
+    )
+    if definition.until_ms:
+        out.pause_until.CopyFrom(timestamp(definition.until_ms))
+    if not brief:
+        out.payload = definition.payload
+        out.upcoming.extend(
+            wire.Occurrence(instant=timestamp(instant_ms), fire_time=timestamp(fire_at_ms))
+            for instant_ms, fire_at_ms in shown.upcoming
+        )
+    return out
+
+
+def _is_asked_for(schedule: wire.Schedule, request: wire.ListSchedulesRequest) -> bool:
+    labels = all(schedule.labels.get(name) == value for name, value in request.labels.items())
+    states = not request.states or schedule.state in request.states
+    zones = not request.zone or schedule.spec.zone == request.zone
+    return labels and states and zones and schedule.schedule_id.startswith(request.prefix)
+
+
+def _place_of(request: wire.ListSchedulesRequest) -> Place:
+    raw = after_of(request, 1 + _NAME_BYTES)
+    return Place(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else Place(0, b"")
+
+
+def _token_of(request: wire.ListSchedulesRequest, place: Place) -> str:
+    """No name has this byte, for names are UTF-8."""
+    return page_token(request, bytes((place.slot,)) + place.after.ljust(_NAME_BYTES, b"\xff"))

@@ -1,0 +1,199 @@
+"""What the calls of schedules ask: the core's procedures driven against the store and the holders."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from datetime import tzinfo
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+from timerd.core import recurrence as when
+from timerd.core.schedules.changes import Decide, Name, change, check_alive, create, remove_name
+from timerd.core.schedules.planning import next_instants
+from timerd.core.schedules.world import World, current_definition, read_schedule
+from timerd.model.errors import Invalid
+from timerd.model.identity import RowKey, TaskId, digest_of
+from timerd.model.occurrences import Occurrence, Reason
+from timerd.model.recurrence import Spec
+from timerd.model.rows import single_row
+from timerd.model.schedules import (
+    NAME_SLOTS,
+    Definition,
+    Policies,
+    Schedule,
+    ScheduleState,
+    definition_key,
+    named,
+    names_place,
+    prefix_of,
+    schedule_key,
+)
+from timerd.model.task import Extra, Template
+from timerd.ports import Store
+from timerd.services.engine.engine import Engine
+from timerd.services.engine.verbs import NewTasks
+from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
+
+UPCOMING = 10
+# Schedules that are read together for a list.
+READ_AT_ONCE = 200
+Zones = Callable[[str], tzinfo]
+# Of what is deleted.
+NOTHING = Definition(Spec(()), Policies(), Template("", ""))
+
+
+class Shown(NamedTuple):
+    """A schedule as calls show it. `upcoming`: (instant, fire time)."""
+
+    name: Name
+    entry: Schedule
+    definition: Definition
+    upcoming: Sequence[tuple[int, int]] = ()
+
+
+class Place(NamedTuple):
+    """In the list of a namespace: behind this name of a slot."""
+
+    slot: int
+    after: bytes
+
+
+class Schedules:
+    """Of one instance."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        performer: Performs,
+        zones: Zones,
+        now_ms: Callable[[], int],
+        retention_ms: int,
+    ) -> None:
+        self._store = store
+        self._engine = engine
+        self._performer = performer
+        self._zones = zones
+        self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
+        self.world = World(now_ms, engine.shards.of, lambda name, it: self.times(name, it.spec), _token, retention_ms)
+
+    def times(self, schedule_id: str, spec: Spec) -> when.Recurrence:
+        """Raises Invalid."""
+        try:
+            return self._recurrence(spec, schedule_id)
+        except Invalid as error:
+            raise Invalid(str(error), f"spec.{error.field}", error.reason) from None
+
+    def _make_recurrence(self, spec: Spec, schedule_id: str) -> when.Recurrence:
+        return when.recurrence(spec, self._zones(spec.zone), schedule_id.encode())
+
+    def check(self, schedule_id: str, spec: Spec) -> None:
+        """Raises Invalid: it cannot be computed, or has no instant from now on."""
+        if not self.times(schedule_id, spec).after(self._engine.now_ms(), 1):
+            raise Invalid("The schedule has no instant from now on: give it a later end, or other times.", "spec")
+
+    async def create(self, name: Name, request: str, definition: Definition) -> Shown:
+        self.check(name.schedule_id, definition.spec)
+        work = until_decided(
+            lambda: drive(create(name, request, definition, self.world), self._performer), CALL_PAUSE_S
+        )
+        return self._shown(name, await work, definition)
+
+    async def change(self, name: Name, request: str, revision: int, decide: Decide) -> Shown:
+        """Until what the revision before had ahead is wound up."""
+        self._engine.now_ms()
+        entry = await until_decided(
+            lambda: drive(change(name, request, revision, decide, self.world), self._performer), CALL_PAUSE_S
+        )
+        if entry.state is ScheduleState.DELETED:
+            await drive(remove_name(name, entry), self._performer)
+            return Shown(name, entry, NOTHING)
+        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        return self._shown(name, entry, definition)
+
+    async def trigger(self, name: Name, request: str) -> tuple[TaskId, int]:
+        """A task now; a repeat of the call is answered with the same one."""
+        now_ms = self._engine.now_ms()
+        shown = await self.get(name)
+        entry, definition = shown.entry, shown.definition
+        prefix = prefix_of("trigger", entry.uid, request)
+        said = Occurrence(name.schedule_id, prefix.hex(), now_ms, 0, Reason.TRIGGER, entry.revision)
+        key = RowKey(now_ms, digest_of(prefix, 0), 0)
+        row = single_row(key, now_ms, definition.template, definition.payload, Extra(occurrence=said.to_text()), 0)
+        tasks = NewTasks(name.namespace, prefix, row, {}, delayed=(0,), counted_from_ms=now_ms)
+        stored = await self._engine.schedule(tasks)
+        return stored.task_ids[0], int(tasks.rows.columns["fire_at_ms"][0])
+
+    async def get(self, name: Name) -> Shown:
+        entry, _ = await drive(read_schedule(name.key), self._performer)
+        entry = check_alive(name, entry)
+        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        return self._shown(name, entry, definition)
+
+    def _shown(self, name: Name, entry: Schedule, definition: Definition) -> Shown:
+        """With what is recorded ahead, and what follows."""
+        now_ms = self.world.now_ms()
+        upcoming = [(each.instant_ms, each.fire_at_ms) for each in entry.ahead.slots if each.fire_at_ms > now_ms]
+        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING:
+            times = self.times(name.schedule_id, definition.spec)
+            following = next_instants(entry, times, UPCOMING - len(upcoming) + 1)
+            nexts: list[int | None] = [*following[1:], None]
+            uid = bytes.fromhex(entry.uid)
+            upcoming += [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
+        return Shown(name, entry, definition, upcoming[:UPCOMING])
+
+    async def page(self, namespace: str, place: Place, limit: int) -> tuple[list[Shown], Place | None]:
+        """About so many of those that there are, and where the next ones are; None: there are no more."""
+        found: list[Shown] = []
+        slot, after = place
+        while slot < NAME_SLOTS:
+            most = min(READ_AT_ONCE, limit - len(found))
+            entries = await self._store.list_entries(names_place(namespace, slot), after, most)
+            found += await self._living(namespace, [each.key.name for each in entries])
+            if len(entries) < most:
+                slot, after = slot + 1, b""
+            else:
+                after = entries[-1].key.name
+            if len(found) >= limit:
+                break
+        return found, Place(slot, after) if slot < NAME_SLOTS else None
+
+    async def _living(self, namespace: str, names: Sequence[bytes]) -> list[Shown]:
+        """A name may be announced before its schedule is there, and be left over by one that is gone."""
+        if not names:
+            return []
+        ids = [named(name) for name in names]
+        stored = await self._store.read([schedule_key(namespace, schedule_id) for schedule_id, _ in ids])
+        entries = [Schedule.from_bytes(each) if each is not None else None for each in stored]
+        alive = [
+            (schedule_id, entry)
+            for (schedule_id, uid), entry in zip(ids, entries, strict=True)
+            if entry is not None and entry.uid == uid and entry.state is not ScheduleState.DELETED
+        ]
+        keys = [definition_key(namespace, name, each.uid, each.revision, each.attempt) for name, each in alive]
+        definitions = await self._store.find_entries(keys)
+        return [
+            Shown(Name(namespace, schedule_id), entry, Definition.from_bytes(definition))
+            for (schedule_id, entry), definition in zip(alive, definitions, strict=True)
+            if definition is not None
+        ]
+
+    async def preview(self, name: Name, spec: Spec | None, from_ms: int | None, count: int) -> list[when.Foreseen]:
+        """Of a schedule, or of a spec that is not stored."""
+        if spec is None:
+            spec = (await self.get(name)).definition.spec
+        after_ms = self.world.now_ms() if from_ms is None else from_ms
+        return when.preview(self.times(name.schedule_id, spec), after_ms, count)
+
+
+def _token() -> str:
+    return secrets.token_hex(8)
+
+
+def request_hash(method: str, namespace: str, request_id: str, content: bytes) -> str:
+    """Of a call: its repeats have the same."""
+    text = f"{method}\0{namespace}\0{request_id}\0".encode() + content
+    return blake2b(text, digest_size=8, person=b"timerd.schedule").hexdigest()

@@ -1,0 +1,172 @@
+"""ScheduleSpec and SchedulePolicies of the wire -> values of the model, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from timerd.model.errors import Invalid
+from timerd.model.recurrence import (
+    ZERO,
+    At,
+    Between,
+    Calendar,
+    Cron,
+    Dates,
+    Every,
+    Exclusion,
+    Gap,
+    Jitter,
+    Part,
+    Repeat,
+    RRule,
+    Span,
+    Spec,
+)
+from timerd.model.schedules import CatchUp, Policies
+from timerd.services.calls.due_times import duration_ms, ms_from
+from timerd.services.calls.replies import timestamp
+from timerd.v1 import schedule_service_pb2 as wire
+
+MAX_CATCH_UP = 1_000
+_UNITS = ("seconds", "minutes", "hours", "days", "months", "years", "weekdays")
+_GAPS, _REPEATS = frozenset(map(int, Gap)), frozenset(map(int, Repeat))
+_CATCH_UP = {
+    wire.CATCH_UP_POLICY_UNSPECIFIED: CatchUp.LATEST,
+    wire.CATCH_UP_POLICY_LATEST: CatchUp.LATEST,
+    wire.CATCH_UP_POLICY_ALL: CatchUp.ALL,
+    wire.CATCH_UP_POLICY_NONE: CatchUp.NONE,
+}
+_CATCH_UP_BACK = {
+    CatchUp.LATEST: wire.CATCH_UP_POLICY_LATEST,
+    CatchUp.ALL: wire.CATCH_UP_POLICY_ALL,
+    CatchUp.NONE: wire.CATCH_UP_POLICY_NONE,
+}
+
+
+def spec_of(given: wire.ScheduleSpec, field: str = "spec") -> Spec:
+    """Raises Invalid; what the parts say is judged where it is computed."""
+    if not given.parts:
+        raise Invalid("The spec has no parts: say when, for example by a cron expression.", f"{field}.parts")
+    if int(given.gap) not in _GAPS or int(given.repeat) not in _REPEATS or given.jitter_kind not in (0, 1, 2):
+        raise Invalid("gap, repeat or jitter_kind has a value that this server does not know.", field)
+    return Spec(
+        tuple(_part(part, f"{field}.parts[{n}]") for n, part in enumerate(given.parts)),
+        tuple(_exclusion(each, f"{field}.exclude[{n}]") for n, each in enumerate(given.exclude)),
+        given.zone or "UTC",
+        _instant(given, "start_time", field),
+        _instant(given, "end_time", field),
+        duration_ms(given.jitter, f"{field}.jitter") if given.HasField("jitter") else 0,
+        Jitter.FIXED if given.jitter_kind == wire.JITTER_KIND_FIXED else Jitter.EACH,
+        Gap(given.gap),
+        Repeat(given.repeat),
+    )
+
+
+def _instant(given: wire.ScheduleSpec, name: str, field: str) -> int:
+    return ms_from(getattr(given, name), f"{field}.{name}") if given.HasField(name) else 0
+
+
+def _part(given: wire.SpecPart, field: str) -> Part:
+    match given.WhichOneof("part"):
+        case "cron":
+            return Cron(given.cron)
+        case "every":
+            anchor_ms = ms_from(given.every.anchor, f"{field}.every.anchor") if given.every.HasField("anchor") else 0
+            return Every(duration_ms(given.every.period, f"{field}.every.period"), anchor_ms)
+        case "calendar":
+            fields: dict[str, Any] = {unit: _spans(getattr(given.calendar, unit), unit) for unit in _UNITS}
+            return Calendar(**fields)
+        case "rrule":
+            return RRule(given.rrule)
+        case "at":
+            return At(tuple(given.at.times))
+        case _:
+            raise Invalid("The part is empty: fill cron, every, calendar, rrule or at.", field)
+
+
+def _spans(given: Sequence[wire.SpecSpan], unit: str) -> tuple[Span, ...]:
+    if not given and unit in ("seconds", "minutes", "hours"):
+        return ZERO
+    return tuple(Span(each.first, each.last if each.HasField("last") else each.first, each.step or 1) for each in given)
+
+
+def _exclusion(given: wire.SpecExclusion, field: str) -> Exclusion:
+    match given.WhichOneof("exclusion"):
+        case "part":
+            return _part(given.part, f"{field}.part")
+        case "dates":
+            return Dates(tuple(given.dates.days))
+        case "between":
+            return Between(given.between.start, given.between.end)
+        case _:
+            raise Invalid("The exclusion is empty: fill part, dates or between.", field)
+
+
+def policies_of(given: wire.SchedulePolicies) -> Policies:
+    if given.catch_up not in _CATCH_UP:
+        raise Invalid(f"catch_up has no value {given.catch_up}: use LATEST, ALL or NONE.", "policies.catch_up")
+    if given.catch_up_max > MAX_CATCH_UP:
+        raise Invalid(
+            f"catch_up_max is {given.catch_up_max:,}: give at most {MAX_CATCH_UP:,}.", "policies.catch_up_max"
+        )
+    window_ms = 0
+    if given.HasField("catch_up_window"):
+        window_ms = duration_ms(given.catch_up_window, "policies.catch_up_window")
+        if window_ms <= 0:
+            raise Invalid("catch_up_window is not a span of time: give more than 0.", "policies.catch_up_window")
+    return Policies(_CATCH_UP[given.catch_up], window_ms, given.catch_up_max or MAX_CATCH_UP, given.max_count)
+
+
+# --- back ----------------------------------------------------------------------------------------------------------
+
+
+def wire_of_spec(spec: Spec) -> wire.ScheduleSpec:
+    out = wire.ScheduleSpec(zone=spec.zone, gap=int(spec.gap), repeat=int(spec.repeat))  # type: ignore[arg-type]
+    out.parts.extend(map(_wire_of_part, spec.parts))
+    out.exclude.extend(map(_wire_of_exclusion, spec.exclude))
+    for name, at_ms in (("start_time", spec.start_ms), ("end_time", spec.end_ms)):
+        if at_ms:
+            getattr(out, name).CopyFrom(timestamp(at_ms))
+    if spec.jitter_ms:
+        out.jitter.FromMilliseconds(spec.jitter_ms)
+        out.jitter_kind = wire.JITTER_KIND_FIXED if spec.jitter is Jitter.FIXED else wire.JITTER_KIND_EACH
+    return out
+
+
+def _wire_of_part(part: Exclusion) -> wire.SpecPart:
+    out = wire.SpecPart()
+    match part:
+        case Cron():
+            out.cron = part.expression
+        case Every():
+            out.every.period.FromMilliseconds(part.period_ms)
+            if part.anchor_ms:
+                out.every.anchor.CopyFrom(timestamp(part.anchor_ms))
+        case Calendar():
+            out.calendar.SetInParent()
+            for unit in _UNITS:
+                spans = getattr(part, unit)
+                getattr(out.calendar, unit).extend(wire.SpecSpan(first=f, last=last, step=s) for f, last, s in spans)
+        case RRule():
+            out.rrule = part.text
+        case At():
+            out.at.times.extend(part.times)
+    return out
+
+
+def _wire_of_exclusion(form: Exclusion) -> wire.SpecExclusion:
+    if isinstance(form, Dates):
+        return wire.SpecExclusion(dates=wire.DatesPart(days=form.days))
+    if isinstance(form, Between):
+        return wire.SpecExclusion(between=wire.BetweenPart(start=form.start, end=form.end))
+    return wire.SpecExclusion(part=_wire_of_part(form))
+
+
+def wire_of_policies(policies: Policies) -> wire.SchedulePolicies:
+    out = wire.SchedulePolicies(catch_up=_CATCH_UP_BACK[policies.catch_up], max_count=policies.max_count)
+    if policies.catch_up is CatchUp.ALL:
+        out.catch_up_max = policies.most
+        if policies.window_ms:
+            out.catch_up_window.FromMilliseconds(policies.window_ms)
+    return out

@@ -1,0 +1,149 @@
+"""The worker of the ticks of its instance: each instance works those that it holds (core/schedules/chain.py).
+
+A tick is an ordinary task of a queue that no caller can name. One that fails comes again, after a minute at the most,
+for ever: after ten times its schedule says why.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TypeVar
+
+from timerd.core.delivery_machine import Assignment
+from timerd.core.protocol import NotTakenIn, Undecided
+from timerd.core.schedules.chain import Ticked, mark_broken
+from timerd.core.schedules.changes import tick_or_resume
+from timerd.core.schedules.world import World
+from timerd.core.settlement import Action
+from timerd.core.taken import TICKS, Taken
+from timerd.model.errors import Aborted, StoreUnknown, TimerdError, Unavailable
+from timerd.model.identity import ACK_TOKEN_BYTES, attempt_of
+from timerd.model.schedules import Tick
+from timerd.services.background import begin, note
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Confirmation, Sent
+from timerd.services.dispatch.tokens import ack_tokens
+from timerd.services.holding.driving import Performs, drive
+
+LEASE_MS = 30_000
+# Ticks at a time.
+CREDIT = 64
+BROKEN_AFTER = 10
+EXTEND_EVERY_S = 8.0
+# A row that nobody says he has is asked for again before the tick fails.
+PATIENCE_S = 2.0
+TICK_PAUSE_S = 0.25
+CALL_PAUSE_S = 0.03
+# They pass: a tick that meets them is no reason for a traceback.
+FORESEEN = (Unavailable, StoreUnknown, Aborted)
+_log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+
+
+class TickWorker:
+    """Implements services.dispatch.ports.Sink. `outcomes` counts ticks by what they came to."""
+
+    counts_as_worker = False
+    takes_backlog = True
+
+    def __init__(self, delivery: Delivery, world: World, performer: Performs) -> None:
+        self.number = delivery.next_number()
+        self.namespace = TICKS.namespace
+        self.closing = False
+        self.outcomes: Counter[str] = Counter()
+        self._delivery = delivery
+        self._world = world
+        self._performer = performer
+        self._in_hand: set[bytes] = set()
+        self._sequence = 0
+        self._extending: asyncio.Task[None] | None = None
+
+    def join(self) -> None:
+        self._delivery.join(self, TICKS.namespace, LEASE_MS)
+        self._delivery.credit(self, TICKS.queue, CREDIT)
+
+    def deliver(self, assignment: Assignment) -> Sent:
+        """The round of delivery that calls this goes on first."""
+        taken = assignment.taken
+        asyncio.get_running_loop().call_soon(self._take, taken)
+        return Sent(1, sum(map(len, map(taken.rows.payload, range(len(taken))))))
+
+    def block_if_full(self) -> bool:
+        return False
+
+    def owe(self, tokens: int) -> None:
+        """What is not confirmed comes again."""
+
+    def confirm(self, confirmation: Confirmation) -> None:
+        """As above."""
+
+    def go_away(self) -> None:
+        """Ticks that are at work go on to their end."""
+
+    def _take(self, taken: Taken) -> None:
+        tokens = ack_tokens(taken, self._delivery.secret)
+        for row in range(len(taken)):
+            token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
+            self._in_hand.add(token)
+            attempt = attempt_of(int(taken.rows.columns["version"][row]))
+            begin(self._work(token, taken.rows.payload(row), attempt), "ticks")
+        if self._extending is None or self._extending.done():
+            self._extending = begin(self._extend(), "ticks")
+
+    async def _extend(self) -> None:
+        while self._in_hand:
+            await asyncio.sleep(EXTEND_EVERY_S)
+            self._delivery.extend(self, b"".join(self._in_hand))
+
+    async def _work(self, token: bytes, payload: bytes, attempt: int) -> None:
+        action, error = Action.NACK, ""
+        try:
+            tick = Tick.from_bytes(payload)
+            error = await self._try(tick)
+            action = Action.NACK if error else Action.ACK
+            if error and attempt >= BROKEN_AFTER:
+                with suppress(*FORESEEN):
+                    await drive(mark_broken(tick, error), self._performer)
+        finally:
+            self._in_hand.discard(token)
+            self._sequence += 1
+            self._delivery.settle(self, self._sequence, action, token, None, error)
+            self._delivery.credit(self, TICKS.queue, 1)
+
+    async def _try(self, tick: Tick) -> str:
+        """What kept it from its end; nothing: it may be acked."""
+        try:
+            ticked: Ticked = await until_decided(
+                lambda: drive(tick_or_resume(tick, self._world), self._performer), TICK_PAUSE_S
+            )
+            self.outcomes[ticked.value] += 1
+            return ""
+        except FORESEEN as failed:
+            _log.warning("the tick of the schedule %r comes again: %s", tick.schedule_id, failed)
+            error = str(failed)
+        except TimerdError as failed:
+            _log.error("the schedule %r cannot go on: %s", tick.schedule_id, failed)
+            error = str(failed)
+        except Exception as failed:  # noqa: BLE001 - noted, and tried again
+            note("ticks", failed, f"the tick of the schedule {tick.schedule_id!r} comes again")
+            error = f"{type(failed).__name__}: {failed}"
+        self.outcomes["failed"] += 1
+        return error
+
+
+async def until_decided(work: Callable[[], Awaitable[Result]], pause_s: float) -> Result:
+    """What was not said to be taken in, or was looked at by two at once, is asked for again, for a while. Two who meet
+    pause for different times. Raises StoreUnknown after it."""
+    loop = asyncio.get_running_loop()
+    until_s = loop.time() + PATIENCE_S
+    while True:
+        try:
+            return await work()
+        except (NotTakenIn, Undecided) as error:
+            if loop.time() >= until_s:
+                raise StoreUnknown("An instance has not said what became of a task of the schedule.") from error
+            await asyncio.sleep(pause_s)
