@@ -133,6 +133,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "given_up": report.judgement.given_up,
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},
         "violations": [case for cases in verdict.violations.values() for case in cases[:_EXAMPLES]],
+        "evidence": list(report.evidence),
     }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
@@ -16,6 +16,7 @@ from tests.chaos.faults import Hit
 from tests.chaos.judging import MOST_STALE, Judgement, judged
 from tests.chaos.ring import false_answers
 from tests.chaos.stage import Setting, Stage
+from tests.process.evidence import evidence
 from tests.process.kill9.run import LEAST_UNACKNOWLEDGED, LEAST_UNANSWERED
 from timerd.client import SyncClient, TaskState, TimerdError
 from timerd.demo.records import Kill, Logs, now_ms, read_logs
@@ -115,6 +116,8 @@ class Report:
     unprovoked: int
     # What kept a round from its end.
     stuck: str = ""
+    # What was written down of the tasks that the verdict names.
+    evidence: tuple[str, ...] = ()
 
     @property
     def counted(self) -> int:
@@ -163,7 +166,9 @@ class Run:
         stored = sum(call.verb == "schedule" and call.outcome == "OK" for call in logs.calls)
         judgement, unprovoked = self._judged(logs, played)
         seconds = time.monotonic() - begun_s
-        return Report(self._stage.setting, tuple(played), judgement, stored, seconds, unprovoked, stuck)
+        kills = tuple(Kill(each.hit.hit_ms, each.over_ms) for each in played)
+        told = tuple(evidence(replace(logs, kills=kills), judgement.verdict))
+        return Report(self._stage.setting, tuple(played), judgement, stored, seconds, unprovoked, stuck, told)
 
     def _judged(self, logs: Logs, played: Sequence[Round]) -> tuple[Judgement, int]:
         """With the number of leases that ended although nobody had done anything: they explain what a fault does."""

@@ -44,3 +44,19 @@ def test_without_a_crash_between_the_two_it_does() -> None:
 def test_a_confirmed_or_early_delivery_is_never_excused() -> None:
     assert forgotten_by_a_crash(replace(STORY, confirmed=(Confirmed("d0", 1, 1010.0),))) == set()
     assert forgotten_by_a_crash(replace(STORY, deliveries=(replace(OLD, received_ms=999.9), NEW))) == set()
+
+
+FIRST_MOVE, SECOND_MOVE = Call("move", 7, 100, 200, "OK", "t", 1000), Call("move", 7, 990, 2000, "OK", "t", 3000)
+MOVED_TWICE = replace(STORY, calls=(replace(SCHEDULE, fire_at_ms=600), FIRST_MOVE, SECOND_MOVE))
+
+
+def test_a_delivery_at_the_time_of_the_first_of_two_moves_does_not_speak_against_the_second_after_the_crash() -> None:
+    assert forgotten_by_a_crash(MOVED_TWICE) == {OLD}
+    at_first = replace(OLD, fire_at_ms=600, received_ms=601.0)
+    assert forgotten_by_a_crash(replace(MOVED_TWICE, deliveries=(at_first, NEW))) == set(), "moved before the crash"
+
+
+def test_a_move_that_was_answered_before_the_crash_binds_whatever_came_before_it() -> None:
+    """As if the repeat of the first move had undone the second."""
+    undone = replace(MOVED_TWICE, calls=(*MOVED_TWICE.calls[:2], replace(SECOND_MOVE, answered_ms=995.0)))
+    assert forgotten_by_a_crash(undone) == set()

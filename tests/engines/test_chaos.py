@@ -35,6 +35,6 @@ def test_three_faults_under_load_break_no_promise(stage: Stage) -> None:
     assert report.stuck == ""
     assert report.counted >= len(FAULTS), [str(each) for each in rounds]
     broken = [sentence for sentences in report.judgement.verdict.violations.values() for sentence in sentences]
-    assert broken == []
+    assert broken == [], "\n".join(report.evidence)
     assert [str(each) for each in rounds if not each.is_within] == []
     assert report.holds

@@ -21,7 +21,7 @@ def played(settings: Settings) -> Report:
     report = run(settings, lambda event, _: said.append(event))
     verdict = report.judgement.verdict
     broken = {kind: sentences[:5] for kind, sentences in verdict.violations.items() if sentences}
-    assert broken == {}, said
+    assert broken == {}, "\n".join((*said, *report.evidence))
     assert report.counted == settings.strikes, said
     assert verdict.duplicates == verdict.duplicates_explained
     return report

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 
 from tests.process.clockstep import ClockStep
+from tests.process.evidence import evidence
 from tests.process.kill9.faults import FAULTS
 from tests.process.kill9.judging import Judgement, judged
 from tests.process.kill9.stage import Stage
@@ -31,6 +32,8 @@ _MOST_UNANSWERED = 50
 _AT_ONCE_SHARE = 0.15
 # Nothing has arrived for so long, so nothing that must not come is on its way.
 _QUIET_MS = 500
+# Beyond the longest that a worker keeps what it has.
+_STILL_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,8 @@ class Report:
     acknowledged: int
     slowest_answer_ms: float
     seconds: float
+    # What was written down of the tasks that the verdict names.
+    evidence: tuple[str, ...] = ()
 
     @property
     def counted(self) -> int:
@@ -116,7 +121,8 @@ class Run:
         stored = sum(call.verb == "schedule" and call.outcome == "OK" for call in logs.calls)
         slowest_ms = max(call.answered_ms - call.asked_ms for call in logs.calls)
         judgement, seconds = _judged(logs, strikes), time.monotonic() - begun_s
-        return Report(self._settings, tuple(strikes), judgement, stored, slowest_ms, seconds)
+        told = evidence(replace(logs, kills=tuple(each.lasted for each in strikes)), judgement.verdict)
+        return Report(self._settings, tuple(strikes), judgement, stored, slowest_ms, seconds, tuple(told))
 
     def state(self) -> str:
         """Of a server that does not answer."""
@@ -168,15 +174,18 @@ class Run:
         calls = self._logs().calls
         must = {story.number for story in stories_of(calls).values() if story.must_arrive}
         last_ms = float(max(call.fire_at_ms for call in calls))
+        changed_s, changes = time.monotonic(), (0, 0)
         arrived: set[int] = set()
         readers = [LogReader(log) for log in self._stage.worker_logs]
 
         def is_over() -> bool:
-            nonlocal last_ms
+            nonlocal last_ms, changed_s, changes
+            if (now := (self._watch.received, len(self._watch.deliveries))) != changes:
+                changed_s, changes = time.monotonic(), now
             new = [each for reader in readers for each in reader.read() if isinstance(each, Delivery)]
             arrived.update(each.number for each in new)
             last_ms = max([last_ms, *(each.received_ms for each in new)])
-            return now_ms() > last_ms + _QUIET_MS and must <= arrived and not self._is_awaited()
+            return now_ms() > last_ms + _QUIET_MS and must <= arrived and not self._is_awaited(changed_s)
 
         try:
             self._watch.until(is_over, "everything has arrived")
@@ -184,9 +193,11 @@ class Run:
             # The verdict names what is missing.
             self._say(str(error), self._settings.strikes)
 
-    def _is_awaited(self) -> bool:
-        """Whether a worker has something in hand that it will acknowledge; what it had lost it may not."""
-        return any(len(hand) for hand in self._stage.holders.values()) and len(self._watch.deliveries) > 0
+    def _is_awaited(self, changed_s: float) -> bool:
+        """Whether a worker has something in hand that it will acknowledge. What was cancelled while a worker had it and
+        then lost in a crash nobody ever acknowledges: so not where nothing has come or ended for longer than that."""
+        is_open = any(len(hand) for hand in self._stage.holders.values()) and len(self._watch.deliveries) > 0
+        return is_open and time.monotonic() < changed_s + self._stage.longest_hold_s + _STILL_S
 
     def _logs(self) -> Logs:
         return read_logs([self._stage.folder / "caller.log", *self._stage.worker_logs])

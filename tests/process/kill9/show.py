@@ -36,6 +36,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "read_late": report.judgement.read_late,
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},
         "violations": [case for cases in verdict.violations.values() for case in cases[:_EXAMPLES]],
+        "evidence": list(report.evidence),
     }
 
 

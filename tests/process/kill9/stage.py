@@ -70,6 +70,10 @@ class Stage:
         return holder
 
     @property
+    def longest_hold_s(self) -> float:
+        return self._hold_ms[1] / 1000
+
+    @property
     def worker_logs(self) -> list[Path]:
         return [self.folder / f"{name}.log" for name in (*self._names, "sdk")]
 
