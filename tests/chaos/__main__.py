@@ -131,6 +131,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "delivered_then_moved": report.judgement.then_moved,
         "read_late": report.judgement.read_late,
         "given_up": report.judgement.given_up,
+        "given_away": report.judgement.given_away,
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},
         "violations": [case for cases in verdict.violations.values() for case in cases[:_EXAMPLES]],
         "evidence": list(report.evidence),

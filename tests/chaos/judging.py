@@ -4,6 +4,8 @@
   way when its holder stood still or was cut off. A receiver can refuse it (G6); it counts against G5's thousand.
 - A later attempt may *cross* the late ack of an earlier one: its holder sent it before it heard of the ack, and the
   confirmation overtook it, for the two reach the worker over different instances. Of one server they come in order.
+- What a worker has of a partition that is *given away* goes on with it. But what a cancel met in its hand is recorded
+  as cancelled: its ack is refused, and a repeat of the cancel says CANCELLED.
 - A row that came too late for where it was to be written is *written again* further on, under another task_id, where
   the holder did not answer, or the call was repeated: it may arrive more than once with one delivery_id (G2).
 
@@ -25,8 +27,18 @@ from timerd.demo.verdict import Verdict, by_number
 MOST_STALE = 1_000
 # From one instance to the worker of another, while a fault and what follows from it keep all of them busy.
 CROSSING_MS = 2_000
+# Within so long after it was said, a hand-over is in the records.
+RECORDED_MS = 500
 # `resume_grace`, as it is by default.
 GRACE_MS = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """A partition went to another instance, in peace. `scope`: as its deliveries name it."""
+
+    scope: str
+    at_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +51,8 @@ class Judgement:
     read_late: int
     # Answered CANCELLED after their worker's stream was broken for longer than the grace.
     given_up: int = 0
+    # Answered CANCELLED after their partition was given away with them in hand.
+    given_away: int = 0
 
 
 def stale_of(deliveries: Iterable[Delivery], faults: Sequence[Kill]) -> set[Delivery]:
@@ -131,10 +145,37 @@ def was_given_up(came_ms: Sequence[float], cancel: Call, away: Iterable[Away]) -
     )
 
 
-def judged(logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill]) -> Judgement:
+def without_given_away(logs: Logs, handed_over: Sequence[HandedOver]) -> tuple[Logs, int]:
+    """Such a cancel counts as IN_FLIGHT. Not where a delivery came after it, nor where an ack was confirmed."""
+    arrived, acked = by_number(logs.deliveries), {each.delivery_id for each in logs.confirmed}
+    calls, counted = [], 0
+    for call in logs.calls:
+        came = arrived.get(call.number, ())
+        is_cancelled = call.verb == "cancel" and call.outcome == "CANCELLED" and bool(came)
+        is_given_away = is_cancelled and not any(each.delivery_id in acked for each in came)
+        is_given_away = is_given_away and all(was_handed_over(each, call, handed_over) for each in came)
+        calls.append(replace(call, outcome="IN_FLIGHT") if is_given_away else call)
+        counted += is_given_away
+    return replace(logs, calls=tuple(calls)), counted
+
+
+def was_handed_over(each: Delivery, cancel: Call, handed_over: Iterable[HandedOver]) -> bool:
+    """Where a worker does not say whose its delivery was, any hand-over counts."""
+    return any(
+        other.scope == (each.fencing_scope or other.scope)
+        and each.received_ms <= other.at_ms <= cancel.answered_ms + RECORDED_MS
+        for other in handed_over
+    )
+
+
+def judged(
+    logs: Logs, faults: Sequence[Kill], stops: Sequence[Kill], handed_over: Sequence[HandedOver] = ()
+) -> Judgement:
     logs, given_up = without_given_up(logs)
+    logs, given_away = without_given_away(logs, handed_over)
     stale = stale_of(logs.deliveries, stops)
     logs, written_again = without_written_again(without_stale(replace(logs, kills=tuple(faults)), stale))
     logs, crossed = with_crossed(logs, faults)
     alone = judged_alone(logs, faults, stops)
-    return Judgement(alone.verdict, tuple(stale), written_again, crossed, alone.then_moved, alone.read_late, given_up)
+    explained = alone.then_moved, alone.read_late, given_up, given_away
+    return Judgement(alone.verdict, tuple(stale), written_again, crossed, *explained)

@@ -181,7 +181,7 @@ class Run:
             for at_ms in self._stage.lapses_ms()
             if not any(window.killed_ms <= at_ms <= window.ready_ms for window in windows)
         ]
-        return judged(logs, [*windows, *lapses], [*stops, *lapses]), len(lapses)
+        return judged(logs, [*windows, *lapses], [*stops, *lapses], self._stage.handed_over()), len(lapses)
 
     def _round(self, name: str) -> Round:
         stage, watch, books = self._stage, self._watch, self._books

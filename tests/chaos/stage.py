@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from tests.chaos.judging import HandedOver
 from tests.chaos.road import Roads
 from tests.engines.cassandra_node import CassandraNode
 from tests.engines.finding import Found
@@ -31,8 +32,19 @@ _NUMBERS = 10_000_000
 _LEASE_MS = 30_000
 
 
+_HANDED_OVER = re.compile(r"Partition\(scope=(\d+), bucket_ms=(\d+), shard=(\d+)\) is handed over to ")
+
+
 def is_lapse(line: str) -> bool:
     return line.startswith("{") and LOST_LEASE in line
+
+
+def handed_over_of(text: str) -> Iterator[HandedOver]:
+    """What an instance's log says of the partitions that it gave away."""
+    for line in text.splitlines():
+        if line.startswith("{") and (found := _HANDED_OVER.search(line)):
+            at_ms = datetime.fromisoformat(json.loads(line)["time"]).timestamp() * 1000
+            yield HandedOver(".".join(found.groups()), at_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +187,9 @@ class Stage:
             for seat in self.seats.values()
             for line in map(json.loads, filter(is_lapse, seat.process.errors().splitlines()))
         ]
+
+    def handed_over(self) -> list[HandedOver]:
+        return [each for seat in self.seats.values() for each in handed_over_of(seat.process.errors())]
 
     @contextmanager
     def running(self) -> Iterator[None]:

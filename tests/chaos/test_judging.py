@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tests.chaos.judging import CROSSING_MS, Judgement, judged
+from tests.chaos.judging import CROSSING_MS, HandedOver, Judgement, judged
+from tests.chaos.stage import handed_over_of
 from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
 
 FAULT = Kill(2_000, 9_000)
@@ -99,3 +100,32 @@ def test_a_break_within_the_grace_or_one_that_came_later_explains_no_cancel() ->
     cancelled = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
     for away in (Away(3_100, 3_900), Away(4_500, 9_000)):
         assert not judged(Logs((SCHEDULED, cancelled), (delivery(3_000, 5),), (), (), (away,)), (), ()).verdict.holds
+
+
+CANCELLED = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+IN_HAND = Logs((SCHEDULED, CANCELLED), (delivery(3_000, 5),))
+
+
+def test_a_cancel_is_right_of_what_was_given_away_in_hand_and_never_acknowledged() -> None:
+    given_away = [HandedOver(SCOPE, 4_500)]
+    assert judged(IN_HAND, (), (), given_away).given_away == 1
+    assert judged(IN_HAND, (), (), given_away).verdict.holds
+    acked = replace(IN_HAND, confirmed=(Confirmed("d1000", 1, 4_900),))
+    after = replace(IN_HAND, deliveries=(delivery(3_000, 5), delivery(6_000, 5)))
+    assert [judged(each, (), (), given_away).verdict.holds for each in (acked, after)] == [False, False]
+
+
+def test_a_hand_over_of_another_partition_or_at_another_time_explains_no_cancel() -> None:
+    for handed_over in (HandedOver("0.0.2", 4_500), HandedOver(SCOPE, 2_900), HandedOver(SCOPE, 9_000)):
+        assert not judged(IN_HAND, (), (), [handed_over]).verdict.holds
+
+
+def test_what_a_confirmed_ack_has_ended_was_never_cancelled_whatever_fault_came_between() -> None:
+    logs = replace(IN_HAND, confirmed=(Confirmed("d1000", 1, 4_900),))
+    assert judged(logs, (FAULT,), (FAULT,)).verdict.violations["acked and CANCELLED"]
+
+
+def test_the_log_of_an_instance_says_which_partitions_it_gave_away() -> None:
+    event = "Partition(scope=0, bucket_ms=300000, shard=4) is handed over to two after 9 ms"
+    line = f'{{"time": "1970-01-01T00:00:01.500000Z", "event": "{event}"}}'
+    assert list(handed_over_of(f"no JSON\n{line}\n")) == [HandedOver("0.300000.4", 1_500.0)]

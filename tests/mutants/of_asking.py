@@ -18,6 +18,26 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="silence-taken-for-not-in-hand",
+        guarantee="G7",
+        file="timerd/services/engine/engine.py",
+        old="        if is_in_hand is None:\n            raise silent()\n",
+        new="",
+        breaks="Get says CANCELLED of a task that a worker has and may acknowledge, for its holder does not answer",
+        tests=(
+            "tests/cluster/test_get_elsewhere.py::test_who_cannot_ask_the_holder_does_not_say_that_it_was_cancelled",
+        ),
+    ),
+    Mutant(
+        name="ack-seen-before-it-is-durable",
+        guarantee="G7",
+        file="timerd/services/holding/own_machines.py",
+        old=" or (machine.recorded(key) in BY_WORKERS and machine.last_ticket > machine.done_through)\n",
+        new="\n",
+        breaks="Get says CANCELLED of a task whose ack is in its holder's memory and not yet in the store",
+        tests=("tests/cluster/test_get_elsewhere.py::test_an_ack_that_is_not_durable_yet_is_in_flight_to_others",),
+    ),
+    Mutant(
         name="holder-elsewhere-not-asked",
         guarantee="G7",
         file="timerd/services/peers/remote_holders.py",

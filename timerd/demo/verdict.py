@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 from timerd.demo.records import Delivery, Kill, Logs
@@ -62,6 +62,7 @@ def judge(logs: Logs) -> Verdict:
     repeats = [again for run in by_delivery_id(logs.deliveries).values() for again in run[1:]]
     after_ms = ((again, sent_ms(again) - acked_ms.get(again.delivery_id, math.inf)) for again in repeats)
     unexplained = [(again, late_ms) for again, late_ms in after_ms if late_ms > 0]
+    acked = {each.number for each in logs.deliveries if each.delivery_id in acked_ms}
     return Verdict(
         scheduled=sum(story.stored for story in stories.values()),
         unanswered=sum(story.maybe_stored for story in stories.values()),
@@ -73,10 +74,10 @@ def judge(logs: Logs) -> Verdict:
         delivered_then_cancelled=sum(stories[each].cancelled_ms is not None for each in arrived if each in stories),
         acked_or_cancelled=len(interrupted_cancels(logs) & arrived.keys()),
         fired=len(arrived),
-        acked=len({each.number for each in logs.deliveries if each.delivery_id in acked_ms}),
+        acked=len(acked),
         duplicates=len(repeats),
         duplicates_explained=len(repeats) - len(unexplained),
-        violations=violations_of(stories, arrived, unexplained, logs.kills),
+        violations=violations_of(stories, arrived, unexplained, logs.kills, acked),
         lateness=lateness_of(stories, arrived, logs.kills),
     )
 
@@ -122,6 +123,7 @@ def violations_of(
     arrived: ByNumber,
     unexplained: Sequence[tuple[Delivery, float]],
     kills: Sequence[Kill],
+    acked: Set[int] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
     known = {number: run for number, run in arrived.items() if number in stories}
     pairs = [(stories[number], each) for number, run in known.items() for each in run]
@@ -136,6 +138,11 @@ def violations_of(
             f"task {story.number} arrived at {each.received_ms:.3f}, CANCELLED was answered at {story.cancelled_ms:.3f}"
             for story, each in pairs
             if story.cancelled_ms is not None and breaks_cancel(story.cancelled_ms, each, kills)
+        ),
+        "acked and CANCELLED": tuple(
+            f"task {story.number} was acknowledged, and CANCELLED was answered at {story.cancelled_ms:.3f}"
+            for story in stories.values()
+            if story.cancelled_ms is not None and story.number in acked
         ),
         "unexplained duplicates": tuple(
             f"task {each.number} arrived again at {each.received_ms:.3f}, sent {late_ms:.3f} ms after its ack was "

@@ -42,7 +42,7 @@ from timerd.model.spread import Spread
 from timerd.model.storage import Append, DeadLetter
 from timerd.ports import Store
 from timerd.services.engine.browsing import NOT_BEGUN, Browsing
-from timerd.services.engine.elsewhere import marked_as
+from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts
 from timerd.services.engine.estimating import Estimating
@@ -275,14 +275,14 @@ class Engine:
             return await drive(remember(request, answer, int(self._time.exact_ms())), self._procedures)
 
     async def get(self, namespace: str, task: TaskId) -> TaskView:
-        here = await self._look_up(task)
+        here, is_in_hand = await self._look_whether_in_hand(task)
         if here.rows is None:
             if self._is_forgotten(task, here.move, int(self._time.exact_ms())):
                 return TaskView(task, State.FINISHED, task.position_ms, task.position_ms)
             if (await self._store.facts()).corrupt:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
-        view = self._view(task, here, here.rows, is_in_hand=await self._is_in_hand(here, here.rows))
+        view = self._view(task, here, here.rows, is_in_hand=is_in_hand)
         return (await self._browsing.with_letters([view]))[0]
 
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
@@ -332,6 +332,17 @@ class Engine:
         letters = await self._store.letters([task.to_bytes()]) if here.rows is None else []
         return from_letter(here, letters[0]) if letters else here
 
+    async def _look_whether_in_hand(self, task: TaskId) -> tuple[Located, bool]:
+        """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may
+        have ended it since the records were read: its holder has to say so, then they are read again."""
+        here = await self._look_up(task)
+        is_in_hand = await self._is_in_hand(here, here.rows) if here.rows is not None else False
+        if is_in_hand or here.ending.outcome is not None or marked_as(here) not in (State.CANCELLED, State.PURGED):
+            return here, is_in_hand is True
+        if is_in_hand is None:
+            raise silent()
+        return await self._look_up(task), False
+
     async def _forgotten(self, tasks: Sequence[TaskId], now_ms: int) -> set[TaskId]:
         """Of tasks whose rows are gone."""
         stored = await self._store.read([move_key(t.digest) for t in tasks]) if tasks else []
@@ -344,7 +355,8 @@ class Engine:
         end_ms = min(task.home.end_ms, move.place.partition.end_ms) if move is not None else task.home.end_ms
         return end_ms + self._config.history_retention_ms <= now_ms
 
-    async def _is_in_hand(self, here: Located, rows: RowGroup) -> bool:
+    async def _is_in_hand(self, here: Located, rows: RowGroup) -> bool | None:
+        """None: its holder does not answer."""
         outcome, is_held = here.ending.outcome, here.place.partition in self._scheduler.machines
         # Who holds the row may know that only its retries have ended; in the store that is the end.
         if outcome is not None and not (is_held and outcome in (Outcome.CANCELLED, Outcome.PURGED)):

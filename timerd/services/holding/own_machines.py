@@ -24,6 +24,8 @@ from timerd.services.holding.tickets import NoLongerHeld
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
 LOOK_AGAIN_S = 0.1
+# How a worker ends a task.
+BY_WORKERS = frozenset({Outcome.ACKED, Outcome.DEAD})
 HOLDING = frozenset({Phase.RECOVER, Phase.LOAD, Phase.HOT, Phase.HAND_OVER, Phase.RELEASE, Phase.COUNT})
 
 
@@ -176,11 +178,15 @@ class OwnMachines:
         return True
 
     def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
-        """Whether a worker has the row, or a delivery that it waits for."""
+        """Whether a worker has the row, or a delivery that it waits for. What a worker has said of it counts for others
+        when it is durable: until then they read nothing of it."""
         if self._held.has_in_hand(partition, key, lease_until_ms):
             return True
         machine = self._held.machines.get(partition)
-        return machine is not None and machine.ask(key)[0] is Asked.OPEN
+        if machine is None:
+            return False
+        is_open = machine.ask(key)[0] is Asked.OPEN
+        return is_open or (machine.recorded(key) in BY_WORKERS and machine.last_ticket > machine.done_through)
 
     def all_wait(self, partition: Partition, keys: Sequence[RowKey]) -> bool:
         """Whether this process knows that none of them has ended."""

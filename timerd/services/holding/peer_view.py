@@ -29,7 +29,7 @@ class PeerView(Protocol):
 
     async def offer(self, request: OfferRows) -> Offered | None: ...
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
         """False where nobody answers."""
         ...
 
@@ -63,7 +63,7 @@ class NoPeers:
     async def offer(self, request: OfferRows) -> Offered | None:
         return None
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
         return False
 
     def hint(self, partition: Partition, rows: RowGroup, source: int, control: bytes | None) -> bool:

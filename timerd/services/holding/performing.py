@@ -175,9 +175,9 @@ class Performer:
     async def _append(self, request: AppendRows) -> list[Appended]:
         return list(await self._store.append(request.messages))
 
-    async def is_in_hand(self, place: Place, lease_until_ms: int, now_ms: int) -> bool:
-        """Whether a worker has the row that lives there, or a delivery that it waits for. No other instance is asked
-        about what is not due and waits for nothing."""
+    async def is_in_hand(self, place: Place, lease_until_ms: int, now_ms: int) -> bool | None:
+        """Whether a worker has the row that lives there, or a delivery that it waits for; None: its holder does not
+        answer. No other instance is asked about what is not due and waits for nothing."""
         if self.others.is_here(place.partition):
             return self.own.is_in_hand(place.partition, place.key, lease_until_ms)
         if place.key.position_ms > now_ms and not lease_until_ms:

@@ -133,7 +133,7 @@ class RemoteHolders:
             return None
         return await self._peers.offer(Holder(name, self._members.address_of(name), 0), request)
 
-    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
+    async def is_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool | None:
         async def here() -> bool:
             return self._own.is_in_hand(partition, key, lease_until_ms)
 
@@ -143,7 +143,7 @@ class RemoteHolders:
         try:
             return bool(await self._of_holder(partition, None, here, there))
         except Silent:
-            return False
+            return None
 
     async def _of_holder(
         self,
