@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tests.chaos.faults import Hit
 from tests.chaos.judging import CROSSING_MS, HandedOver, Judgement, judged
+from tests.chaos.run import OVERRUN_MS, Round
 from tests.chaos.stage import handed_over_of
 from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
 
@@ -129,3 +131,13 @@ def test_the_log_of_an_instance_says_which_partitions_it_gave_away() -> None:
     event = "Partition(scope=0, bucket_ms=300000, shard=4) is handed over to two after 9 ms"
     line = f'{{"time": "1970-01-01T00:00:01.500000Z", "event": "{event}"}}'
     assert list(handed_over_of(f"no JSON\n{line}\n")) == [HandedOver("0.300000.4", 1_500.0)]
+
+
+def a_roll(duplicates: int, most_late_ms: float) -> Round:
+    return Round("roll", Hit(0, 9_000, ("one",)), 12_000, 150, 40, {}, 8_000, most_late_ms, duplicates, 200)
+
+
+def test_restarts_in_order_double_nothing_unless_the_machine_is_overrun() -> None:
+    assert not a_roll(1, OVERRUN_MS - 1).is_within
+    assert a_roll(1, OVERRUN_MS).is_within
+    assert not a_roll(201, OVERRUN_MS).is_within
