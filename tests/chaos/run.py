@@ -74,7 +74,7 @@ class Round:
 
     @property
     def is_overrun(self) -> bool:
-        """Whether the machine was too busy for what is promised of graceful restarts (docs/understand/guarantees.md)."""
+        """Whether the machine was too busy for what docs/understand/guarantees.md promises of graceful restarts."""
         return self.most_late_ms >= OVERRUN_MS
 
     @property
