@@ -9,14 +9,17 @@ from datetime import timedelta
 import grpc.aio
 import pytest
 
-from tests.cluster.peer_rig import Pair
+from tests.cluster.peer_rig import Pair, bucket_on, holder_hangs
 from tests.services.test_delivery import RawWorker
 from timerd.adapters.memory import MemoryStore
 from timerd.client import CancelOutcome, FailedPrecondition
-from timerd.model.identity import TaskId
+from timerd.model.errors import Unavailable
+from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import Table
 from timerd.model.storage import Cas, CasResult
+from timerd.sdk.times import datetime_of_ms
 from timerd.services.calls.requests import draft_of_one, rules_for
+from timerd.services.engine.verbs import CancelAnswer
 from timerd.testing import Cluster
 from timerd.v1 import timer_service_pb2 as wire
 from timerd.v1.work_service_pb2 import SETTLE_ACTION_ACK, Open
@@ -132,6 +135,29 @@ async def test_what_its_holder_has_is_not_taken_in_once_more(pair: Pair) -> None
         await holder.schedule("q", b"once", at=pair.in_a_second(), request_id="r")
     machines = pair.cluster.instances["b"].node.scheduler.machines.values()
     assert sum(machine.waiting_rows for machine in machines) == 2
+
+
+async def test_the_repeat_of_a_cancel_takes_nothing_back_while_the_holder_is_silent(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody held the task when it was cancelled, so only its mark tells of it. Then b holds it, and hangs."""
+    monkeypatch.setattr("timerd.services.peers.peers.SILENCE_S", 0.0)
+    far = bucket_on("b", after=pair.cluster.now + timedelta(hours=2))
+    task = await pair.client.schedule("q", b"x", at=datetime_of_ms(far.bucket_ms + 60_000))
+    assert await pair.client.cancel(task.id, request_id="mine") is CancelOutcome.CANCELLED
+    pair.cluster.instances["b"].node.scheduler.hold(far)
+    await pair.cluster.settle()
+    assert await pair.cluster.holders(far) == ["b"]
+    named = parse_task_id(task.id)
+    assert named is not None
+    engine = pair.cluster.instances["a"].node.engine
+    with monkeypatch.context() as patch:
+        holder_hangs(patch)
+        assert await engine.cancel("default", "another", [named]) == [CancelAnswer.PENDING]
+        with pytest.raises(Unavailable, match="The cancel is stored") as refused:
+            await engine.cancel("default", "mine", [named])
+    assert (refused.value.reason, refused.value.only_this_try) == ("HOLDER_SILENT", True)
+    assert await pair.client.cancel(task.id, request_id="mine") is CancelOutcome.CANCELLED
 
 
 @pytest.mark.parametrize(("away_s", "said"), [(0.4, CancelOutcome.IN_FLIGHT), (3, CancelOutcome.CANCELLED)])

@@ -39,8 +39,6 @@ _REPEATED_SHARE = 0.2
 _KEYED_SHARE = 0.1
 _MOVED_TWICE_SHARE = 0.5
 _REPEAT_TRIES = 20
-_NOBODY_ANSWERS = "PENDING"
-_ASK_AGAIN_S = 1.0
 
 
 def queue_of(number: int) -> str:
@@ -214,10 +212,6 @@ class Caller:
                     if error.only_this_try:
                         continue
                     said = f"{outcome_of(error)} {error}"
-                if said == _NOBODY_ANSWERS:
-                    # No answer of another kind: the holder is silent, and the call is to be made again.
-                    await asyncio.sleep(_ASK_AGAIN_S)
-                    continue
                 self.repeated += 1
                 if said != answer:
                     raise AssertionError(f"{what} was answered {answer}, and its repeat {said}")

@@ -25,6 +25,7 @@ from timerd.core.protocol.procedures import (
     SetMarks,
 )
 from timerd.core.protocol.request_memory import recall, remember
+from timerd.model.errors import Unavailable
 from timerd.model.identity import TaskId, generation_of
 from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.registers import Place
@@ -36,6 +37,10 @@ ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
 # reads the marks after he has pointed there, and takes ours along (core/protocol/insertion.py); of a move, `moves`
 # tells.
 LEFT_FOR_GOOD = (Outcome.FORWARDED, Outcome.MOVED)
+
+
+SILENT = "The instance that holds the task does not answer. The cancel is stored: ask again in a moment how it ended."
+ASK_AGAIN_MS = 500
 
 
 class Cancelled(Enum):
@@ -111,12 +116,17 @@ def end_task(
             is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
             said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
-            return (yield from said_for_good(task, request, said, now_ms))
+            return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
 
 
-def said_for_good(task: TaskId, request: bytes, said: Cancelled, now_ms: int) -> Procedure[Cancelled]:
-    """IN_FLIGHT is remembered before it is said. Of CANCELLED the record tells, and PENDING asks for a repeat."""
+def said_for_good(
+    task: TaskId, request: bytes, said: Cancelled, now_ms: int, *, is_repeat: bool = False
+) -> Procedure[Cancelled]:
+    """IN_FLIGHT is remembered before it is said. Of CANCELLED the record tells, or else the mark. PENDING is said by no
+    repeat, for CANCELLED was perhaps said before: it is to be made again until the holder answers."""
+    if said is Cancelled.PENDING and is_repeat and now_ms:
+        raise Unavailable(SILENT, "HOLDER_SILENT", retry_after_ms=ASK_AGAIN_MS)
     if said is Cancelled.IN_FLIGHT and now_ms:
         return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
     return said
