@@ -217,3 +217,13 @@ held.n = count
     slots = set(wiring.slots(tree, acting))
     assert slots == {"wake", "peers"}
     assert [slot for _, slot in wiring.given(tree, slots, acting)] == ["held.wake", "held.peers"]
+
+
+def test_what_tests_share_stands_beside_them_and_not_in_one_of_them() -> None:
+    shared = {
+        place(path): name
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for name in imports(parse(path))
+        if re.match(r"tests\.(\w+\.)*test_", name)
+    }
+    assert shared == {}, "move what is shared to a module of its own"

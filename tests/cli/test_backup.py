@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Terminal
-from tests.cli.test_serve import TIMERD, Server, timerd
+from tests.cli.served import TIMERD, Server, timerd
 from tests.sqlite.older import load
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.adapters.sqlite.schema import MIGRATIONS

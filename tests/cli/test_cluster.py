@@ -11,7 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.cli.conftest import Terminal
-from tests.cli.test_doctor import healthy
+from tests.cli.healthy_answers import healthy
 from tests.sdk.fake_server import FakeServer
 from timerd.commands.doctor_cluster import cluster_findings
 from timerd.commands.partition import parse_bucket

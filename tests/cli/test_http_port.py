@@ -17,35 +17,13 @@ from pathlib import Path
 import pytest
 
 from tests.certificates import Authority
-from tests.cli.test_serve import Server, timerd
+from tests.cli.served import Server, timerd
+from tests.cli.watched_server import Watched
 from tests.process.waiting import until
 from timerd.demo.processes import free_port
 
 pytestmark = pytest.mark.process
 PARTS = ("ready", "api", "scheduler", "store", "live")
-
-
-class Watched:
-    """A server and its HTTP port."""
-
-    def __init__(self, folder: Path) -> None:
-        self.http = f"127.0.0.1:{free_port()}"
-        self.server = Server(folder, "--http", self.http)
-
-    def get(self, path: str) -> str:
-        with urllib.request.urlopen(f"http://{self.http}{path}", timeout=20) as answer:
-            return str(answer.read().decode())
-
-    def is_ready(self) -> bool:
-        try:
-            return bool(json.loads(self.get("/readyz"))["ready"])
-        except urllib.error.HTTPError:
-            return False
-
-    def samples(self) -> dict[str, float]:
-        """`name{labels}` -> value."""
-        lines = [line.rpartition(" ") for line in self.get("/metrics").splitlines() if not line.startswith("#")]
-        return {name: float(value) for name, _, value in lines}
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.cli.conftest import Terminal
-from tests.cli.test_serve import Server, timerd
+from tests.cli.served import Server, timerd
 
 
 @pytest.mark.process

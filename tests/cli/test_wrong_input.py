@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Terminal
-from tests.sdk.test_addresses import REFUSED
+from tests.sdk.refused_addresses import REFUSED
 
 WRONG = [
     (("nonsense",), "No such command 'nonsense'"),

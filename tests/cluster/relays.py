@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import grpc.aio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
-from tests.services.test_delivery import RawWorker
+from tests.services.raw_worker import RawWorker
 from timerd.adapters.memory import MemoryStore
 from timerd.core.delivery_machine import DeliveryMachine
 from timerd.services.dispatch.delivery import Delivery

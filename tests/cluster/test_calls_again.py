@@ -10,7 +10,7 @@ import grpc.aio
 import pytest
 
 from tests.cluster.peer_rig import Pair, bucket_on, holder_hangs
-from tests.services.test_delivery import RawWorker
+from tests.services.raw_worker import RawWorker
 from timerd.adapters.memory import MemoryStore
 from timerd.client import CancelOutcome, FailedPrecondition
 from timerd.model.errors import Unavailable

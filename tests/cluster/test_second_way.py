@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import product
 
-import grpc.aio
 import pytest
 
 from tests.cluster.peer_rig import Pair, until
+from tests.cluster.second_way_rig import SOON, cut, fires_on_time, second_way
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.peer.v1 import peer_service_pb2 as pb
@@ -21,7 +21,6 @@ from timerd.services.peers.peer_wire import HintedRows, rows_message
 from timerd.services.peers.second_way import MOST_BYTES, SecondWay
 from timerd.testing.contracts.build import tasks
 
-SOON = timedelta(milliseconds=250)
 HERE = Partition(0, 0, 0)
 
 
@@ -63,35 +62,6 @@ class PostHints:
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-def second_way(pair: Pair, name: str) -> SecondWay:
-    peering = pair.cluster.instances[name].node.peering
-    assert peering is not None
-    found = peering.peers._other_way
-    assert isinstance(found, SecondWay)
-    return found
-
-
-async def cut(pair: Pair) -> None:
-    """What a calls at b's address is nobody."""
-    peering = pair.cluster.instances["a"].node.peering
-    assert peering is not None
-    address = pair.cluster.instances["b"].node.address
-    old = peering.peers.channel(address)
-    peering.peers._channels[address] = grpc.aio.insecure_channel("127.0.0.1:1")
-    await old.close()
-
-
-async def fires_on_time(pair: Pair, *payloads: bytes) -> None:
-    """The hint is faster than the sweep: 250 ms are enough."""
-    at = pair.cluster.now + SOON
-    for payload in payloads:
-        await pair.client.schedule("q", payload, at=at)
-    await pair.hinted(rows=1 + len(payloads))
-    await pair.cluster.advance(seconds=2)
-    assert sorted(pair.got) == sorted((payload, at) for payload in payloads)
-    pair.got.clear()
 
 
 async def test_where_the_call_fails_the_hint_arrives_all_the_same() -> None:

@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 
 from tests.cluster.relays import GRACE_MS, Cluster, Town
-from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE
+from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.grants import LOAN_MS
 from timerd.core.settlement import Failure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.demo.test_verdict import Made, as_promised
+from tests.demo.made import Made, as_promised
 from timerd.demo.agreement import compare, may_be_repeated
 from timerd.demo.records import Call, Kill, Logs
 

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis.stateful import rule
 
 from tests.engines.keyspace import Keyspace
-from tests.sqlite.test_like_memory import PLACES, LikeMemory
+from tests.sqlite.like_memory import PLACES, LikeMemory
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.model.partition import Partition
 

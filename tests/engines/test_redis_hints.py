@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from redis.asyncio import Redis
 
 from tests.cluster.peer_rig import PATIENCE_S, Pair, until
-from tests.cluster.test_second_way import cut, fires_on_time, second_way
+from tests.cluster.second_way_rig import cut, fires_on_time, second_way
 from tests.engines.finding import FoundRedis
 from tests.engines.redis_server import RedisServer
 from timerd.adapters.redis.client import Client

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from tests.engines.keyspace import Keyspace
-from tests.engines.test_whole_server import started
+from tests.engines.whole_server import started
 from timerd.client import Client, NotFound, ScheduleState
 from timerd.worker import Delivery, Worker
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from examples.departures.crash import forgotten
 from examples.departures.logs import Call, Crash, Received
 from examples.departures.oracle import AFTER_CANCELLED, EARLY, TWICE, WRONG_ANSWER, WRONG_TIME, Verdict, judge
-from tests.examples.test_departures_oracle import CALLS, CAME, FLIGHTS, GATE, OFF, PLAN, call, came
+from tests.examples.flights_rig import CALLS, CAME, FLIGHTS, GATE, OFF, PLAN, call, came
 
 # All reminders are due at 970; the gate's fact is asked at 980, that of the flight that is off at 981.
 CRASH = Crash(972, 979)

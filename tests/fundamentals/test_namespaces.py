@@ -14,7 +14,7 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message_factory import GetMessageClass
 
-from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE, RawWorker
+from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE, RawWorker
 from timerd.client import Client
 from timerd.testing import Server
 from timerd.v1 import timer_service_pb2 as api

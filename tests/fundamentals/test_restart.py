@@ -11,7 +11,7 @@ import grpc.aio
 import pytest
 
 from tests.fundamentals.conftest import Inbox, ledger
-from tests.services.test_delivery import RawWorker
+from tests.services.raw_worker import RawWorker
 from timerd.client import CancelOutcome, Client, TaskState
 from timerd.core.redelivery_gate import RETURN_MS
 from timerd.model.partition import Partition

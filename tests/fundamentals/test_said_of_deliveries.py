@@ -10,7 +10,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from tests.services.test_delivery import ACK, NACK, REJECT, RELEASE, RawWorker
+from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE, RawWorker
 from timerd.client import Client, TaskState
 from timerd.testing import Server
 from timerd.v1 import work_service_pb2 as pb

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 
 from tests.fundamentals.conftest import Inbox, ledger
-from tests.services.test_delivery import RawWorker
+from tests.services.raw_worker import RawWorker
 from timerd.client import Client, TaskState
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.identity import parse_task_id

@@ -8,7 +8,6 @@ each model are searched, and a model that was changed since it was proven fails.
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ import pytest
 from tests.models.cases import BROKEN, HOLDS, QUICK
 from tests.models.checking import HERE, MISSING, searched
 from tests.models.proven import Proven
+from tests.models.switches import switches_named_in
 
 
 @pytest.fixture
@@ -42,13 +42,6 @@ def test_model_holds(case: str) -> None:
 @pytest.mark.parametrize("case", BROKEN)
 def test_broken_variant_is_found(case: str) -> None:
     assert Proven().said(case) == "broken", f"{case!r} is not searched as its model is now: run `make models`."
-
-
-def switches_named_in(model: Path) -> set[str]:
-    """The switches that the model's text asks for; numbers with a default (NCRASH ...) are dials, not variants."""
-    text = model.read_text(encoding="utf-8")
-    asked = set(re.findall(r"#ifn?def (\w+)", text)) | set(re.findall(r"defined\((\w+)\)", text))
-    return asked - set(re.findall(r"#define (\w+)", text))
 
 
 @pytest.mark.parametrize("model", sorted(HERE.glob("*.pml")), ids=lambda path: path.stem)

@@ -19,8 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from k8s.monitoring import dashboard
 from k8s.monitoring.__main__ import HERE, files
-from tests.cli.test_http_port import Watched
-from tests.cli.test_serve import timerd
+from tests.cli.served import timerd
+from tests.cli.watched_server import Watched
 from timerd.cli import app
 from timerd.client import SyncClient
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.process.children import Holder, Server
+from tests.process.children import Holder
 from tests.process.conftest import Children
+from tests.process.freezing_server import FreezingServer
 from tests.process.waiting import until
 from tests.process.worker_log import WorkerLog
 from timerd.client import CancelOutcome, OutcomeUnknown, SyncClient, TimerdError, Unavailable
@@ -19,14 +20,6 @@ pytestmark = pytest.mark.process
 LOADED = 200
 AHEAD, STEP = timedelta(seconds=2), timedelta(milliseconds=10)
 LATER = timedelta(hours=1)
-
-
-class FreezingServer(Server):
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.gate = folder / "frozen"
-        at = self._command.index("timerd.cli")
-        self._command[at : at + 1] = ["tests.process.frozen.server", str(self.gate)]
 
 
 def failure(work: Callable[[], object]) -> TimerdError:

@@ -9,7 +9,7 @@ import grpc.aio
 import pytest
 
 from tests.process.children import Server
-from tests.services.test_delivery import ACK, RawWorker
+from tests.services.raw_worker import ACK, RawWorker
 from timerd.client import Client, TaskState
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub

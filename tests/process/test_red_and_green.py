@@ -14,8 +14,8 @@ import pytest
 from tests.process.children import Server
 from tests.process.clockstep import ClockStep
 from tests.process.conftest import Children
+from tests.process.freezing_server import FreezingServer
 from tests.process.seen_health import SeenHealth
-from tests.process.test_frozen_store import FreezingServer
 from tests.process.waiting import until
 
 pytestmark = pytest.mark.process

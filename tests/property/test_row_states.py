@@ -20,7 +20,7 @@ from hypothesis import settings
 
 import style
 from tests.property import world as world_module
-from tests.property.test_partition_machine import HandedOn, ServiceModel, WithoutCursors
+from tests.property.service_model import HandedOn, ServiceModel, WithoutCursors
 from tests.property.world import World, done
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.partition.row_state import RowState

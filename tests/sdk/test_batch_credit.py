@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.sdk.fake_server import FakeServer, deliver_of
-from tests.sdk.test_worker import running
+from tests.sdk.worker_rig import running
 from timerd import Delivery, Worker
 from timerd.sdk.batch_credit import BatchCredit
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
-from tests.sdk.test_worker import ACK, NACK, REJECT, running
+from tests.sdk.worker_rig import ACK, NACK, REJECT, running
 from timerd import Delivery, Reject, Retry, Worker
 from timerd.client import InvalidTask
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
-from tests.sdk.test_worker import ACK
+from tests.sdk.worker_rig import ACK
 from timerd import Delivery, Worker
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import timerd.sdk.signals as signals_module
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
-from tests.sdk.test_worker import ACK, running
+from tests.sdk.worker_rig import ACK, running
 from timerd import Delivery, Worker
 
 

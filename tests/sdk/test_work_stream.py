@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from tests.sdk.fake_server import FakeServer, deliver_of, split, token_of
-from tests.sdk.test_worker import ACK, NACK, running
+from tests.sdk.worker_rig import ACK, NACK, running
 from timerd import Delivery, Worker
 from timerd.client import AccessDenied
 from timerd.v1 import task_pb2

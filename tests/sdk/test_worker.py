@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 
 import pytest
 
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
+from tests.sdk.worker_rig import ACK, NACK, REJECT, running
 from timerd import Delivery, Reject, Retry, TimerdError, Worker
-from timerd.v1 import work_service_pb2 as wk
-
-ACK, NACK, REJECT = wk.SETTLE_ACTION_ACK, wk.SETTLE_ACTION_NACK, wk.SETTLE_ACTION_REJECT
-
-
-@asynccontextmanager
-async def running(worker: Worker) -> AsyncIterator[None]:
-    run = asyncio.create_task(worker.run())
-    try:
-        yield
-    finally:
-        await worker.stop()
-        await run
 
 
 async def test_a_handler_that_returns_acknowledges(server: FakeServer) -> None:

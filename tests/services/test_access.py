@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from hashlib import sha256
 from pathlib import Path
 
 import grpc
@@ -15,6 +14,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.certificates import Authority, Pair
+from tests.services.access_rig import proof, write
 from timerd.client import AccessDenied, Client, InvalidTask, TimerdError
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import Denied, StartupError, Unauthenticated
@@ -32,14 +32,6 @@ FILES = [module.DESCRIPTOR for module in CALLED]
 SERVICES = [service for file in FILES for service in file.services_by_name.values()]
 LATER = datetime(2030, 6, 1, tzinfo=UTC)
 METHODS = [f"/{service.full_name}/{method.name}" for service in SERVICES for method in service.methods]
-
-
-def write(path: Path, text: str) -> None:
-    path.write_text(text)
-
-
-def proof(token: str) -> str:
-    return f"sha256:{sha256(token.encode()).hexdigest()}"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import grpc.aio
 import pytest
 
 from tests.certificates import Authority, Pair
-from tests.services.test_access import proof, write
+from tests.services.access_rig import proof, write
 from timerd.client import TimerdError
 from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.peer.keda import externalscaler_pb2 as keda

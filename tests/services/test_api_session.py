@@ -10,28 +10,12 @@ import grpc.aio
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from tests.services.api_rig import NOW_MS, FakeVerbs, Rig, running
+from tests.services.api_rig import NOW_MS, FakeVerbs, running
+from tests.services.session_rig import batch, opened
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.services.transport import session as session_module
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
-
-
-def batch(sequence: int, count: int = 1, payload: bytes = b"x", **fields: object) -> wire.SessionRequest:
-    columns = wire.TaskColumns(
-        fire_at_ms=[NOW_MS + n for n in range(count)], payload_lengths=[len(payload)] * count, payloads=payload * count
-    )
-    plain = {"template": task_wire.TaskTemplate(queue="q"), "request_id": str(sequence)}
-    request = wire.ScheduleBatchRequest(columns=columns, **(plain | fields))  # type: ignore[arg-type]
-    return wire.SessionRequest(sequence=sequence, schedule=request)
-
-
-async def opened(rig: Rig) -> Any:  # noqa: ANN401
-    """A call whose window has been read."""
-    call = rig.stub.Session()
-    first = await call.read()
-    assert first.WhichOneof("response") == "window"
-    return call
 
 
 async def replies(call: Any, count: int) -> dict[int, wire.SessionResponse]:  # noqa: ANN401

@@ -13,7 +13,7 @@ import pytest
 from tests.services.fake_scheduler import scheduler_with
 from tests.unit.partition_rig import HERE, NOW_MS, hot, rows
 from tests.unit.partition_rig import QUEUE as QUEUE_OF_ROWS
-from tests.unit.test_acked_together import KEYS
+from tests.unit.row_keys import KEYS
 from timerd.core.partition.holding import Phase
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.services.test_scheduler import Leased
+from tests.services.scheduler_rig import Leased
 from tests.simulator.virtual_loop import START_MS, LoopClock, VirtualLoop
 from timerd.adapters.memory import MemoryStore
 from timerd.core.cluster.lease_trust import LeaseTrust

@@ -11,9 +11,9 @@ from unittest.mock import Mock
 import pytest
 
 from tests.services.fake_scheduler import scheduler_with
-from tests.services.test_scheduler import trusted_time
+from tests.services.scheduler_rig import trusted_time
+from tests.unit.guard_rig import ID, SENT, carried
 from tests.unit.partition_rig import HERE
-from tests.unit.test_redelivery_guard import ID, SENT, carried
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.settlement import Failure

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.services.test_delivery import Rig, rig
+from tests.services.raw_worker import Rig, rig
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.model.task import Template
 

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from tests.services.api_rig import NOW_MS, FakeVerbs, running, trailers
-from tests.services.test_api_session import batch, opened
+from tests.services.session_rig import batch, opened
 from timerd.adapters.memory import MemoryStore
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import Partition

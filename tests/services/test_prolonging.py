@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.services.test_scheduler import START_MS, trusted_time
+from tests.services.scheduler_rig import START_MS, trusted_time
 from timerd.adapters.memory import MemoryStore
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition.holding import Phase, Settings

@@ -7,16 +7,15 @@ from collections.abc import Sequence
 
 import pytest
 
+from tests.services.scheduler_rig import START_MS, Leased, trusted_time
 from timerd.adapters.memory import MemoryStore
 from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.deliveries import Deliveries
-from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition.holding import Offered, Phase, Settings
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol.procedures import OfferRows
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.taken import Again, Ended, QueueKey
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, scope_of
@@ -31,23 +30,6 @@ from timerd.services.holding.performing import PeersOf
 from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
-
-START_MS = 1_800_000_000_000
-
-
-def trusted_time() -> EngineTime:
-    return EngineTime(SimClock(START_MS), LeaseTrust.always())
-
-
-class Leased(Deliveries):
-    """All of them are with workers until then."""
-
-    def __init__(self, until_ms: int) -> None:
-        super().__init__(DeliveryMachine(b"", 0), RedeliveryGuard())
-        self._until_ms = until_ms
-
-    def lease_of(self, key: RowKey) -> int | None:
-        return self._until_ms
 
 
 def scheduler_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, acquired, hot, key, only, page, rows
+from tests.unit.row_keys import KEYS
 from timerd.core.partition.effects import WriteSettled
 from timerd.core.partition.ended_lately import EndedLately
 from timerd.core.partition.partition_machine import PartitionMachine
@@ -12,8 +13,6 @@ from timerd.core.partition.settled_index import FRESH
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.identity import RowKey, digest_of, next_attempt
 from timerd.model.settle import Outcome
-
-KEYS = [key(n, after_ms=1_000 + n) for n in range(40)]
 
 
 def sent(machine: PartitionMachine, most: int = len(KEYS)) -> Taken:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.test_rows import ROWS, Row, one, rows_of
+from tests.unit.row_rig import ROWS, Row, one, rows_of
 from timerd.adapters.sqlite.groups import join_sorted
 from timerd.model.few_rows import MOST_ROWS, few_rows
 from timerd.model.identity import RowKey

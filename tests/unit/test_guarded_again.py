@@ -3,25 +3,17 @@ their positions alone. What is open by the new one is never settled by the name 
 
 from __future__ import annotations
 
-from tests.unit.partition_rig import HERE, NOW_MS, hot, key, only, rows, taken
-from timerd.core.partition.effects import WriteSettled
+from tests.unit.partition_rig import HERE, NOW_MS, hot, key, rows, taken
+from tests.unit.settle_records import record_of
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Again
 from timerd.model.identity import RowKey
 from timerd.model.rows import FLAG_CARRIED
-from timerd.model.settle import CarryReason, Outcome, SettleRecord
+from timerd.model.settle import CarryReason, Outcome
 
 LEASE_ENDS_MS = NOW_MS + 500
 OLD, BESIDE = key(0), key(1)
 NEW = OLD._replace(position_ms=LEASE_ENDS_MS)
-
-
-def record_of(machine: PartitionMachine) -> SettleRecord:
-    [write] = only(machine.flush(), WriteSettled)
-    assert isinstance(write, WriteSettled)
-    machine.settled_written(write.record)
-    machine.carried_written(write.record.sequence)
-    return write.record
 
 
 def sent_by_its_new_row() -> PartitionMachine:

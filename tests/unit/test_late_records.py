@@ -11,7 +11,7 @@ import pytest
 
 from tests.property.world import QUEUES, World, done
 from tests.services.fake_scheduler import scheduler_with
-from tests.unit.test_procedures import NAME, Result, delivered, run, scheduled, with_key
+from tests.unit.procedure_rig import NAME, Result, delivered, run, scheduled, with_key
 from timerd.core.partition.effects import WriteSettled
 from timerd.core.partition.holding import Asked, Offered, Phase
 from timerd.core.partition.partition_machine import PartitionMachine

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.property.world import QUEUES, START_MS, World, done
-from tests.unit.test_procedures import going_on
+from tests.unit.procedure_rig import going_on
 from timerd.core.partition.holding import Offered
 from timerd.core.protocol.insertion import Inserted, insert
 from timerd.core.protocol.message_place import Call, Forgotten, NotTakenIn, is_stored, origin_of_delays, place_message

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import pytest
 
 from tests.property.world import QUEUES, START_MS, Task, World, done
+from tests.unit.procedure_rig import NAME, Result, claimed, delivered, going_on, run, scheduled, with_key
 from timerd.core.partition.holding import Asked
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol import keys
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.cancel_many import end_many
 from timerd.core.protocol.insertion import Inserted, closing_of, insert, insert_repeated
-from timerd.core.protocol.keys import Conflict, Reserved, activate, reserve, resolve
+from timerd.core.protocol.keys import Conflict, activate, reserve, resolve
 from timerd.core.protocol.lookup import Located, locate
 from timerd.core.protocol.move import Wish, move_task
 from timerd.core.protocol.procedures import (
@@ -39,25 +38,12 @@ from timerd.model.errors import Aborted, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.partition import Partition
-from timerd.model.registers import Control, KeyEntry, Move, MoveState, Place, control_key, move_key, name_key
+from timerd.model.registers import Control, KeyEntry, Move, MoveState, Place, control_key, move_key
 from timerd.model.rows import concat, single_row
 from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
-from timerd.services.holding.driving import drive
 from timerd.testing.contracts.build import digest, spread
-
-Result = TypeVar("Result")
-
-
-@pytest.fixture
-def world() -> World:
-    return World()
-
-
-def run(world: World, procedure: Procedure[Result]) -> Result:
-    """To its end, without anything in between."""
-    return done(drive(procedure, world.performer))
 
 
 def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times: int = 1) -> Request:
@@ -70,33 +56,9 @@ def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times
         request = procedure.send(done(world.performer.perform(request)))
 
 
-def going_on(procedure: Procedure[Result], request: Request) -> Procedure[Result]:
-    """From that request on."""
-    while True:
-        answer = yield request
-        try:
-            request = procedure.send(answer)
-        except StopIteration as over:
-            return over.value  # type: ignore[no-any-return]
-
-
 def rest_of(procedure: Procedure[Result]) -> Procedure[Result]:
     """After a request that was answered with nothing."""
     return (yield from going_on(procedure, procedure.send(None)))
-
-
-def scheduled(world: World, *delays_ms: int) -> list[Task]:
-    before = len(world.tasks)
-    world.insert(delays_ms, 0)
-    world.settle_down()
-    return list(world.tasks.values())[before:]
-
-
-def delivered(world: World, task: Task) -> None:
-    world.tick()
-    world.settle_down()
-    world.take(QUEUES[0], 10)
-    assert task.key is not None
 
 
 def wish(world: World, delay_ms: int, request: str = "r") -> Wish:
@@ -462,17 +424,6 @@ def test_a_decided_move_that_nothing_shows_any_more_has_an_unknown_outcome(world
 
 
 # -- keys ---------------------------------------------------------------------------------------------------------
-
-NAME = name_key("default", "k")
-
-
-def claimed(world: World, task: TaskId, policy: Conflict) -> Reserved:
-    return run(world, reserve(NAME, task, policy))
-
-
-def with_key(world: World, task: Task) -> None:
-    held = claimed(world, task.id, Conflict.KEEP)
-    assert run(world, activate(NAME, task.id, held)) is None
 
 
 def test_a_key_is_kept_while_its_task_lives(world: World) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.partition_rig import HERE, NOW_MS, hot, key, rows, taken
-from tests.unit.test_guarded_again import record_of
+from tests.unit.settle_records import record_of
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS

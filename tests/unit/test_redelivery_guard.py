@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.partition_rig import HERE, NOW_MS, hot, key, rows, taken
-from tests.unit.test_guarded_again import record_of
-from timerd.core.partition.partition_machine import PartitionMachine
+from tests.unit.guard_rig import ID, LEASE_ENDS_MS, SENT, carried
+from tests.unit.partition_rig import HERE, NOW_MS
+from tests.unit.settle_records import record_of
 from timerd.core.redelivery_guard import RedeliveryGuard
-from timerd.model.identity import delivery_id_of
-from timerd.model.partition import BUCKET_MS
-from timerd.model.settle import CarryReason
-
-SENT = key(0)
-ID = delivery_id_of(SENT.digest, SENT.version)
-LEASE_ENDS_MS = NOW_MS + BUCKET_MS
-
-
-def carried(redelivery_guard: RedeliveryGuard) -> PartitionMachine:
-    """Into the next bucket, for a worker has it still."""
-    machine = hot(rows(SENT))
-    assert taken(machine) == [SENT]
-    machine.guard({SENT: LEASE_ENDS_MS}, NOW_MS, CarryReason.GUARD)
-    redelivery_guard.carried(machine, [SENT])
-    return machine
 
 
 def test_an_ack_goes_where_the_row_was_carried_when_that_is_durable() -> None:

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from tests.unit.partition_rig import HERE, QUEUE, START_MS, hot, key, only, page, rows, taken
-from tests.unit.test_rows_in_hand import Tight
+from tests.unit.tight_memory import Tight
 from timerd.core.partition import settled_index
 from timerd.core.partition.effects import ReadPage
 from timerd.core.partition.holding import Offered

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from tests.unit.partition_rig import HERE, QUEUE, START_MS, key, rows
+from tests.unit.tight_memory import Tight
 from timerd.core.flights import part_of
 from timerd.core.gates import Batch, End, judge
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.reload import Reload, put_together
 from timerd.core.partition.rows_in_hand import RowsInHand
 from timerd.core.partition.settled_index import SettledIndex
-from timerd.core.taken import QueueKey, Taken
+from timerd.core.taken import Taken
 from timerd.model.identity import RowKey
 from timerd.model.partition import BUCKET_MS
 from timerd.model.rows import ROW, RowGroup
@@ -22,11 +23,6 @@ from timerd.model.settle import Outcome
 from timerd.model.task import Template
 
 Pages = Callable[[RowsInHand, RowGroup], Sequence[RowGroup]]
-
-
-class Tight(Memory):
-    def share_bytes(self, queue: QueueKey, own_bytes: int) -> int:
-        return self.budget_bytes
 
 
 def hand(most_rows: int) -> RowsInHand:

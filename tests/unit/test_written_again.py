@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.property.world import START_MS, World, done
-from tests.unit.test_procedures import run
+from tests.unit.procedure_rig import run
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.insertion import insert
 from timerd.core.protocol.lookup import locate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.models.test_models import switches_named_in
+from tests.models.switches import switches_named_in
 from tests.simulator.cluster.judge import judged
 from tests.simulator.cluster.variants import NAMED, NOTHING_TO_BREAK, VARIANTS
 from tests.simulator.variants import VARIANTS as ONE

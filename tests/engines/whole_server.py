@@ -1,0 +1,32 @@
+"""A whole server on a real store."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.engines.keyspace import Keyspace
+from timerd.adapters.alarm import make_alarm
+from timerd.adapters.cassandra.store import CassandraStore
+from timerd.adapters.clocks import SystemClock
+from timerd.bootstrap import Node, assemble
+from timerd.config import ServerConfig
+
+
+async def started(keyspace: Keyspace) -> Node:
+    clock = SystemClock()
+    store = await CassandraStore.open(keyspace.settings, lambda: int(clock.wall_ms()))
+    node = await assemble(ServerConfig(listen="127.0.0.1:0"), store, clock, make_alarm, "timerd-test")
+    await node.start()
+    return node
+
+
+@pytest.fixture
+async def node(keyspace: Keyspace) -> AsyncIterator[Node]:
+    node = await started(keyspace)
+    yield node
+    with contextlib.suppress(asyncio.CancelledError):
+        await node.stop(drain_ms=1_000)
