@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from hashlib import sha256
 from math import isqrt
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from timerd.model.errors import Invalid
 SPACE = 1 << 64
 # Databases have signed integers: with the highest bit turned over, their order is that of the hashes.
 _SIGN = 1 << 63
+_URN = "urn:uuid:"
 _HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
 _MINUTE_MS = 60_000
 # Enough that a slot of a day has its minute and a half.
@@ -30,7 +31,6 @@ MIN_PERIOD_MS = 1_000
 MAX_PERIOD_MS = 100 * 366 * 86_400_000
 
 
-@runtime_checkable
 class UuidLike(Protocol):
     """What uuid.UUID is here, where that module, which reads clocks, is not imported."""
 
@@ -55,9 +55,14 @@ class Range(NamedTuple):
 
 def text_of(key: Key) -> str:
     """The text whose hash a key has: an integer in decimal, a UUID in lower case with dashes, a text as it is."""
-    if isinstance(key, bool) or not isinstance(key, int | str | UuidLike):
-        raise Invalid(f"A key is an int, a UUID or a text: {key!r} is of type {type(key).__name__}.", "key")
-    return key.urn.removeprefix("urn:uuid:") if isinstance(key, UuidLike) else str(key)
+    if isinstance(key, str):
+        return key
+    if isinstance(key, int) and not isinstance(key, bool):
+        return str(int(key))
+    urn = getattr(key, "urn", None)
+    if isinstance(urn, str) and urn.startswith(_URN):
+        return urn.removeprefix(_URN)
+    raise Invalid(f"A key is an int, a UUID or a text: {key!r} is of type {type(key).__name__}.", "key")
 
 
 def hash_of(key: Key) -> int:

@@ -99,6 +99,11 @@ def test_kinds_of_one_member_are_equally_far_apart_around_the_circle(
     assert all(0 <= each - made.origin_ms < made.period_ms for each in moments)
 
 
+class UserKey:
+    def __init__(self, urn: str) -> None:
+        self.urn = urn
+
+
 def test_slots_of_many_members_are_even() -> None:
     filled = np.bincount(scaled(hashes_of(range(48_000)), 480), minlength=480)
     # The mean is 100; by chance five standard deviations of 10 are out of reach.
@@ -111,7 +116,7 @@ def test_keys_are_what_they_are_as_text() -> None:
     assert hash_of(42) == hash_of("42")
 
 
-@pytest.mark.parametrize("key", [True, 1.5, b"42", None])
+@pytest.mark.parametrize("key", [True, 1.5, b"42", None, UserKey("urn:isbn:1")])
 def test_what_is_no_key_is_refused(key: Key) -> None:
     with pytest.raises(Invalid, match="A key is an int, a UUID or a text"):
         text_of(key)
