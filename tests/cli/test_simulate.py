@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -26,6 +27,18 @@ def test_all_strategies_are_compared_in_a_table(terminal: Terminal) -> None:
     assert clogged.pop("central") not in ("0s", "")
     assert set(clogged.values()) == {"0s"}
     assert lines[-1].endswith("jobs/s.")
+
+
+def test_the_page_shows_what_its_command_prints(terminal: Terminal, tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/use/simulate.md").read_text()
+    [command] = re.findall(r"^    timerd (simulate .*) --plot simulate.png$", page, re.MULTILINE)
+    told = page.partition("```\n")[2].partition("```")[0].splitlines()
+    assert [line.rstrip() for line in terminal(*command.split()).out.splitlines()[:5]] == told
+    out = tmp_path / "runs.sqlite"
+    assert terminal("simulate", *QUICK, "--strategy", "slot", "--out", str(out)).code == 0
+    query = page.partition("```sql\n")[2].partition("```")[0]
+    with closing(sqlite3.connect(out)) as opened:
+        assert len(opened.execute(query).fetchall()) == 24
 
 
 def test_a_table_of_many_jobs_has_80_columns() -> None:
