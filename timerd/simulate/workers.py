@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from heapq import heapreplace
 from math import inf
 from typing import NamedTuple
 
 from timerd.simulate.jobs import Outcome
-from timerd.simulate.settings import Outage, Settings
+from timerd.simulate.settings import Settings
 
 
 class Served(NamedTuple):
@@ -31,11 +32,11 @@ class Workers:
     def serve(self, queued_s: Sequence[float], takes_s: Sequence[float], sources: Sequence[int]) -> Served:
         """`queued_s` rises, also from call to call."""
         free_s, down, stops, patience_s = self._free_s, self._down, self._stops, self._patience_s
-        done, expired = int(Outcome.DONE), int(Outcome.EXPIRED)
+        done, failed, expired = int(Outcome.DONE), int(Outcome.FAILED), int(Outcome.EXPIRED)
         served = Served([], [], [])
         start, end, become = served.started_s.append, served.ended_s.append, served.outcome.append
         for queued, takes, source in zip(queued_s, takes_s, sources, strict=True):
-            at, outcome, until = free_s[0], done, takes
+            at, outcome, lasts = free_s[0], done, takes
             if at < queued:  # noqa: PLR1730 - max() takes as long as all the rest of a turn
                 at = queued
             if stops:
@@ -46,26 +47,23 @@ class Workers:
                 become(expired)
                 continue
             if source in down:
-                until, outcome = _attempt(down[source], at, takes)
-            until += at
-            heapreplace(free_s, until)
+                for from_s, to_s, attempt_s in down[source]:
+                    if from_s <= at < to_s:
+                        lasts, outcome = attempt_s or takes, failed
+            heapreplace(free_s, at + lasts)
             start(at)
-            end(until)
+            end(at + lasts)
             become(outcome)
         return served
 
 
-def _outages(settings: Settings) -> dict[int, list[Outage]]:
-    """By the index of their source."""
-    found = {at: [down for down in settings.outages if down.source == e.name] for at, e in enumerate(settings.sources)}
-    return {at: outages for at, outages in found.items() if outages}
-
-
-def _attempt(outages: Sequence[Outage], at_s: float, takes_s: float) -> tuple[float, int]:
-    for outage in outages:
-        if outage.from_s <= at_s < outage.to_s:
-            return outage.attempt_s or takes_s, int(Outcome.FAILED)
-    return takes_s, int(Outcome.DONE)
+def _outages(settings: Settings) -> dict[int, list[tuple[float, float, float]]]:
+    """By the index of their source: (from, to, how long a try takes)."""
+    found = defaultdict(list)
+    names = [each.name for each in settings.sources]
+    for each in settings.outages:
+        found[names.index(each.source)].append((each.from_s, each.to_s, each.attempt_s))
+    return dict(found)
 
 
 def _resumed(stops: Sequence[tuple[float, float]], at_s: float) -> float:
