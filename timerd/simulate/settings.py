@@ -9,9 +9,9 @@ from timerd.core.slots import Cycle, cycle
 from timerd.model.errors import Invalid
 from timerd.simulate.durations import durations
 
-MAX_MEMBERS = 10_000_000
-# What fits into the memory of a small machine.
-MAX_JOBS, MAX_TICKS = 20_000_000, 5_000_000
+MAX_MEMBERS = 2_000_000
+# They take about 1.3 GB of memory.
+MAX_JOBS, MAX_TICKS = 10_000_000, 5_000_000
 MAX_WORKERS = 100_000
 MAX_SEED = 2**63 - 1
 
@@ -130,16 +130,25 @@ def _check_numbers(*told: tuple[str, float, float, float], unit: str = "") -> No
 
 
 def _check_size(settings: Settings) -> None:
-    jobs, ticks = settings.members * settings.span_s / settings.cycle_s, settings.span_s / settings.tick_s
-    if jobs > MAX_JOBS:
+    jobs = settings.members * settings.span_s / settings.cycle_s + _tries(settings)
+    _check_count("jobs", jobs, MAX_JOBS, "fewer members")
+    _check_count("ticks", settings.span_s / settings.tick_s, MAX_TICKS, "longer ones")
+    if settings.strategy is Strategy.CENTRAL:
+        _check_count("looks of central", settings.span_s / settings.poll_s, MAX_TICKS, "more time between them")
+
+
+def _tries(settings: Settings) -> float:
+    """That fail, at most: CENTRAL may fill each batch with them while a source is down."""
+    if settings.strategy is not Strategy.CENTRAL:
+        return 0.0
+    down_s = sum(min(each.to_s, settings.span_s) - each.from_s for each in settings.outages)
+    return max(0.0, down_s) / settings.poll_s * min(settings.batch_size, settings.members)
+
+
+def _check_count(what: str, count: float, most: int, instead: str) -> None:
+    if count > most:
         raise Invalid(
-            f"There would be about {jobs:,.0f} jobs: at most {MAX_JOBS:,} are. Take fewer members or a shorter span.",
-            "members",
-        )
-    if ticks > MAX_TICKS:
-        raise Invalid(
-            f"There would be {ticks:,.0f} ticks: at most {MAX_TICKS:,} are. Take longer ones or a shorter span.",
-            "tick",
+            f"There would be about {count:,.0f} {what}: at most {most:,} are. Take {instead} or a shorter span.", what
         )
 
 
