@@ -27,6 +27,7 @@ from timerd.commands import (
     schedules,
     schema,
     serve,
+    simulate,
     token,
     version,
     work,
@@ -43,7 +44,7 @@ app = typer.Typer(
 )
 for group in (
     *(serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
-    *(config, token, backup, schema, version, demo),
+    *(config, token, backup, schema, version, demo, simulate),
 ):
     group.register(app)
 

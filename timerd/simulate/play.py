@@ -1,0 +1,133 @@
+"""One run: its members come to the queue as the strategy says, and its workers take them.
+
+A strategy is a generator: it yields how far the simulated time is, for a progress bar, and returns the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from math import ceil
+
+import numpy as np
+
+from timerd.simulate.durations import Durations, Floats, durations
+from timerd.simulate.jobs import Ints, Jobs, Outcome, joined
+from timerd.simulate.population import Population, population
+from timerd.simulate.settings import Settings, Strategy, check
+from timerd.simulate.workers import Workers
+
+_MS = 1_000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What was simulated."""
+
+    settings: Settings
+    members: Population
+    jobs: Jobs
+
+
+Playing = Generator[float, None, Run]
+
+
+@dataclass(slots=True)
+class Stage:
+    """What is served is kept."""
+
+    settings: Settings
+    members: Population
+    workers: Workers
+    durations: Durations
+    chance: np.random.Generator
+    parts: list[Jobs] = field(default_factory=list)
+
+    def serve(self, members: Ints, queued_s: Floats) -> Jobs:
+        """In this order, which is that of the queue."""
+        takes_s = self.durations.draw(self.chance, len(members)) * self.members.cost[members]
+        sources = self.members.source[members].tolist()
+        started_s, ended_s, outcome = self.workers.serve(queued_s.tolist(), takes_s.tolist(), sources)
+        served = Jobs(members, queued_s, np.array(started_s), np.array(ended_s), np.array(outcome, np.int8))
+        self.parts.append(served)
+        return served
+
+    def run(self) -> Run:
+        return Run(self.settings, self.members, joined(self.parts, self.settings.span_s))
+
+
+def play(settings: Settings) -> Playing:
+    """Raises Invalid before the first step."""
+    check(settings)
+    expires = settings.strategy in (Strategy.SLOT, Strategy.SLOT2)
+    workers = Workers(settings, settings.cycle_s) if expires else Workers(settings)
+    drawn = durations(settings.mean_s, settings.p90_s)
+    stage = Stage(settings, population(settings), workers, drawn, np.random.default_rng([settings.seed, 1]))
+    return _STRATEGIES[settings.strategy](stage)
+
+
+def _self(stage: Stage) -> Playing:
+    """A job queues the next one of its member when it ends, a period later. So what is queued within a period is known
+    when it begins."""
+    settings = stage.settings
+    next_s = stage.members.moment_ms / _MS
+    begin_s = 0.0
+    while begin_s < settings.span_s:
+        begin_s += settings.cycle_s
+        due = np.flatnonzero(next_s < begin_s)
+        order = due[np.argsort(next_s[due], kind="stable")]
+        served = stage.serve(order, next_s[order])
+        next_s[order] = served.ended_s + settings.cycle_s
+        yield min(begin_s, settings.span_s)
+    return stage.run()
+
+
+def _by_moment(stage: Stage, moment_ms: Ints) -> Playing:
+    """Each member once a period, whatever became of it the last time."""
+    settings = stage.settings
+    order = np.lexsort((stage.members.moment_ms, moment_ms))
+    first_s = moment_ms[order] / _MS
+    for number in range(ceil(settings.span_s / settings.cycle_s)):
+        begin_s = number * settings.cycle_s
+        within = int(np.searchsorted(first_s, settings.span_s - begin_s))
+        stage.serve(order[:within], first_s[:within] + begin_s)
+        yield min(begin_s + settings.cycle_s, settings.span_s)
+    return stage.run()
+
+
+def _slot(stage: Stage) -> Playing:
+    slot_ms = stage.settings.cycle.slot_ms
+    return _by_moment(stage, stage.members.moment_ms // slot_ms * slot_ms)
+
+
+def _slot2(stage: Stage) -> Playing:
+    return _by_moment(stage, stage.members.moment_ms)
+
+
+def _central(stage: Stage) -> Playing:
+    """One loop looks for those that are due and not under way, and takes whoever succeeded longest ago first. A
+    failure leaves a member where it was: at the head."""
+    settings = stage.settings
+    due_s = stage.members.moment_ms / _MS
+    succeeded_s = due_s - settings.cycle_s
+    for poll in range(ceil(settings.span_s / settings.poll_s)):
+        now_s = poll * settings.poll_s
+        taken = _longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, settings.batch_size)
+        if len(taken):
+            served = stage.serve(taken, np.full(len(taken), now_s))
+            done = served.outcome == Outcome.DONE
+            succeeded_s[taken[done]] = served.ended_s[done]
+            due_s[taken] = served.ended_s + np.where(done, settings.cycle_s, 0.0)
+        yield now_s
+    return stage.run()
+
+
+def _longest_ago(due: Ints, succeeded_s: Floats, count: int) -> Ints:
+    """In order, and by their number where they are equal."""
+    if len(due) > count:
+        last = np.partition(succeeded_s[due], count - 1)[count - 1]
+        due = due[succeeded_s[due] <= last]
+    return due[np.argsort(succeeded_s[due], kind="stable")][:count]
+
+
+_STRATEGIES = {Strategy.SELF: _self, Strategy.CENTRAL: _central, Strategy.SLOT: _slot, Strategy.SLOT2: _slot2}
