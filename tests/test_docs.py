@@ -31,6 +31,20 @@ def test_linked_sections_exist(page: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_named_modules_exist(page: Path) -> None:
+    named = re.findall(r"`((?:adapters|core|model|sdk|services)/[\w/]+\.py)`", page.read_text())
+    assert [name for name in named if not (ROOT / "timerd" / name).is_file()] == []
+
+
+def test_a_walk_has_as_many_stations_as_it_says() -> None:
+    page = (ROOT / "docs/understand/architecture.md").read_text()
+    walks = re.findall(r"^(\d+) stations\.(.*?)^(?:#|A far|A queue|The SDK)", page, re.MULTILINE | re.DOTALL)
+    numbers = [[int(number) for number in re.findall(r"^\| (\d+) \|", walk, re.MULTILINE)] for _, walk in walks]
+    assert [list(range(1, int(said) + 1)) for said, _ in walks] == numbers
+    assert len(walks) == 3
+
+
 def test_the_readme_leads_to_every_page() -> None:
     linked = set(re.findall(r"\]\((docs/\w+/[\w-]+\.md)\)", (ROOT / "README.md").read_text()))
     assert sorted({path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md")} - linked) == []
@@ -39,7 +53,7 @@ def test_the_readme_leads_to_every_page() -> None:
 def test_the_figures_of_the_readme_stand_in_the_page_of_figures() -> None:
     parts = re.split(r"^## ", (ROOT / "docs/understand/benchmarks.md").read_text(), flags=re.MULTILINE)
     lines = {part.partition("\n")[0]: part.splitlines() for part in parts}
-    told = re.findall(r"^\| ([^|]+): ([^|:]+) \| ([\d.,]+ [^|]+) \| ", (ROOT / "README.md").read_text(), re.MULTILINE)
+    told = re.findall(r"^\| ([^|]+): ([^|:]+) \| ([\d.,]+ [^|]+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert told
     wrong = [row for row in told if not any(line.startswith(f"| {row[1]} | {row[2]} |") for line in lines[row[0]])]
     assert wrong == []

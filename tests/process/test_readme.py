@@ -22,7 +22,7 @@ import pytest
 from tests.process.children import Server
 from tests.process.reflected import grpcurl
 from tests.process.waiting import until
-from timerd.client import SyncClient
+from timerd.client import ScheduleState, SyncClient
 from timerd.demo.processes import free_port
 
 pytestmark = pytest.mark.process
@@ -138,6 +138,14 @@ def test_the_commands_in_the_text_run_as_typed(shop: Shop) -> None:
     assert "All is well" in shop.type(doctor)
     shop.type(schedule)
     assert shop.type(f"{work} --count 1") == "tea is ready"
+
+
+def test_the_schedule_is_made_as_pasted(server: Server) -> None:
+    [block] = re.findall(r"```python\n(.*?)```", section("What comes again"), re.DOTALL)
+    with SyncClient(server.address) as client:
+        exec(block, {"client": client})
+        made = client.schedules.get("report")
+    assert (made.queue, made.state) == ("reports", ScheduleState.ACTIVE)
 
 
 def test_grpcurl_needs_none_of_our_files(server: Server) -> None:
