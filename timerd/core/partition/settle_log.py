@@ -144,7 +144,7 @@ class SettleLog:
 
 def _taken_along(groups: Sequence[Group], outcomes: PendingOutcomes, blocked: Collection[bytes]) -> list[Mark]:
     """The record may have come after its holder was gone: whoever ended or moved the task in between found the row with
-    nobody and no record of it, and was answered. His mark is read where the row was, and not where it goes."""
+    nobody and no record of it, and was answered. Its mark is read where the row was, and not where it goes."""
     given: list[Mark] = []
     for partition, row in groups if outcomes or blocked else ():
         key = row.keys()[0]

@@ -34,7 +34,7 @@ from timerd.model.storage import Found, Mark, MarkKind
 
 ONWARD = (Outcome.CARRIED, Outcome.PARKED, Outcome.MOVED, Outcome.FORWARDED)
 # Of a copy: nothing is sent from there any more, though no mark leads on. Who writes elsewhere what was refused here
-# reads the marks after he has pointed there, and takes ours along (core/protocol/insertion.py); of a move, `moves`
+# reads the marks after it has pointed there, and takes ours along (core/protocol/insertion.py); of a move, `moves`
 # tells.
 LEFT_FOR_GOOD = (Outcome.FORWARDED, Outcome.MOVED)
 
@@ -112,7 +112,7 @@ def end_task(
             continue
         said = yield from _ask(again, verdict, value, outcome, request, mine)
         if said is Outcome.FORWARDED:
-            # Whoever writes it elsewhere reads the mark after he has pointed there; he may have died before that.
+            # Whoever writes it elsewhere reads the mark after it has pointed there; it may have died before that.
             is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
             said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
@@ -191,7 +191,7 @@ def _ask_at(
 
 
 def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | Outcome]:
-    """The record that says so may be that of a holder which had a successor by then: he has read the records without
+    """The record that says so may be that of a holder which had a successor by then: it has read the records without
     it, and would send the task again after its ack was confirmed."""
     answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, Outcome.ACKED, request)
     return (yield from _conclude(here, answer, Outcome.ACKED, request, mine))

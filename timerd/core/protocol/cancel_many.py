@@ -113,7 +113,7 @@ class _Answers:
 
 def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[Marked]:
     """The marks, then where the tasks are. A partition that nobody held from before the marks until after a look that
-    found no settle record of it is quiet: whoever comes later reads the marks before he sends anything, so it need not
+    found no settle record of it is quiet: whoever comes later reads the marks before it sends anything, so it need not
     be asked for its records once more."""
     tasks, partitions = _digests(groups), [group.partition for group in groups]
     vacant: Vacant | None = yield FindVacant(partitions)

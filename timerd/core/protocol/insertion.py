@@ -52,7 +52,7 @@ class ClosedForGood(Exception):
 @dataclass(slots=True)
 class Inserted:
     """`repeated`: the reply of the first time. `moved`: (old position, digest) -> position, for rows written again.
-    `is_open`: of some that were carried the holder did not say whether he has them."""
+    `is_open`: of some that were carried the holder did not say whether it has them."""
 
     repeated: bytes | None = None
     moved: dict[tuple[int, bytes], int] = field(default_factory=dict)
@@ -99,14 +99,14 @@ def insert(
 
 def insert_carried(message: Append, now_ms: int, given: Sequence[Mark] = ()) -> Procedure[None]:
     """Rows that were carried here have their record, so nothing presses (rule K1): they are not written beside a holder
-    who may have taken them in, and fire them, while he does not answer. Raises ClosedForGood, and is to be repeated,
-    until he does or has a successor; what goes to others does not wait for that. `given`: marks on these rows, durable
-    and known to whoever holds the place before he can meet a row."""
+    who may have taken them in, and fire them, while it does not answer. Raises ClosedForGood, and is to be repeated,
+    until it does or has a successor; what goes to others does not wait for that. `given`: marks on these rows, durable
+    and known to whoever holds the place before it can meet a row."""
     silent = (yield from _tell_before(given)) if given else frozenset()
     groups = tuple(group for group in message.groups if group[0] not in silent)
     done = (yield from insert(Append(groups), now_ms, is_carry=True)) if groups else Inserted()
     if silent or done.is_open:
-        raise ClosedForGood("who holds the place does not say whether he has the rows")
+        raise ClosedForGood("who holds the place does not say whether it has the rows")
 
 
 def _tell_before(given: Sequence[Mark]) -> Procedure[Set[Partition]]:
@@ -144,7 +144,7 @@ Placed = tuple[Partition, RowGroup, int]
 def _look(
     message: Append, appended: Appended, *, is_repeat: bool, is_carry: bool
 ) -> Procedure[tuple[list[Placed], list[Placed], bool]]:
-    """(rows to write again, rows to hint, whether a holder has yet to say what he has), by the control facts that were
+    """(rows to write again, rows to hint, whether a holder has yet to say what it has), by the control facts that were
     read after the write. What was stored before may have been acknowledged: it is written again only where it is sure
     that nobody will read it in its place, for between the FORWARD mark and the new row there may be a crash."""
     refused: list[Placed] = []
@@ -179,7 +179,7 @@ def _early(
     rows: RowGroup, below: npt.NDArray[np.bool_], stored: bytes | None
 ) -> tuple[RowGroup | None, RowGroup | None]:
     """Of the rows below `closing` those that the holder may take in, and those that `verified` has passed: nobody will
-    read them. A holder who is offered one of these refuses all, also what he has taken in and is working on."""
+    read them. A holder who is offered one of these refuses all, also what it has taken in and is working on."""
     verified_ms = Control.from_bytes(stored).verified_ms if stored is not None else 0
     is_passed = rows.columns["position_ms"] < verified_ms
     early, passed = rows.select(np.flatnonzero(below & ~is_passed)), rows.select(np.flatnonzero(below & is_passed))

@@ -279,7 +279,7 @@ def _lives(task: TaskId) -> Procedure[Asked]:
 
 
 def _if_acked(task: TaskId, here: Located) -> Procedure[Asked]:
-    """An ack may have its mark, and no answer of the holder: he carries the task on to where there is none."""
+    """An ack may have its mark, and no answer of the holder: it carries the task on to where there is none."""
     generation = generation_of(here.place.key.version)
     of_this = (m for m in here.marks if m.kind is MarkKind.ACKED and generation_of(m.key.version) == generation)
     mark = next(of_this, None)

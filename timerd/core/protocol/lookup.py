@@ -50,7 +50,7 @@ class Located:
     @property
     def places(self) -> list[Place]:
         """Where it may be sent from. What says that it was carried may be the record of a holder which had a successor
-        by then, who has not read it: the row that was to follow is not there, and the old one waits with him."""
+        by then, who has not read it: the row that was to follow is not there, and the old one waits with it."""
         own = [self.place] if self.source is None else [self.place, self.source]
         return [*own, *(place for other in self.others for place in other.places)]
 
@@ -68,7 +68,7 @@ def home_of(task: TaskId) -> Place:
 
 
 def unwritten(place: Place) -> RowKey:
-    """By which a holder is told of a task where no row of it is found: he remembers the task's end, and ends no row by
+    """By which a holder is told of a task where no row of it is found: it remembers the task's end, and ends no row by
     it that is not there. Its position is below every floor."""
     return place.key._replace(position_ms=place.partition.bucket_ms - 1)
 
@@ -86,8 +86,8 @@ def follow(
 ) -> Procedure[Located]:
     """From that place on, as far as FORWARD and carries lead.
 
-    Whoever is not answered writes his row again and points there, and the holder may have read the first one by
-    himself. So where no record says how the task ended, what he made of that one is followed as well."""
+    Whoever is not answered writes its row again and points there, and the holder may have read the first one by
+    itself. So where no record says how the task ended, what it made of that one is followed as well."""
     carried: RowGroup | None = None
     source: Place | None = None
     marks: list[Mark] = []

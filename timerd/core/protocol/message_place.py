@@ -182,7 +182,7 @@ def _closed_for_good(partition: Partition) -> Procedure[bytes | None]:
 
 
 def _by_position(rows: RowGroup) -> list[RowGroup]:
-    """A holder refuses together what he is offered together."""
+    """A holder refuses together what it is offered together."""
     if len(rows) <= 1:
         return [rows] if len(rows) else []
     positions_ms = rows.columns["position_ms"]
@@ -193,8 +193,8 @@ def _by_position(rows: RowGroup) -> list[RowGroup]:
 
 def _offer(partition: Partition, rows: RowGroup, source: int, control: bytes | None, met: _Round) -> Procedure[None]:
     """All of one position. What was refused, or not answered, is left only if the control row says so: the holder's
-    floor is beyond it before `verified` is, and he may be gone by then. Of a holder whose lease is over nothing
-    follows: he may have been paused. Where the control row names nobody, the next holder reads the rows."""
+    floor is beyond it before `verified` is, and it may be gone by then. Of a holder whose lease is over nothing
+    follows: it may have been paused. Where the control row names nobody, the next holder reads the rows."""
     answer: Offered | None = yield OfferRows(partition, rows, source, is_repeat=True, control=control)
     if answer in TAKEN_IN:
         return

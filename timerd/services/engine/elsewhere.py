@@ -112,7 +112,7 @@ class Elsewhere:
 
     async def _has_died(self, item: Ended) -> bool:
         """Its record was written, and the lease was over before that was known. Who holds the row now may have read the
-        records before: then he is told, or has sent it again."""
+        records before: then it is told, or has sent it again."""
         task = await self._finder.task_of(item.partition, item.key)
         here = await drive(locate(task, durable=True), self._scheduler.procedures) if task is not None else None
         if here is None or here.ending.outcome is not Outcome.DEAD or here.place.key != item.key:

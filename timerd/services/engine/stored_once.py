@@ -1,5 +1,5 @@
 """A call is carried out where the store does not know it when it comes again (core/protocol/message_place.py): it is
-asked for as long as somebody may have taken in what nobody says he has."""
+asked for as long as somebody may have taken in what nobody says it has."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def at_their_origin(tasks: NewTasks, call: Call, performer: Performs) -> N
 
 
 async def stored_once(message: Append, call: Call, performer: Performs) -> Inserted:
-    """Raises StoreUnknown where who holds a task's place does not say that he has it, and OutcomesForgotten where an
+    """Raises StoreUnknown where who holds a task's place does not say that it has it, and OutcomesForgotten where an
     earlier try may have ended longer ago than outcomes are kept."""
     loop = asyncio.get_running_loop()
     until_s, is_first = loop.time() + PATIENCE_S, True

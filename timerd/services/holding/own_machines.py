@@ -1,9 +1,9 @@
 """What the partition machines of this instance answer: to its own procedures, and to those of other instances.
 
-An answer counts for the token by which the machine holds its partition. Who asks has read the control row after his own
+An answer counts for the token by which the machine holds its partition. Who asks has read the control row after its own
 write was durable; a holder with the token named there has not sent anything since that it does not know of, and one
-with a greater token reads the rows and marks after it got it. So who is asked need not prove that he still holds the
-partition, only that he is the one that was named (protocol section 5).
+with a greater token reads the rows and marks after it got it. So who is asked need not prove that it still holds the
+partition, only that it is the one that was named (protocol section 5).
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class Scheduler:
     # -- what the engine asks -------------------------------------------------------------------------------------
 
     def hold(self, partition: Partition, control: Control | None = None) -> None:
-        """`control`: its row, as its last holder says that he left it. The compare-and-set shows whether it is so."""
+        """`control`: its row, as its last holder says that it left it. The compare-and-set shows whether it is so."""
         if partition in self.machines or self.hand_over.is_leaving or not self._time.is_sure:
             return
         me = self.membership

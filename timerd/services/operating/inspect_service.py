@@ -96,7 +96,7 @@ class Colleagues:
 
 
 def _raise_if_ours(error: BaseException) -> None:
-    """A channel that is hung up on cancels its calls; who asks is cancelled only where he is told so."""
+    """A channel that is hung up on cancels its calls; who asks is cancelled only where it is told so."""
     task = asyncio.current_task()
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
         raise error

@@ -27,7 +27,7 @@ class Reporting:
         self._delivery = delivery
 
     async def report(self) -> pb.InstanceReport:
-        """The clock is read last, so that who asks can compare it with his own."""
+        """The clock is read last, so that who asks can compare it with its own."""
         schema_version = (await self._store.facts()).schema_version
         delivery = self._delivery()
         machines = sorted(self._scheduler.machines.values(), key=lambda machine: machine.partition)

@@ -49,7 +49,7 @@ from timerd.services.transport.tls import Stamp, peer_credentials, stamp_of
 log = logging.getLogger(__name__)
 DEADLINE_S = 2.0
 # Of what no caller waits for: that a late ack has ended a task, and that a partition is handed over. Given up after two
-# seconds it would be said again to one who is only slow, and make him slower.
+# seconds it would be said again to one who is only slow, and make it slower.
 PATIENT_S = 10.0
 SILENCE_S = 0.5
 # Of hints: in one call, and waiting for one address.

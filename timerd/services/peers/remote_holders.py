@@ -1,9 +1,9 @@
-"""Who holds a partition that this instance does not, and what he says.
+"""The instance that holds a partition which this one does not, and what it says.
 
 Always in this order: the write is durable, *then* the control row is read serially, *then* the holder that it names is
-asked, by the token that it names. "I do not hold it by that token" from him, when the control row still says so, means
-that nobody will send anything there before he has read what is durable now: then nobody holds it. No answer is not
-that: he may be sending at this moment.
+asked, by the token that it names. "I do not hold it by that token" from it, when the control row still says so, means
+that nobody will send anything there before it has read what is durable now: then nobody holds it. No answer is not
+that: it may be sending at this moment.
 """
 
 from __future__ import annotations

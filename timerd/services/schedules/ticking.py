@@ -34,7 +34,7 @@ LEASE_MS = 30_000
 CREDIT = 64
 BROKEN_AFTER = 10
 EXTEND_EVERY_S = 8.0
-# A row that nobody says he has is asked for again before the tick fails.
+# A row that nobody says it has is asked for again before the tick fails.
 PATIENCE_S = 2.0
 TICK_PAUSE_S = 0.25
 CALL_PAUSE_S = 0.03
