@@ -9,9 +9,12 @@ from datetime import timedelta
 
 import pytest
 
+from tests.engines.whole_server import node
 from timerd.bootstrap import Node
 from timerd.client import Client
 from timerd.worker import Delivery, Worker
+
+__all__ = ["node"]
 
 pytestmark = pytest.mark.engines
 TASKS = 200

@@ -8,7 +8,7 @@ from typing import Any
 import grpc.aio
 import pytest
 
-from tests.services.raw_worker import ACK, GRACE_MS, NACK, REJECT, RELEASE, RawWorker, Rig
+from tests.services.raw_worker import ACK, GRACE_MS, NACK, REJECT, RELEASE, RawWorker, Rig, rig
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.delivery_machine import Assignment
 from timerd.core.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
@@ -24,6 +24,8 @@ from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.engine.verbs import State
 from timerd.services.work.work_stream import _TOKEN_BYTES
 from timerd.v1 import work_service_pb2 as pb
+
+__all__ = ["rig"]
 
 FLAT = Template("default", "mail", retry=RetryPolicy(jitter=0.0))
 

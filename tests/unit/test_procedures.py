@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.property.world import QUEUES, START_MS, Task, World, done
-from tests.unit.procedure_rig import NAME, Result, claimed, delivered, going_on, run, scheduled, with_key
+from tests.unit.procedure_rig import NAME, Result, claimed, delivered, going_on, run, scheduled, with_key, world
 from timerd.core.partition.holding import Asked
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol import keys
@@ -44,6 +44,8 @@ from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entri
 from timerd.model.storage import Append, Appended, Cas, CasResult, CasStatus, MarkKind
 from timerd.model.task import NO_EXTRA, Template
 from timerd.testing.contracts.build import digest, spread
+
+__all__ = ["world"]
 
 
 def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times: int = 1) -> Request:
