@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -61,6 +62,7 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.ticking import TickWorker
@@ -306,7 +308,9 @@ def _scheduling(
     retention_ms: int,
 ) -> tuple[TickWorker, grpc.GenericRpcHandler]:
     """Who works the ticks of schedules, and who answers calls of them."""
-    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms)
+    hints = EndHints(scheduler.procedures)
+    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch)
+    delivery.on_durable(partial(hints.settled, world=schedules.world))
     calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
     return TickWorker(delivery, schedules.world, scheduler.procedures), calls
 

@@ -24,6 +24,7 @@ from timerd.core.protocol import (
     HolderAnswer,
     Request,
 )
+from timerd.core.schedules.hinted import hinted
 from timerd.core.schedules.triggering import trigger
 from timerd.core.schedules.world import Times
 from timerd.model.identity import RowKey
@@ -70,6 +71,8 @@ class OverlapHistory(History):
             self.triggers -= 1
             request = f"trigger {self.triggers}"
             self._call(lambda: trigger(NAME, request, self.world))
+        elif self.random.random() < 0.02 and self.forces:
+            self.processes.append(Process(hinted(NAME.namespace, NAME.schedule_id, self.world)))
         else:
             super()._something()
 

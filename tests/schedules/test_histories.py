@@ -18,7 +18,7 @@ MOST = 400
 FOUND_AT = {"ACKFIRST": 4, "NOFENCE": 49, "NOINSERT": 212, "TICKFIRST": 70, "HALFHELP": 152, "OLDTICKENDS": 236}
 APART = tuple(each for each in Overlap if each is not Overlap.ALLOW)
 APART_SEEDS = 20
-APART_FOUND_AT = {"NOPOLL": 100, "OPENWITHDRAWN": 70}
+APART_FOUND_AT = {"NOPOLL": 50, "OPENWITHDRAWN": 270}
 
 
 @pytest.mark.parametrize("profile", PROFILES)

@@ -117,6 +117,8 @@ def complete(
     if entry.tick:
         tick = tick_of(namespace, schedule_id, entry)
         yield from place_rows([tick_row(tick, *entry.tick)], world)
+    if entry.overlap.open is not None and (entry.overlap.waiting or not entry.win):
+        world.watches(namespace, schedule_id, entry.overlap.open.task.digest)
 
 
 def tick_of(namespace: str, schedule_id: str, entry: Schedule) -> Tick:

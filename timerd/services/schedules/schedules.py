@@ -77,13 +77,17 @@ class Schedules:
         zones: Zones,
         now_ms: Callable[[], int],
         retention_ms: int,
+        watches: Callable[[str, str, bytes], None],
     ) -> None:
         self._store = store
         self._engine = engine
         self._performer = performer
         self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
-        self.world = World(now_ms, engine.shards.of, lambda name, it: self.times(name, it.spec), _token, retention_ms)
+        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches)
+
+    def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
+        return self.times(schedule_id, it.spec)
 
     def times(self, schedule_id: str, spec: Spec) -> when.Recurrence:
         """Raises Invalid."""
