@@ -105,7 +105,10 @@ def record(
     else:
         recorded = plan(entry, definition, world.times(tick.schedule_id, definition), world, tick)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
-    return recorded if result.status is CasStatus.APPLIED else None
+    if result.status is not CasStatus.APPLIED:
+        return None
+    world.recorded(entry, recorded)
+    return recorded
 
 
 def complete(

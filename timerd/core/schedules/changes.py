@@ -232,6 +232,8 @@ def _bring_into_force(
         yield from _write_first_tick(name, fresh, wanted.definition, world)
     expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
     result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes(), expires_at_ms))
+    if result.status is CasStatus.APPLIED:
+        world.recorded(entry, fresh)
     if result.status is CasStatus.APPLIED and not entry.ahead.slots:
         yield RemoveEntries(
             [definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)]

@@ -28,5 +28,6 @@ def hinted(namespace: str, schedule_id: str, world: World) -> Procedure[bool]:
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
     if result.status is not CasStatus.APPLIED:
         return False
+    world.recorded(entry, recorded)
     yield from complete(namespace, schedule_id, recorded, definition, world)
     return True

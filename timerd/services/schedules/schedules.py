@@ -78,13 +78,14 @@ class Schedules:
         now_ms: Callable[[], int],
         retention_ms: int,
         watches: Callable[[str, str, bytes], None],
+        recorded: Callable[[Schedule, Schedule], None],
     ) -> None:
         self._store = store
         self._engine = engine
         self._performer = performer
         self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
-        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches)
+        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches, recorded)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
