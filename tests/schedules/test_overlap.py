@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +12,9 @@ import pytest
 import pytest_asyncio
 
 from timerd.client import FailedPrecondition, InvalidTask, RetryPolicy, ScheduleState, TaskOptions, TaskState
+from timerd.model.overlap import Ended, Opened, OverlapState, Waiting
+from timerd.model.schedules import Schedule
+from timerd.model.schedules import ScheduleState as ModelState
 from timerd.testing import Server
 from timerd.worker import Delivery, OccurrenceReason, Reject, Retry
 
@@ -265,7 +269,8 @@ async def test_an_update_changes_the_policy_of_what_is_open(story: Story) -> Non
     assert (changed.overlap, changed.catch_up, changed.revision) == ("buffer_all", "latest", 2)
     await story.server.advance(seconds=120)
     assert (await story.schedules.get("often")).waiting == 2
-    await story.schedules.update("often", overlap="allow")
+    allowed = await story.schedules.update("often", overlap="allow")
+    assert (allowed.open_task_id, allowed.last, allowed.waiting) == (None, (), 2)
     await story.server.advance(seconds=1)
     assert story.instants == [60, 120, 180]
 
@@ -318,3 +323,16 @@ async def test_what_does_not_fit_is_refused(story: Story) -> None:
     await story.schedules.create("right", queue="reports", every=60, overlap="skip", pause_on_dead=True)
     with pytest.raises(InvalidTask, match="pause_on_dead needs an overlap policy"):
         await story.schedules.update("right", overlap="allow")
+
+
+def test_what_a_later_release_has_added_to_the_register_is_kept() -> None:
+    opened = Opened("00" * 12, 1_000, 2, 3, 4, 900, 5, is_trigger=True)
+    state = OverlapState(opened, None, (Waiting(950, 1),), 2, 3, (Ended(800, 1),), 700)
+    schedule = Schedule("ab", 1, ModelState.ACTIVE, overlap=state)
+    assert Schedule.from_bytes(schedule.to_bytes()) == schedule
+    later = json.loads(schedule.to_bytes())
+    later["overlap"] |= {"priorities": [1]}
+    later["overlap"]["open"].append("more")
+    read = Schedule.from_bytes(json.dumps(later).encode())
+    assert read.overlap.open == opened
+    assert json.loads(read.to_bytes())["overlap"]["priorities"] == [1]

@@ -247,7 +247,10 @@ def _reached(entry: Schedule, now_ms: int) -> int:
 
 
 def _overlap(state: OverlapState, wanted: Change) -> OverlapState:
-    """What waits is created by the new revision, unless it comes no more. Who changes it has seen why it was paused."""
+    """What waits is created by the new revision, unless it comes no more. Under ALLOW nobody looks at what is open. Who
+    changes it has seen why it was paused."""
+    if wanted.definition.policies.overlap is Overlap.ALLOW:
+        state = replace(state, open=None, ousted=None, passed=0, last=())
     state = replace(state, halted_ms=0 if wanted.state is not ScheduleState.PAUSED else state.halted_ms)
     if not wanted.drops_waiting:
         return state

@@ -70,8 +70,8 @@ def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:
 
 
 def cancel(opened: Opened) -> Procedure[bool]:
-    """Whether nobody works it any more. Who does is told when it extends its lease. An end that a crash takes back is
-    none: then it is cancelled after all."""
+    """Whether nobody works it any more. Who does goes on, and no further attempt follows. An end that a crash takes
+    back is none: then it is cancelled after all."""
     request = prefix_of("cancel", opened.prefix)
     while True:
         said = yield from end_task(opened.task, Outcome.CANCELLED, request)
