@@ -100,8 +100,8 @@ MUTANTS = (
         guarantee="S5",
         file="timerd/core/schedules/triggering.py",
         old="        if looked.overlap.open is not None and definition.policies.overlap is not Overlap.REPLACE:\n",
-        new="        if looked.overlap.open is None and definition.policies.overlap is not Overlap.REPLACE:\n",
-        breaks="a trigger makes a task beside the one that is open, and is refused where none is",
+        new="        if looked.overlap.open is not None and definition.policies.overlap is Overlap.ALLOW:\n",
+        breaks="a trigger cancels the task that is open, whatever the policy says, and makes one beside it",
         tests=(f"{OVERLAP}::test_a_trigger_is_one_of_them",),
     ),
     Mutant(
