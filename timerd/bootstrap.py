@@ -12,7 +12,9 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -61,7 +63,9 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.schedule_calls import ScheduleCalls
+from timerd.services.schedules.schedule_tally import ScheduleTally
 from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.server import ApiServer
@@ -306,9 +310,11 @@ def _scheduling(
     retention_ms: int,
 ) -> tuple[TickWorker, grpc.GenericRpcHandler]:
     """Who works the ticks of schedules, and who answers calls of them."""
-    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms)
+    hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
+    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
+    delivery.on_durable(partial(hints.settled, world=schedules.world))
     calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
-    return TickWorker(delivery, schedules.world, scheduler.procedures), calls
+    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
@@ -421,7 +427,7 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.checkup is not None
     api, checkup = node.server.api, node.checkup
-    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers)
+    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers, node.ticks)
     return node, Watch(observed, checkup, lambda: store.read([CLUSTER]))
 
 

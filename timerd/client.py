@@ -19,7 +19,7 @@ from timerd.sdk.errors import (
     TimerdError,
     Unavailable,
 )
-from timerd.sdk.schedule_values import Schedule, ScheduleState, SpecKeywords, Upcoming
+from timerd.sdk.schedule_values import Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
 from timerd.sdk.schedules import Schedules, SyncSchedules
 from timerd.sdk.sync_client import SyncClient
 from timerd.sdk.task_fields import DeadLetter, Item, TaskInfo, TaskKeywords, TaskOptions
@@ -59,6 +59,7 @@ __all__ = [
     "Redriven",
     "RetryPolicy",
     "Schedule",
+    "ScheduleOutcome",
     "ScheduleState",
     "Schedules",
     "SpecKeywords",

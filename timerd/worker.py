@@ -151,6 +151,8 @@ class Worker:
         payload: bytes | str = b"",
         catch_up: str = "latest",
         max_count: int = 0,
+        overlap: str = "allow",
+        pause_on_dead: bool = False,
         concurrency: int = 16,
         **when: Unpack[SpecKeywords],
     ) -> Callable[[AnyHandler], AnyHandler]:
@@ -164,6 +166,9 @@ class Worker:
             payload: what the handler receives, bytes or a text. Default nothing.
             catch_up: as for `Schedules.create`: "latest" (default), "all" or "none".
             max_count: the schedule is done after so many tasks. Default 0, any number.
+            overlap: as for `Schedules.create`: "allow" (default), "skip", "buffer_one", "buffer_all", "cancel_other" or
+                "replace".
+            pause_on_dead: as for `Schedules.create`. Default not.
             concurrency: how many calls of the handler run at a time. Default 16.
             when: when it comes, the keywords of `SpecKeywords`.
 
@@ -181,6 +186,8 @@ class Worker:
                 payload=payload,
                 catch_up=catch_up,
                 max_count=max_count,
+                overlap=overlap,
+                pause_on_dead=pause_on_dead,
                 on_conflict="update",
                 **when,
             )

@@ -62,6 +62,21 @@ def test_a_schedule_from_its_creation_to_its_end(terminal: Terminal, whole: Serv
     assert terminal("schedules", "show", "report").code == 1
 
 
+def test_what_is_open_and_how_the_last_ones_ended(terminal: Terminal, whole: Server) -> None:
+    options = ("--overlap", "skip", "--pause-on-dead", "--json")
+    made = terminal("schedules", "create", "report", *DAILY, *options).json
+    assert (made["overlap"], made["pause_on_dead"], made["open_task_id"], made["last"]) == ("skip", True, None, [])
+    task_id = terminal("schedules", "trigger", "report", "--json").json["task_id"]
+    again = terminal("schedules", "trigger", "report")
+    assert again.code == 1
+    assert "is open, and the schedule's overlap policy allows no other one" in again.err
+    assert task_id in terminal("schedules", "show", "report").out
+    updated = terminal("schedules", "update", "report", "--overlap", "buffer_all", "--no-pause-on-dead", "--json").json
+    assert (updated["overlap"], updated["pause_on_dead"], updated["catch_up"]) == ("buffer_all", False, "latest")
+    assert terminal("schedules", "delete", "report", "--cancel-open").code == 0
+    assert "CANCELLED" in terminal("get", task_id).out
+
+
 def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, whole: Server) -> None:
     shown = terminal(
         "schedules", "preview", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2030-03-30T12:00:00Z",

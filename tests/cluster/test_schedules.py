@@ -67,3 +67,35 @@ async def test_calls_through_one_instance_change_what_another_one_holds() -> Non
         assert {each: log.payloads[each] for each in log.tasks} == {
             each: b"old" if each <= changed_at else b"new" for each in log.tasks
         }
+
+
+async def test_two_tasks_are_never_open_at_once_whoever_works_the_ticks() -> None:
+    """One instance dies while a task is with a worker of the other one."""
+    async with Cluster("a", "b") as cluster:
+        begun: list[datetime] = []
+        now, most = 0, 0
+        worker = cluster.worker("a")
+
+        @worker.on("apart")
+        async def handle(delivery: Delivery) -> None:
+            nonlocal now, most
+            assert delivery.occurrence is not None
+            begun.append(delivery.occurrence.instant)
+            now += 1
+            most = max(most, now)
+            try:
+                await cluster.sleep(seconds=50)
+            finally:
+                now -= 1
+
+        await worker.start()
+        schedules = cluster.client("a").schedules
+        await schedules.create("apart", queue="apart", every=20, overlap="buffer_one", catch_up="all")
+        await cluster.advance(seconds=130)
+        await cluster.kill("b")
+        await cluster.advance(seconds=300)
+        seen = await schedules.get("apart")
+        assert most == 1
+        assert len(begun) == len({*begun}) >= 5
+        assert seen.skipped >= 5
+        assert seen.waiting <= 1

@@ -31,6 +31,8 @@ HOLDS = [
     "schedules PAUSE",
     "schedules PAUSE NCRASH=0 NSTALL=1",
     "schedules CREATE NOUPDATE NSTALL=1",
+    "overlap",
+    "overlap BUFFER",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -78,6 +80,9 @@ BROKEN = [
     )),
     "schedules ONE PAUSE NCRASH=2 OLDTICKENDS",
     "schedules CREATE ONE NCRASH=0 SPEC2=7 VACUITY2",
+    *(f"overlap {rule}" for rule in (
+        "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "VACUITY",
+    )),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -90,4 +95,5 @@ QUICK = (
     "moves VACUITY1",
     f"{NO_FAULT} VACUITY1",
     "schedules ONE NOFENCE",
+    "overlap LOOKFIRST",
 )

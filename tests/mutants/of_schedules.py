@@ -1,11 +1,13 @@
-"""What comes again: S1 to S4."""
+"""What comes again: S1 to S5."""
 
 from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
 HISTORIES = "tests/schedules/test_histories.py::test_each_instant_comes_once"
+APART = "tests/schedules/test_histories.py::test_no_two_are_open_at_once"
 STORY = "tests/schedules/test_story.py"
+OVERLAP = "tests/schedules/test_overlap.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
 
@@ -83,6 +85,42 @@ MUTANTS = (
         new="    place_ms = max(fire_at_ms, world.now_ms() + LEAD_MS)\n",
         breaks="instants depend on when they were looked at",
         tests=(f"{STORY}::test_every_second_is_exact",),
+    ),
+    Mutant(
+        name="end-that-a-crash-takes-back",
+        guarantee="S5",
+        file="timerd/core/schedules/opened.py",
+        old="    here = yield from locate(opened.task, durable=True)\n    if here.rows is None:\n",
+        new="    here = yield from locate(opened.task)\n    if here.rows is None:\n",
+        breaks="an ack that is not durable lets the next task begin, and a crash brings the first one back beside it",
+        tests=(APART,),
+    ),
+    Mutant(
+        name="trigger-beside-what-is-open",
+        guarantee="S5",
+        file="timerd/core/schedules/triggering.py",
+        old="        if looked.overlap.open is not None and definition.policies.overlap is not Overlap.REPLACE:\n",
+        new="        if looked.overlap.open is not None and definition.policies.overlap is Overlap.ALLOW:\n",
+        breaks="a trigger cancels the task that is open, whatever the policy says, and makes one beside it",
+        tests=(f"{OVERLAP}::test_a_trigger_is_one_of_them",),
+    ),
+    Mutant(
+        name="passed-over-before-its-time",
+        guarantee="S5",
+        file="timerd/core/schedules/overlap.py",
+        old="        return [each for each, next_ms in pairs if self._fire_ms(entry, each, next_ms) <= self._now_ms]\n",
+        new="        return [each for each, _ in pairs]\n",
+        breaks="an instant is skipped although the task before has ended by its time",
+        tests=(APART, f"{OVERLAP}::test_skip_passes_over_what_comes_while_one_is_open"),
+    ),
+    Mutant(
+        name="skipped-not-counted",
+        guarantee="S1",
+        file="timerd/core/schedules/overlap.py",
+        old="        return replace(state, skipped=state.skipped + 1, passed=state.passed + 1)\n",
+        new="        return replace(state, passed=state.passed + 1)\n",
+        breaks="instants that were passed over are in no count",
+        tests=(APART, f"{OVERLAP}::test_skip_passes_over_what_comes_while_one_is_open"),
     ),
     Mutant(
         name="schedule-created-again",

@@ -37,6 +37,7 @@ OF_OTHERS = {
     "timerd_hint_messages_total": {"outcome"},
     "timerd_lease_events_total": {"event"},
     "timerd_unforeseen_errors_total": {"work"},
+    "timerd_schedule_ticks_total": {"outcome"},
 }
 
 Labels = dict[str, set[str]]

@@ -12,9 +12,15 @@ import pytest
 
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.bootstrap import Node
+from timerd.core.protocol import Procedure
+from timerd.core.schedules.chain import Ticked
+from timerd.core.schedules.world import World
+from timerd.model.errors import StoreUnknown
+from timerd.model.schedules import Tick
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.store_timing import StoreTimes
+from timerd.services.schedules import ticking
 from timerd.testing import Server
 from timerd.worker import Delivery
 
@@ -23,7 +29,7 @@ from timerd.worker import Delivery
 def watched(node: Node) -> Iterator[Observed]:
     assert node.checkup is not None
     parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
-    yield Observed(*parts, StoreTimes(), node.checkup)
+    yield Observed(*parts, StoreTimes(), node.checkup, ticks=node.ticks)
 
 
 def spoil_controls(data: Path, *, finished: bool) -> int:
@@ -81,3 +87,30 @@ async def test_a_spoilt_row_of_the_ledger_does_not_hide_the_other_metrics(
     assert "timerd_ledger_imbalance_rows" not in text
     assert 'timerd_store_errors_total{call="facts",error="error"} 1.0' in text
     assert "cannot be counted" in caplog.text
+
+
+async def test_what_schedules_do_is_counted_and_a_broken_one_until_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(tick: Tick, world: World) -> Procedure[Ticked]:
+        yield from ()
+        raise StoreUnknown("the disk does not say")
+
+    async with Server() as server:
+        schedules = server.client().schedules
+        await schedules.create("apart", queue="reports", every=20, overlap="skip")
+        await schedules.create("often", queue="reports", every=20, catch_up="latest")
+        await server.advance(seconds=65)
+        with watched(server.node) as observed:
+            seen = (await observed.figures()).schedules
+            assert (seen.instants["skipped"], seen.broken) == (2, 0)
+            assert seen.instants["created"] >= 4
+            assert seen.ticks["recorded"] >= 4
+            with monkeypatch.context() as broken:
+                broken.setattr(ticking, "tick_or_resume", fails)
+                await server.advance(minutes=9)
+            seen = (await observed.figures()).schedules
+            assert (seen.broken, seen.ticks["failed"] >= 20) == (2, True)
+            assert b"timerd_schedules_broken 2.0" in exposition(await observed.figures())
+            await server.advance(minutes=2)
+            seen = (await observed.figures()).schedules
+            assert seen.broken == 0
+            assert seen.instants["missed"] > 0

@@ -49,3 +49,44 @@ async def test_each_instant_has_one_task_though_the_server_is_killed(tmp_path: P
     assert len(tasks) >= 2 * KILLS
     assert [instant for instant, ids in tasks.items() if len(ids) > 1] == []
     assert last > datetime.now(UTC) - timedelta(seconds=15)
+
+
+async def test_two_tasks_are_never_open_at_once_though_the_server_is_killed(tmp_path: Path) -> None:
+    """By BUFFER_ALL, in the midst of a handler."""
+    server = Server(tmp_path)
+    begun: list[datetime] = []
+    running_now: set[str] = set()
+    together: list[set[str]] = []
+    worker = Worker(server.address)
+
+    @worker.on("apart")
+    async def handle(delivery: Delivery) -> None:
+        assert delivery.occurrence is not None
+        begun.append(delivery.occurrence.instant)
+        running_now.add(delivery.task_id)
+        if len(running_now) > 1:
+            together.append(set(running_now))
+        await asyncio.sleep(0.7)
+        running_now.discard(delivery.task_id)
+
+    server.start()
+    running = asyncio.create_task(worker.run())
+    try:
+        async with Client(server.address) as client:
+            await client.schedules.create("apart", queue="apart", every=1, catch_up="all", overlap="buffer_all")
+            await asyncio.sleep(1.7)
+            server.kill()
+            await asyncio.to_thread(server.start)
+            await asyncio.sleep(2.5)
+            seen = await client.schedules.pause("apart")
+    finally:
+        await worker.stop()
+        await running
+        server.kill()
+    assert together == []
+    # Those that a kill has brought back come again at once, before the next one.
+    assert begun == sorted(begun)
+    first, last = min(begun), max(begun)
+    assert sorted({*begun}) == [first + n * SECOND for n in range((last - first) // SECOND + 1)]
+    assert len({*begun}) >= 3
+    assert seen.skipped == 0

@@ -1,11 +1,15 @@
-"""Replays a history of a schedule: python -m tests.schedules SEED [VARIANT]; --many N plays the first N."""
+"""Replays a history of a schedule: python -m tests.schedules SEED [VARIANT or overlap policy]; --many N plays the first
+N of each policy."""
 
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from tests.schedules.histories import Broken, History
-from tests.schedules.variants import PROFILES, variant
+from tests.schedules.overlap_histories import OverlapHistory
+from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, overlap_variant, variant
+from timerd.model.overlap import Overlap
 
 
 def main() -> int:
@@ -13,10 +17,23 @@ def main() -> int:
         with variant("") as settings:
             for seed in range(int(sys.argv[2])):
                 for name, profile in PROFILES.items():
-                    play(History(seed, **{**profile, **settings}), f"seed {seed}, {name}", quiet=True)
+                    for policy in Overlap:
+                        history = drawn(seed, policy, {**profile, **settings})
+                        play(history, f"seed {seed}, {name}, {policy}", quiet=True)
         return 0
-    with variant(sys.argv[2] if len(sys.argv) > 2 else "") as settings:
-        return play(History(int(sys.argv[1]), **settings), f"seed {sys.argv[1]}")
+    seed, what = int(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""
+    if what in OVERLAP_VARIANTS:
+        with overlap_variant(what) as (policy, settings):
+            return play(drawn(seed, policy, settings), f"seed {seed}")
+    policy = Overlap(what) if what in [*Overlap] else Overlap.ALLOW
+    with variant("" if what in [*Overlap] else what) as settings:
+        return play(drawn(seed, policy, settings), f"seed {seed}")
+
+
+def drawn(seed: int, policy: Overlap, settings: dict[str, Any]) -> History:
+    if policy is Overlap.ALLOW:
+        return History(seed, **settings)
+    return OverlapHistory(seed, overlap=policy, **settings)
 
 
 def play(history: History, name: str, *, quiet: bool = False) -> int:

@@ -45,9 +45,11 @@ from timerd.core.schedules import changes
 from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, updated
 from timerd.core.schedules.world import Times, World
 from timerd.core.taken import TICKS
-from timerd.model.errors import Aborted, NotFound, StoreUnknown
+from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown
 from timerd.model.identity import RowKey
-from timerd.model.occurrences import Occurrence
+from timerd.model.occurrences import Occurrence, Reason
+from timerd.model.overlap import Overlap
+from timerd.model.partition import Partition
 from timerd.model.recurrence import Every, Spec
 from timerd.model.registers import Move, MoveState, Table, move_key
 from timerd.model.schedules import CatchUp, Definition, Policies, Schedule, ScheduleState, Tick, definition_key
@@ -81,8 +83,8 @@ class Periods:
         return instant_ms
 
 
-def definition(kind: int) -> Definition:
-    policies = Policies(CatchUp.ALL)
+def definition(kind: int, overlap: Overlap = Overlap.ALLOW) -> Definition:
+    policies = Policies(CatchUp.ALL, overlap=overlap)
     return Definition(Spec((Every(EVERY_MS[kind]),)), policies, Template("default", "q"), b"%d" % kind)
 
 
@@ -92,6 +94,7 @@ class Row:
 
     key: RowKey
     said: Occurrence
+    partition: Partition
 
 
 @dataclass(eq=False)
@@ -110,7 +113,7 @@ class Call:
     """One of a caller, who tries again until he is answered, or dies."""
 
     number: int
-    make: Callable[[], Generator[Request, Any, Schedule]]
+    make: Callable[[], Generator[Request, Any, Any]]
     answered: bool = False
 
 
@@ -136,6 +139,7 @@ class History:
     # How likely a process ends when it has just changed the register.
     fragile: float = 0.0
     alter: Callable[[History, Process, Cas], Cas] | None = None
+    overlap: Overlap = Overlap.ALLOW
     acks_early: bool = False
     says_early: bool = False
     now_ms: int = START_MS
@@ -158,6 +162,11 @@ class History:
         self.names = 0
         self.world = World(lambda: self.now_ms, lambda prefix, bucket_ms: 0, self._times, self._token, 86_400_000)
 
+    @property
+    def rest_ms(self) -> int:
+        """So long it goes on without trouble."""
+        return END_MS
+
     def _times(self, schedule_id: str, it: Definition) -> Times:
         return Periods(EVERY_MS[int(it.payload)])
 
@@ -169,11 +178,11 @@ class History:
 
     def play(self) -> None:
         """Raises Broken."""
-        self._call(lambda: changes.create(NAME, "create", definition(1), self.world))
+        self._call(lambda: changes.create(NAME, "create", definition(1, self.overlap), self.world))
         for _ in range(self.random.randrange(60, 400)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
-        while self.now_ms < END_MS or self.processes or self._due_ticks():
+        while self.now_ms < self.rest_ms or self.processes or self._due_ticks():
             self._go_on()
         self._check()
 
@@ -202,7 +211,7 @@ class History:
                 self._step(self.processes[0])
         while self._fire_one():
             pass
-        self.now_ms = min(END_MS, self.now_ms + 5_000) if self.now_ms < END_MS else self.now_ms
+        self.now_ms = min(self.rest_ms, self.now_ms + 5_000)
         while self._fire_one():
             pass
 
@@ -219,7 +228,7 @@ class History:
             self._ended(process, end.value)
         except AGAIN:
             self._gone(process)
-        except NotFound:
+        except (NotFound, Precondition):
             self.processes.remove(process)
 
     def _ended(self, process: Process, value: object) -> None:
@@ -228,8 +237,8 @@ class History:
             self.ticks[process.tick] = "acked"
         if process.call is not None:
             process.call.answered = True
-            assert isinstance(value, Schedule)
-            self._promise(value)
+            if isinstance(value, Schedule):
+                self._promise(value)
 
     def _promise(self, entry: Schedule) -> None:
         self.promised.append((entry.revision, entry.since_ms))
@@ -278,17 +287,17 @@ class History:
         self.changes -= 1
         decide: Decide = self.random.choice(
             (
-                updated(lambda old: definition(2)),
-                updated(lambda old: definition(1)),
+                updated(lambda old: definition(2, self.overlap)),
+                updated(lambda old: definition(1, self.overlap)),
                 paused("", 0),
                 resumed,
-                deleted,
+                deleted(),
             )
         )
         request = f"change {self.changes}"
         self._call(lambda: changes.change(NAME, request, 0, decide, self.world))
 
-    def _call(self, make: Callable[[], Generator[Request, Any, Schedule]]) -> None:
+    def _call(self, make: Callable[[], Generator[Request, Any, Any]]) -> None:
         call = Call(len(self.forces), make)
         self.processes.append(Process(make(), call=call))
 
@@ -308,7 +317,9 @@ class History:
     def fire(self, row: Row) -> None:
         self.log.append(f"{self.now_ms - START_MS} fired {row.said.instant_ms - START_MS} of {row.said.revision}")
         self.fired[row.key] = self.now_ms
-        told = [said.instant_ms for key, said in ((key, self.rows[key].said) for key in self.fired)]
+        told = [
+            said.instant_ms for said in (self.rows[key].said for key in self.fired) if said.reason != Reason.TRIGGER
+        ]
         if told.count(row.said.instant_ms) > 1:
             raise Broken(f"the instant {row.said.instant_ms - START_MS} fired twice")
         for revision, since_ms in self.promised:
@@ -358,14 +369,14 @@ class History:
 
     def _appended(self, process: Process, request: AppendRows) -> None:
         for message in request.messages:
-            for _, group in message.groups:
+            for partition, group in message.groups:
                 for number, key in enumerate(group.keys()):
                     if group.template_of(number).namespace == TICKS.namespace:
                         self.ticks.setdefault(key, "waiting")
                         self.payloads.setdefault(key, group.payload(number))
                     else:
                         said = Occurrence.from_text(group.extra_of(number).occurrence)
-                        self.rows.setdefault(key, Row(key, said))
+                        self.rows.setdefault(key, Row(key, said, partition))
 
     def _cas(self, process: Process, change: Cas) -> CasResult:
         if change.key.table is Table.SCHEDULES and self.alter is not None:

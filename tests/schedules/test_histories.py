@@ -1,4 +1,4 @@
-"""S1 to S4 in drawn histories, and each rule shown to be needed: broken, some history loses or doubles an instant.
+"""S1 to S5 in drawn histories, and each rule shown to be needed: broken, some history loses or doubles an instant.
 
 `python -m tests.schedules SEED [VARIANT]` replays one with its log; `python -m tests.schedules --many N` plays N.
 """
@@ -8,12 +8,17 @@ from __future__ import annotations
 import pytest
 
 from tests.schedules.histories import Broken, played
-from tests.schedules.variants import PROFILES, VARIANTS, variant
+from tests.schedules.overlap_histories import played as played_apart
+from tests.schedules.variants import OVERLAP_VARIANTS, PROFILES, VARIANTS, overlap_variant, variant
+from timerd.model.overlap import Overlap
 
 SEEDS = 40
 # Of a variant, from the seed on at which it was found when this was written.
 MOST = 400
 FOUND_AT = {"ACKFIRST": 4, "NOFENCE": 49, "NOINSERT": 212, "TICKFIRST": 70, "HALFHELP": 152, "OLDTICKENDS": 236}
+APART = tuple(each for each in Overlap if each is not Overlap.ALLOW)
+APART_SEEDS = 20
+APART_FOUND_AT = {"NOPOLL": 50, "OPENWITHDRAWN": 270}
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -30,6 +35,26 @@ def test_a_broken_rule_is_found(name: str) -> None:
         for seed in range(begin, begin + MOST):
             try:
                 played(seed, **settings)
+            except Broken:
+                return
+    pytest.fail(f"{MOST} histories do not show what is wrong with {name}")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("policy", APART)
+def test_no_two_are_open_at_once(policy: Overlap, profile: str) -> None:
+    with variant("") as settings:
+        for seed in range(APART_SEEDS):
+            played_apart(seed, policy, **{**PROFILES[profile], **settings})
+
+
+@pytest.mark.parametrize("name", OVERLAP_VARIANTS)
+def test_a_broken_rule_of_overlaps_is_found(name: str) -> None:
+    begin = APART_FOUND_AT.get(name, 0)
+    with overlap_variant(name) as (policy, settings):
+        for seed in range(begin, begin + MOST):
+            try:
+                played_apart(seed, policy, **settings)
             except Broken:
                 return
     pytest.fail(f"{MOST} histories do not show what is wrong with {name}")

@@ -1,23 +1,25 @@
-"""The rules of tests/models/schedules.pml, each broken in the code: a history must show what is lost or doubled.
+"""The rules of tests/models/schedules.pml and overlap.pml, each broken in the code: a history must show what is lost,
+doubled, or open beside another one.
 
 Names are those of the model. A variant changes a step of the product's procedures, or what they write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from tests.schedules.histories import History, Process
-from timerd.core.protocol import Procedure, ReadRegister, TryCas
-from timerd.core.schedules import chain, changes, planning
+from timerd.core.protocol import Located, Procedure, ReadRegister, TryCas, locate
+from timerd.core.schedules import chain, changes, opened, overlap, planning, triggering
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.occurrences import tick_row, window_rows
 from timerd.core.schedules.world import Row, World, current_definition, place_rows, read_schedule
-from timerd.model.identity import digest_of
+from timerd.model.identity import TaskId, digest_of
+from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.rows import single_row
 from timerd.model.schedules import Definition, Recorded, Schedule, ScheduleState, Tick, schedule_key
@@ -184,10 +186,63 @@ def not_taken(
     yield from SOUND_FORGET(namespace, schedule_id, entry, stored, later, [], at)
 
 
+# --- O1 to O3 (overlap.pml) -----------------------------------------------------------------------------------------
+
+
+def look_first(
+    key: RegisterKey, entry: Schedule, stored: bytes, definition: Definition, at: World, tick: Tick
+) -> Procedure[Schedule | None]:
+    """It is looked whether the open one has ended, THEN the register is read by which the record is fenced."""
+    looked = yield from opened.look(tick.schedule_id, entry, definition, at)
+    now: bytes = yield ReadRegister(key)
+    entry = Schedule.from_bytes(now)
+    if entry.revision != tick.revision or entry.state is not ScheduleState.ACTIVE:
+        return None
+    if looked.overlap.open is None:
+        entry = replace(entry, overlap=replace(entry.overlap, open=None))
+    recorded = overlap.decide(entry, definition, at.times(tick.schedule_id, definition), at, tick)
+    result: CasResult = yield TryCas(Cas(key, now, recorded.to_bytes()))
+    return recorded if result.status is CasStatus.APPLIED else None
+
+
+def undurable(task: TaskId, **_: object) -> Procedure[Located]:
+    """An end that a crash takes back is taken for one."""
+    return (yield from locate(task))
+
+
+def trigger_blind(schedule_id: str, entry: Schedule, definition: Definition, at: World) -> Procedure[Schedule]:
+    yield from ()
+    return overlap.noted(entry, definition.policies, None)
+
+
+def early_skip(step: overlap.Step, entry: Schedule, following: Sequence[int]) -> list[int]:
+    """Ahead of its time it is passed over."""
+    return list(following[:1])
+
+
+def clock_late(entry: Schedule, definition: Definition, at: World, tick: Tick) -> Procedure[Schedule]:
+    looked = yield from opened.look(tick.schedule_id, entry, definition, at)
+    for _ in range(4):
+        # Time passes.
+        yield ReadRegister(schedule_key(tick.namespace, tick.schedule_id))
+    return overlap.decide(looked, definition, at.times(tick.schedule_id, definition), at, tick)
+
+
+def open_stays(entry: Schedule, taken: Sequence[int]) -> OverlapState:
+    """What a change has withdrawn is open for ever."""
+    return entry.overlap
+
+
+def oust_late(schedule_id: str, entry: Schedule, definition: Definition, at: World) -> Procedure[None]:
+    """What is replaced is cancelled with the next record."""
+    ousted = replace(entry.overlap, ousted=None)
+    yield from SOUND_FINISH(schedule_id, replace(entry, overlap=ousted), definition, at)
+
+
 # How histories are drawn: with trouble anywhere, or mostly right after a change of the register.
 PROFILES: dict[str, Settings] = {"anywhere": {}, "fragile": {"crashes": 8, "fragile": 0.4, "changes": 1}}
 FRAGILE = PROFILES["fragile"]
-SOUND_TICK, SOUND_FORGET = chain.run_tick, chain._forget
+SOUND_TICK, SOUND_FORGET, SOUND_FINISH = chain.run_tick, chain._forget, opened.finish
 # Name -> what is patched: (module, name, in its place), and settings of the history.
 VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "ROWFIRST": ([(chain, "record", row_first)], {}),
@@ -208,6 +263,27 @@ VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "EARLYOK": ([], {"says_early": True}),
     "OLDTICKENDS": ([(changes, "run_tick", old_tick_ends)], FRAGILE),
 }
+# Of histories with that policy of overlaps.
+OVERLAP_VARIANTS: dict[str, tuple[Overlap, list[tuple[Any, str, Any]], Settings]] = {
+    "LOOKFIRST": (Overlap.SKIP, [(chain, "record", look_first)], FRAGILE),
+    "UNDURABLE": (Overlap.SKIP, [(opened, "locate", undurable)], {}),
+    "TRIGGERBLIND": (Overlap.SKIP, [(triggering, "look", trigger_blind)], {}),
+    "EARLYSKIP": (Overlap.SKIP, [(overlap.Step, "_due", early_skip)], {}),
+    "CLOCKLATE": (Overlap.SKIP, [(chain, "next_record", clock_late)], {"changes": 0}),
+    "NOPOLL": (Overlap.BUFFER_ONE, [(overlap, "POLL_MS", 1 << 61)], {}),
+    "OUSTLATE": (Overlap.REPLACE, [(chain, "finish", oust_late)], {}),
+    "OPENWITHDRAWN": (Overlap.SKIP, [(chain, "_without_withdrawn", open_stays)], {"changes": 6}),
+}
+
+
+@contextmanager
+def overlap_variant(name: str) -> Iterator[tuple[Overlap, Settings]]:
+    policy, patches, settings = OVERLAP_VARIANTS[name]
+    with ExitStack() as stack:
+        stack.enter_context(quick())
+        for module, attribute, value in patches:
+            stack.enter_context(patch.object(module, attribute, value))
+        yield policy, settings
 
 
 @contextmanager

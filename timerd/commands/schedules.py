@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = ("schedule_id", "state", "when", "next", "queue", "created")
 # What a list does not say of each.
-_OF_ONE = ("next", "upcoming", "payload", "payload_base64")
+_OF_ONE = ("next", "upcoming", "payload", "payload_base64", "open_task_id", "last")
 _PREVIEWED = ("instant", "local_time", "change")
 _STATES = ("active", "paused", "done", "broken")
 _WHEN = "When"
@@ -45,6 +45,13 @@ Except = Annotated[
 CatchUp = Annotated[str | None, typer.Option("--catch-up", help="latest, all or none.")]
 Window = Annotated[str | None, typer.Option("--catch-up-window", metavar="SPAN", help="Of all: no older ones.")]
 MaxCount = Annotated[int, typer.Option("--max-count", min=0, help="So many tasks at most; 0 = any number.")]
+Overlap = Annotated[
+    str | None,
+    typer.Option("--overlap", help="allow, skip, buffer_one, buffer_all, cancel_other or replace: of one still open."),
+]
+PauseOnDead = Annotated[
+    bool | None, typer.Option("--pause-on-dead/--no-pause-on-dead", help="Pause it when a task is a dead letter.")
+]
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")]
 Payload = Annotated[str | None, typer.Option("--payload", help="Text for the worker.")]
 Revision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
@@ -68,9 +75,12 @@ def _when(
     return {name: value for name, value in given.items() if value}
 
 
-def _policies(catch_up: str | None, window: str | None) -> dict[str, Any]:
-    given = {"catch_up": catch_up, "catch_up_window": window and parse_span(window)}
-    return {name: value for name, value in given.items() if value}
+def _policies(
+    catch_up: str | None, window: str | None, overlap: str | None, pause_on_dead: bool | None
+) -> dict[str, Any]:
+    given: dict[str, Any] = {"catch_up": catch_up, "catch_up_window": window and parse_span(window), "overlap": overlap}
+    chosen = {name: value for name, value in given.items() if value}
+    return chosen if pause_on_dead is None else chosen | {"pause_on_dead": pause_on_dead}
 
 
 async def create(
@@ -90,6 +100,8 @@ async def create(
     catch_up: CatchUp = None,
     window: Window = None,
     max_count: MaxCount = 0,
+    overlap: Overlap = None,
+    pause_on_dead: PauseOnDead = None,
     label: Labels = None,
     update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
 ) -> None:
@@ -106,7 +118,7 @@ async def create(
         max_count=max_count,
         labels=options.parse_labels(label),
         on_conflict="update" if update else "reject",
-        **_policies(catch_up, window),
+        **_policies(catch_up, window, overlap, pause_on_dead),
         **when,
     )
     call.out.one(_record(made), f"{made.id}: {_next_shown(made)}.")
@@ -148,7 +160,9 @@ async def show(call: Call, schedule_id: Id) -> None:
     found = await client.schedules.get(schedule_id)
     record = _record(found)
     upcoming = "\n".join(shown(each.fire_time) for each in found.upcoming)
-    call.out.details(record, record | {"upcoming": upcoming, "labels": labels_shown(found.labels), "next": ""})
+    last = "\n".join(f"{shown(each.instant)} {each.state.name}" for each in found.last)
+    words = {"upcoming": upcoming, "labels": labels_shown(found.labels), "next": "", "last": last}
+    call.out.details(record, record | words)
 
 
 async def preview(
@@ -235,11 +249,13 @@ async def update(
     catch_up: CatchUp = None,
     window: Window = None,
     max_count: MaxCount = 0,
+    overlap: Overlap = None,
+    pause_on_dead: PauseOnDead = None,
     revision: Revision = 0,
 ) -> None:
     """Change a schedule at one moment. What is not given stays; when is given as a whole, but for its zone."""
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
-    policies = _policies(catch_up, window)
+    policies = _policies(catch_up, window, overlap, pause_on_dead)
     if max_count and not catch_up:
         raise WrongInput("--max-count belongs to the policy: give --catch-up with it.")
     data = payload.encode(errors="surrogateescape") if payload is not None else None
@@ -250,10 +266,15 @@ async def update(
     call.out.one(_record(changed), f"{changed.id} has revision {changed.revision}: {_next_shown(changed)}.")
 
 
-async def delete(call: Call, schedule_id: Id, revision: Revision = 0) -> None:
+async def delete(
+    call: Call,
+    schedule_id: Id,
+    cancel_open: Annotated[bool, typer.Option("--cancel-open", help="Cancel the task that is open too.")] = False,
+    revision: Revision = 0,
+) -> None:
     """Delete a schedule: nothing of it starts any more."""
     client = await call.connect()
-    await client.schedules.delete(schedule_id, revision=revision)
+    await client.schedules.delete(schedule_id, cancel_open=cancel_open, revision=revision)
     call.out.one({"schedule_id": schedule_id, "deleted": True}, f"{schedule_id} is deleted.")
 
 
@@ -276,6 +297,12 @@ def _record(schedule: Schedule) -> dict[str, Any]:
         "error": schedule.error,
         "created": schedule.created,
         "missed": schedule.missed,
+        "overlap": schedule.overlap,
+        "pause_on_dead": schedule.pause_on_dead,
+        "skipped": schedule.skipped,
+        "waiting": schedule.waiting,
+        "open_task_id": schedule.open_task_id,
+        "last": [{"instant": iso_of(each.instant), "state": each.state.name} for each in schedule.last],
         "upcoming": times,
     }
 

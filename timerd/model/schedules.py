@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
 from timerd.model.identity import PREFIX_BYTES
+from timerd.model.overlap import NOTHING_OPEN, Overlap, OverlapState
 from timerd.model.recurrence import Spec
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import EntryKey
@@ -132,6 +133,8 @@ class Schedule:
     error: str = ""
     # How often a first tick came before its revision (rule F2).
     voids: int = 0
+    # Of occurrences that must not run beside each other.
+    overlap: OverlapState = NOTHING_OPEN
     kept: str = ""
 
     @property
@@ -142,7 +145,7 @@ class Schedule:
     def to_bytes(self) -> bytes:
         stored = {name: getattr(self, name) for name in _SCHEDULE}
         stored = {name: value for name, value in stored.items() if name in _ALWAYS or value != _PLAIN[name]}
-        for name in ("ahead", "left"):
+        for name in ("ahead", "left", "overlap"):
             if name in stored:
                 stored[name] = stored[name].to_json()
         return dump_json(with_kept(stored, self.kept))
@@ -156,6 +159,8 @@ class Schedule:
         for name in ("ahead", "left"):
             if name in values:
                 values[name] = Recorded.from_json(values[name])
+        if "overlap" in values:
+            values["overlap"] = OverlapState.from_json(values["overlap"])
         for name in ("tick", "taken", "requests"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values, kept=kept)
@@ -173,6 +178,9 @@ class Policies:
     most: int = 1_000
     # 0 = any number.
     max_count: int = 0
+    overlap: Overlap = Overlap.ALLOW
+    # It is paused when the task before has become a dead letter.
+    pause_on_dead: bool = False
     kept: str = ""
 
     def to_json(self) -> dict[str, Any]:
@@ -186,6 +194,8 @@ class Policies:
         check_understood("The policies of a schedule", kept)
         if "catch_up" in values:
             values["catch_up"] = CatchUp(values["catch_up"])
+        if "overlap" in values:
+            values["overlap"] = Overlap(values["overlap"])
         return cls(**values, kept=kept)
 
 

@@ -29,7 +29,7 @@ class _Once(Collector):
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        for part in (_queues, _tasks, _holding, _engine, _calls, _store, _process):
+        for part in (_queues, _tasks, _holding, _engine, _schedules, _calls, _store, _process):
             yield from part(self._figures)
         yield from health_metrics(self._figures.health)
 
@@ -129,6 +129,20 @@ def _engine(f: Figures) -> Iterator[Metric]:
         yield gauge(
             "timerd_ledger_imbalance_rows", "Rows without a known end; must be 0.", f.facts.ledger["unexplained"]
         )
+
+
+def _schedules(f: Figures) -> Iterator[Metric]:
+    yield _each(
+        CounterMetricFamily("timerd_schedule_ticks", "Ticks of schedules by what they came to.", labels=("outcome",)),
+        {name.replace(" ", "_"): number for name, number in f.schedules.ticks.items()},
+    )
+    yield _each(
+        CounterMetricFamily(
+            "timerd_schedule_instants", "Instants of schedules by what was recorded of them.", labels=("outcome",)
+        ),
+        f.schedules.instants,
+    )
+    yield gauge("timerd_schedules_broken", "Schedules whose ticks fail again and again.", f.schedules.broken)
 
 
 def _calls(f: Figures) -> Iterator[Metric]:

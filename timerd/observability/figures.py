@@ -31,6 +31,7 @@ from timerd.services.engine.verbs import EngineFacts
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
+from timerd.services.schedules.ticking import TickWorker
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
@@ -46,6 +47,14 @@ class QueueFigures(NamedTuple):
     attempts: Curve
     outcomes: Mapping[str, int]
     dead: int
+
+
+class ScheduleFigures(NamedTuple):
+    """`broken`: whose ticks have failed ten times on this instance, and go on failing."""
+
+    ticks: Mapping[str, int]
+    instants: Mapping[str, int]
+    broken: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,7 @@ class Figures:
     loop_busy: float
     facts: EngineFacts | None
     health: HealthFigures
+    schedules: ScheduleFigures
 
     @property
     def saturation(self) -> float:
@@ -111,6 +121,7 @@ class Observed:
         store_times: StoreTimes,
         checkup: Checkup,
         peers: Peers | None = None,
+        ticks: TickWorker | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -121,6 +132,7 @@ class Observed:
         self._time = time
         self._checkup = checkup
         self._peers = peers
+        self._ticks = ticks
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -174,6 +186,7 @@ class Observed:
             loop_busy=self.loop_lag.busy,
             facts=self._facts,
             health=health_of(self._checkup),
+            schedules=_schedules(self._ticks),
         )
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
@@ -211,3 +224,10 @@ def _mark_ms(machine: PartitionMachine) -> int:
 def _queue(tally: QueueTally) -> QueueFigures:
     curves = (curve_of(tally.lateness), curve_of(tally.processing), curve_of(tally.attempts))
     return QueueFigures(*curves, dict(tally.outcomes), tally.dead)
+
+
+def _schedules(ticks: TickWorker | None) -> ScheduleFigures:
+    if ticks is None:
+        return ScheduleFigures({}, {}, 0)
+    tally = ticks.tally
+    return ScheduleFigures(dict(tally.ticks), dict(tally.instants), tally.broken)

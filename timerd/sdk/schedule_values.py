@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 from timerd.sdk.checks import check_keywords, invalid, text
 from timerd.sdk.ids import encode_id
 from timerd.sdk.times import Span, datetime_of_ms, duration_of_ms, instant_ms, ms_of_timestamp, span_ms, timestamp_of_ms
-from timerd.sdk.values import _WireEnum
+from timerd.sdk.values import TaskState, _WireEnum
 from timerd.v1 import schedule_service_pb2 as pb
 from timerd.v1 import work_service_pb2 as work_pb
 
@@ -118,6 +118,27 @@ class Upcoming:
 
 
 @dataclass(frozen=True, slots=True)
+class ScheduleOutcome:
+    """An outcome says how a task of a schedule has ended.
+
+    Args:
+        instant: the instant of the task in UTC; of a trigger, when it was asked for.
+        state: how it has ended; FINISHED where that is not kept any longer.
+        is_trigger: whether a call has asked for the task.
+    """
+
+    instant: datetime
+    state: TaskState
+    is_trigger: bool
+
+    @classmethod
+    def of(cls, message: pb.ScheduleOutcome) -> ScheduleOutcome:
+        """The outcome says what the message `message` says."""
+        instant = datetime_of_ms(ms_of_timestamp(message.instant))
+        return cls(instant, TaskState(message.state), message.is_trigger)
+
+
+@dataclass(frozen=True, slots=True)
 class Schedule:
     """A schedule makes a task for each of its instants; this is what `get` and `list` show of it.
 
@@ -138,6 +159,13 @@ class Schedule:
         upcoming: the next instants, up to ten; empty in a list.
         created: for how many instants there are tasks.
         missed: how many instants were over when they were looked at, and have none.
+        overlap: what becomes of an instant whose time comes while the task before is open, as for `create`.
+        pause_on_dead: whether a dead letter pauses it.
+        skipped: how many instants have no task, for the one before was open.
+        waiting: how many instants wait for the end of the one before.
+        open_task_id: the id of the task that was open when it was last looked at; None where there was none, in a
+            list, and with `overlap` "allow".
+        last: how the last ten tasks have ended, the latest first; empty in a list, and with `overlap` "allow".
     """
 
     id: str
@@ -156,6 +184,12 @@ class Schedule:
     upcoming: tuple[Upcoming, ...]
     created: int
     missed: int
+    overlap: str = "allow"
+    pause_on_dead: bool = False
+    skipped: int = 0
+    waiting: int = 0
+    open_task_id: str | None = None
+    last: tuple[ScheduleOutcome, ...] = ()
 
     @property
     def when(self) -> str:
@@ -184,6 +218,12 @@ class Schedule:
             upcoming=tuple(map(Upcoming.of, message.upcoming)),
             created=message.created,
             missed=message.missed,
+            overlap=_OVERLAP_NAMES.get(message.policies.overlap, ""),
+            pause_on_dead=message.policies.pause_on_dead,
+            skipped=message.skipped,
+            waiting=message.waiting,
+            open_task_id=message.open_task_id or None,
+            last=tuple(map(ScheduleOutcome.of, message.last)),
         )
 
 
@@ -274,6 +314,8 @@ def one_of(value: object, field: str, known: Mapping[str, int]) -> int:
 
 
 CATCH_UP = {"latest": 1, "all": 2, "none": 3}
+OVERLAP = {"allow": 1, "skip": 2, "buffer_one": 3, "buffer_all": 4, "cancel_other": 5, "replace": 6}
+_OVERLAP_NAMES = {number: name for name, number in OVERLAP.items()}
 _CATCH_UP_NAMES = {number: name for name, number in CATCH_UP.items()}
 
 

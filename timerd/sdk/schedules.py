@@ -9,7 +9,16 @@ from typing import Any, Protocol, TypeVar, Unpack
 from timerd.sdk.calls import Calls, pages
 from timerd.sdk.checks import labels_tuple, name, optional_name, payload_bytes, text, whole_number
 from timerd.sdk.ids import new_request_id
-from timerd.sdk.schedule_values import CATCH_UP, Schedule, ScheduleState, SpecKeywords, Upcoming, one_of, spec_of
+from timerd.sdk.schedule_values import (
+    CATCH_UP,
+    OVERLAP,
+    Schedule,
+    ScheduleState,
+    SpecKeywords,
+    Upcoming,
+    one_of,
+    spec_of,
+)
 from timerd.sdk.sync_twin import blocking, iterating
 from timerd.sdk.task_fields import TaskOptions, template_of
 from timerd.sdk.times import Span, duration_of_ms, instant_ms, span_ms, timestamp_of_ms
@@ -63,6 +72,8 @@ class Schedules:
         catch_up: str = "latest",
         catch_up_window: Span | None = None,
         max_count: int = 0,
+        overlap: str = "allow",
+        pause_on_dead: bool = False,
         labels: Mapping[str, str] | None = None,
         on_conflict: str = "reject",
         options: TaskOptions | None = None,
@@ -81,6 +92,11 @@ class Schedules:
                 `catch_up_window` (all), or after a minute (none).
             catch_up_window: of "all", what is over for longer is missed, a timedelta or seconds. Default no limit.
             max_count: the schedule is done after so many tasks. Default 0, any number.
+            overlap: what becomes of an instant whose time comes while the task before is open: "allow" (it has a task
+                beside that one; the default), "skip" (it has none), "buffer_one" and "buffer_all" (it waits for the
+                end of that one, alone or with up to 1,000), "cancel_other" (that one is cancelled, and it waits for
+                its end) or "replace" (that one is cancelled, and it comes at once).
+            pause_on_dead: whether a dead letter of it pauses the schedule; not with "allow". Default not.
             labels: labels of the schedule itself, by which `list` chooses. Default none.
             on_conflict: "reject" (the default), or "update": a schedule of this id becomes what is asked for.
             options: what else its tasks have, as for `Client.schedule`; without `expire_at` and `soft_expire_at`.
@@ -95,7 +111,7 @@ class Schedules:
             request_id=_request_id(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             spec=spec_of("create", when),
-            policies=_policies(catch_up, catch_up_window, max_count),
+            policies=_policies(catch_up, catch_up_window, max_count, overlap, pause_on_dead=pause_on_dead),
             template=template_of("create", queue, options, {}).to_proto(),
             payload=payload_bytes(payload),
             labels=dict(labels_tuple(labels)),
@@ -181,6 +197,8 @@ class Schedules:
         catch_up: str | None = None,
         catch_up_window: Span | None = None,
         max_count: int = 0,
+        overlap: str | None = None,
+        pause_on_dead: bool | None = None,
         labels: Mapping[str, str] | None = None,
         options: TaskOptions | None = None,
         revision: int = 0,
@@ -198,6 +216,8 @@ class Schedules:
             catch_up: another policy, and with it `catch_up_window` and `max_count`.
             catch_up_window: as for `create`.
             max_count: as for `create`.
+            overlap: another policy of overlaps. It holds for tasks that are created from now on.
+            pause_on_dead: as for `create`.
             labels: other labels of the schedule.
             options: as for `create`, given with `queue`.
             revision: the only revision that is changed. Default whatever it is.
@@ -215,9 +235,7 @@ class Schedules:
             revision=whole_number(revision, "revision"),
         )
         paths: Sequence[str] = _edits(request, queue, payload, labels, options)
-        if catch_up is not None:
-            request.policies.CopyFrom(_policies(catch_up, catch_up_window, max_count))
-            paths = [*paths, "policies"]
+        paths = [*paths, *_policy_edits(request, catch_up, catch_up_window, max_count, overlap, pause_on_dead)]
         if when:
             request.spec.CopyFrom(spec_of("update", when))
             paths = [*paths, "spec"]
@@ -281,19 +299,24 @@ class Schedules:
         )
         return Schedule.of((await self._call("ResumeSchedule", request, pb.ResumeScheduleResponse)).change.schedule)
 
-    async def delete(self, schedule_id: str, *, revision: int = 0, request_id: str | None = None) -> None:
+    async def delete(
+        self, schedule_id: str, *, cancel_open: bool = False, revision: int = 0, request_id: str | None = None
+    ) -> None:
         """The call deletes a schedule: when it returns, no task of it starts that was to come later.
 
         Args:
             schedule_id: the id of the schedule.
+            cancel_open: whether the task that is open is cancelled too; not with `overlap` "allow". Default not.
             revision: the only revision that is deleted. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
         Raises:
             NotFound: there is no such schedule.
             Aborted: it has another revision by now.
+            FailedPrecondition: `cancel_open` with `overlap` "allow", under which no schedule knows what is open.
         """
         request = pb.DeleteScheduleRequest(
+            cancel_open=cancel_open,
             namespace=self._open(),
             request_id=_request_id(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
@@ -304,12 +327,15 @@ class Schedules:
     async def trigger(self, schedule_id: str, *, request_id: str | None = None) -> str:
         """The call makes a task of a schedule now, beside those of its instants, and returns its id.
 
+        Where `overlap` is neither "allow" nor "replace", it is refused while a task of the schedule is open.
+
         Args:
             schedule_id: the id of the schedule.
             request_id: a name of this call, by which a repeat is known. Default a new one.
 
         Raises:
             NotFound: there is no such schedule.
+            FailedPrecondition: a task of it is open, and its policy of overlaps says that it stays alone.
         """
         request = pb.TriggerScheduleRequest(
             namespace=self._open(),
@@ -360,14 +386,40 @@ def _request_id(given: str | None) -> str:
     return optional_name(given, "request_id") or new_request_id()
 
 
-def _policies(catch_up: str, window: Span | None, max_count: int) -> pb.SchedulePolicies:
+def _policies(
+    catch_up: str, window: Span | None, max_count: int, overlap: str, *, pause_on_dead: bool
+) -> pb.SchedulePolicies:
     policies = pb.SchedulePolicies(
         catch_up=one_of(catch_up, "catch_up", CATCH_UP),  # type: ignore[arg-type]
         max_count=whole_number(max_count, "max_count", 0, 1 << 53),
+        overlap=one_of(overlap, "overlap", OVERLAP),  # type: ignore[arg-type]
+        pause_on_dead=pause_on_dead,
     )
     if window is not None:
         policies.catch_up_window.CopyFrom(duration_of_ms(span_ms(window, "catch_up_window", may_be_none=False)))
     return policies
+
+
+def _policy_edits(
+    request: pb.UpdateScheduleRequest,
+    catch_up: str | None,
+    window: Span | None,
+    max_count: int,
+    overlap: str | None,
+    pause_on_dead: bool | None,
+) -> Sequence[str]:
+    """As `_edits`. Those of overlaps change by themselves: with the others they are as they were."""
+    paths = []
+    if catch_up is not None:
+        request.policies.CopyFrom(_policies(catch_up, window, max_count, "allow", pause_on_dead=False))
+        paths += ["policies.catch_up", "policies.max_count"]
+    if overlap is not None:
+        request.policies.overlap = one_of(overlap, "overlap", OVERLAP)  # type: ignore[assignment]
+        paths.append("policies.overlap")
+    if pause_on_dead is not None:
+        request.policies.pause_on_dead = pause_on_dead
+        paths.append("policies.pause_on_dead")
+    return paths
 
 
 def _edits(

@@ -40,6 +40,16 @@ class CatchUpPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CATCH_UP_POLICY_ALL: _ClassVar[CatchUpPolicy]
     CATCH_UP_POLICY_NONE: _ClassVar[CatchUpPolicy]
 
+class OverlapPolicy(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OVERLAP_POLICY_UNSPECIFIED: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_ALLOW: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_SKIP: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_BUFFER_ONE: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_BUFFER_ALL: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_CANCEL_OTHER: _ClassVar[OverlapPolicy]
+    OVERLAP_POLICY_REPLACE: _ClassVar[OverlapPolicy]
+
 class ScheduleState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     SCHEDULE_STATE_UNSPECIFIED: _ClassVar[ScheduleState]
@@ -74,6 +84,13 @@ CATCH_UP_POLICY_UNSPECIFIED: CatchUpPolicy
 CATCH_UP_POLICY_LATEST: CatchUpPolicy
 CATCH_UP_POLICY_ALL: CatchUpPolicy
 CATCH_UP_POLICY_NONE: CatchUpPolicy
+OVERLAP_POLICY_UNSPECIFIED: OverlapPolicy
+OVERLAP_POLICY_ALLOW: OverlapPolicy
+OVERLAP_POLICY_SKIP: OverlapPolicy
+OVERLAP_POLICY_BUFFER_ONE: OverlapPolicy
+OVERLAP_POLICY_BUFFER_ALL: OverlapPolicy
+OVERLAP_POLICY_CANCEL_OTHER: OverlapPolicy
+OVERLAP_POLICY_REPLACE: OverlapPolicy
 SCHEDULE_STATE_UNSPECIFIED: ScheduleState
 SCHEDULE_STATE_ACTIVE: ScheduleState
 SCHEDULE_STATE_PAUSED: ScheduleState
@@ -189,16 +206,20 @@ class BetweenPart(_message.Message):
     def __init__(self, start: _Optional[str] = ..., end: _Optional[str] = ...) -> None: ...
 
 class SchedulePolicies(_message.Message):
-    __slots__ = ("catch_up", "catch_up_window", "catch_up_max", "max_count")
+    __slots__ = ("catch_up", "catch_up_window", "catch_up_max", "max_count", "overlap", "pause_on_dead")
     CATCH_UP_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_WINDOW_FIELD_NUMBER: _ClassVar[int]
     CATCH_UP_MAX_FIELD_NUMBER: _ClassVar[int]
     MAX_COUNT_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    PAUSE_ON_DEAD_FIELD_NUMBER: _ClassVar[int]
     catch_up: CatchUpPolicy
     catch_up_window: _duration_pb2.Duration
     catch_up_max: int
     max_count: int
-    def __init__(self, catch_up: _Optional[_Union[CatchUpPolicy, str]] = ..., catch_up_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., catch_up_max: _Optional[int] = ..., max_count: _Optional[int] = ...) -> None: ...
+    overlap: OverlapPolicy
+    pause_on_dead: bool
+    def __init__(self, catch_up: _Optional[_Union[CatchUpPolicy, str]] = ..., catch_up_window: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., catch_up_max: _Optional[int] = ..., max_count: _Optional[int] = ..., overlap: _Optional[_Union[OverlapPolicy, str]] = ..., pause_on_dead: bool = ...) -> None: ...
 
 class Occurrence(_message.Message):
     __slots__ = ("instant", "fire_time", "change", "local_time", "named_time")
@@ -214,8 +235,18 @@ class Occurrence(_message.Message):
     named_time: str
     def __init__(self, instant: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., change: _Optional[str] = ..., local_time: _Optional[str] = ..., named_time: _Optional[str] = ...) -> None: ...
 
+class ScheduleOutcome(_message.Message):
+    __slots__ = ("instant", "state", "is_trigger")
+    INSTANT_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    IS_TRIGGER_FIELD_NUMBER: _ClassVar[int]
+    instant: _timestamp_pb2.Timestamp
+    state: _task_pb2.TaskState
+    is_trigger: bool
+    def __init__(self, instant: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[_task_pb2.TaskState, str]] = ..., is_trigger: bool = ...) -> None: ...
+
 class Schedule(_message.Message):
-    __slots__ = ("schedule_id", "namespace", "spec", "policies", "template", "payload", "state", "revision", "labels", "note", "pause_until", "error", "upcoming", "created", "missed")
+    __slots__ = ("schedule_id", "namespace", "spec", "policies", "template", "payload", "state", "revision", "labels", "note", "pause_until", "error", "upcoming", "created", "missed", "skipped", "waiting", "open_task_id", "last")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +269,10 @@ class Schedule(_message.Message):
     UPCOMING_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     MISSED_FIELD_NUMBER: _ClassVar[int]
+    SKIPPED_FIELD_NUMBER: _ClassVar[int]
+    WAITING_FIELD_NUMBER: _ClassVar[int]
+    OPEN_TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    LAST_FIELD_NUMBER: _ClassVar[int]
     schedule_id: str
     namespace: str
     spec: ScheduleSpec
@@ -253,7 +288,11 @@ class Schedule(_message.Message):
     upcoming: _containers.RepeatedCompositeFieldContainer[Occurrence]
     created: int
     missed: int
-    def __init__(self, schedule_id: _Optional[str] = ..., namespace: _Optional[str] = ..., spec: _Optional[_Union[ScheduleSpec, _Mapping]] = ..., policies: _Optional[_Union[SchedulePolicies, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., payload: _Optional[bytes] = ..., state: _Optional[_Union[ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., upcoming: _Optional[_Iterable[_Union[Occurrence, _Mapping]]] = ..., created: _Optional[int] = ..., missed: _Optional[int] = ...) -> None: ...
+    skipped: int
+    waiting: int
+    open_task_id: str
+    last: _containers.RepeatedCompositeFieldContainer[ScheduleOutcome]
+    def __init__(self, schedule_id: _Optional[str] = ..., namespace: _Optional[str] = ..., spec: _Optional[_Union[ScheduleSpec, _Mapping]] = ..., policies: _Optional[_Union[SchedulePolicies, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., payload: _Optional[bytes] = ..., state: _Optional[_Union[ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., upcoming: _Optional[_Iterable[_Union[Occurrence, _Mapping]]] = ..., created: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., waiting: _Optional[int] = ..., open_task_id: _Optional[str] = ..., last: _Optional[_Iterable[_Union[ScheduleOutcome, _Mapping]]] = ...) -> None: ...
 
 class CreateScheduleRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "schedule_id", "spec", "policies", "template", "payload", "labels", "on_conflict", "request_time")
@@ -454,18 +493,20 @@ class ResumeScheduleResponse(_message.Message):
     def __init__(self, change: _Optional[_Union[ScheduleChange, _Mapping]] = ...) -> None: ...
 
 class DeleteScheduleRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "schedule_id", "revision", "request_time")
+    __slots__ = ("namespace", "request_id", "schedule_id", "revision", "request_time", "cancel_open")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_OPEN_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     schedule_id: str
     revision: int
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedule_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    cancel_open: bool
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedule_id: _Optional[str] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., cancel_open: bool = ...) -> None: ...
 
 class DeleteScheduleResponse(_message.Message):
     __slots__ = ("effective_time", "taken")

@@ -135,7 +135,8 @@ class ScheduleServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def TriggerSchedule(self, request, context):
-        """A task now, beside those of the instants.
+        """A task now, beside those of the instants. FAILED_PRECONDITION (OCCURRENCE_OPEN) where one is open and the overlap
+        policy is neither ALLOW nor REPLACE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -121,10 +121,12 @@ def _tell_before(given: Sequence[Mark]) -> Procedure[Set[Partition]]:
     return silent
 
 
-def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
+def insert_repeated(message: Append, now_ms: int) -> Procedure[Inserted]:
     """A repeat finds its rows stored, but whoever stored them may have ended before it knew that they were taken in:
     what was written below `verified` is read by nobody. So what has not ended goes the way of an insert once more. What
-    is at or after `closing` is scanned in any case, and hinting it twice would fire it twice."""
+    is at or after `closing` is scanned in any case, and hinting it twice would fire it twice.
+
+    What was written again the first time was answered with its later place, and so it is now: `moved` of the answer."""
     groups: list[tuple[Partition, RowGroup]] = []
     for partition, rows in message.groups:
         keys = rows.keys()
@@ -134,8 +136,7 @@ def insert_repeated(message: Append, now_ms: int) -> Procedure[None]:
         stored = [n for n in left if len(found[n].rows)]
         if stored:
             groups.append((partition, rows.select(np.array(stored, dtype=np.intp)).compact()))
-    if groups:
-        yield from insert(Append(tuple(groups)), now_ms, is_repeat=True)
+    return (yield from insert(Append(tuple(groups)), now_ms, is_repeat=True)) if groups else Inserted()
 
 
 Placed = tuple[Partition, RowGroup, int]

@@ -5,13 +5,17 @@ writes what it names (W2): a stale holder writes the same rows again, or nothing
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
 
 from timerd.core.protocol import Procedure, RemoveEntries, TryCas, Withdrawn, withdraw
 from timerd.core.schedules.occurrences import rows_of, task_of, tick_row, window_rows
-from timerd.core.schedules.planning import next_instants, plan
-from timerd.core.schedules.world import World, current_definition, definition_of, place_rows, read_schedule
+from timerd.core.schedules.opened import finish, next_record
+from timerd.core.schedules.overlap import is_guarded
+from timerd.core.schedules.planning import LAST_MS, next_instants, plan
+from timerd.core.schedules.world import Times, World, current_definition, definition_of, place_rows, read_schedule
+from timerd.model.overlap import OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.schedules import Definition, Recorded, Schedule, ScheduleState, Tick, definition_key, schedule_key
 from timerd.model.storage import Cas, CasResult, CasStatus
@@ -96,19 +100,28 @@ def record(
     key: RegisterKey, entry: Schedule, stored: bytes, definition: Definition, world: World, tick: Tick
 ) -> Procedure[Schedule | None]:
     """W1: fenced by the whole value that was read. None: refused, look again."""
-    recorded = plan(entry, definition, world.times(tick.schedule_id, definition), world, tick)
+    if is_guarded(entry, definition):
+        recorded = yield from next_record(entry, definition, world, tick)
+    else:
+        recorded = plan(entry, definition, world.times(tick.schedule_id, definition), world, tick)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
-    return recorded if result.status is CasStatus.APPLIED else None
+    if result.status is not CasStatus.APPLIED:
+        return None
+    world.recorded(entry, recorded)
+    return recorded
 
 
 def complete(
     namespace: str, schedule_id: str, entry: Schedule, definition: Definition, world: World
 ) -> Procedure[None]:
-    """The rows of the last record, THEN the next tick."""
+    """What the last record cancels, THEN its rows, THEN the next tick."""
+    yield from finish(schedule_id, entry, definition, world)
     yield from place_rows(window_rows(schedule_id, entry, definition), world)
     if entry.tick:
         tick = tick_of(namespace, schedule_id, entry)
         yield from place_rows([tick_row(tick, *entry.tick)], world)
+    if entry.overlap.open is not None and (entry.overlap.waiting or not entry.win):
+        world.watches(namespace, schedule_id, entry.overlap.open.task.digest)
 
 
 def tick_of(namespace: str, schedule_id: str, entry: Schedule) -> Tick:
@@ -124,8 +137,7 @@ def bring(
     if entry.state is not ScheduleState.ACTIVE:
         return True
     definition = yield from current_definition(namespace, schedule_id, entry)
-    upcoming = next_instants(entry, world.times(schedule_id, definition), 1)
-    if not upcoming or upcoming[0] > until_ms:
+    if not _has_come_due(entry, definition, world.times(schedule_id, definition), until_ms):
         return True
     if entry.seq:
         yield from complete(namespace, schedule_id, entry, definition, world)
@@ -134,6 +146,15 @@ def bring(
     if recorded is not None:
         yield from complete(namespace, schedule_id, recorded, definition, world)
     return False
+
+
+def _has_come_due(entry: Schedule, definition: Definition, times: Times, until_ms: int) -> bool:
+    """Whether an instant is to be recorded up to then. One that must not run beside another waits for its jitter."""
+    upcoming = next_instants(entry, times, 2)
+    if not upcoming or not is_guarded(entry, definition):
+        return bool(upcoming) and upcoming[0] <= until_ms
+    next_ms = upcoming[1] if len(upcoming) > 1 else LAST_MS
+    return times.fire_at_ms(bytes.fromhex(entry.uid), upcoming[0], next_ms) <= until_ms
 
 
 def wind_up(namespace: str, schedule_id: str, entry: Schedule, stored: bytes, world: World) -> Procedure[None]:
@@ -167,6 +188,7 @@ def _forget(
     wound_up = replace(
         entry,
         left=Recorded(),
+        overlap=_without_withdrawn(entry, taken),
         taken=tuple(sorted({*entry.taken, *taken})),
         created=entry.created - withdrawn,
         remaining=entry.remaining + withdrawn if entry.remaining >= 0 else -1,
@@ -177,6 +199,16 @@ def _forget(
     if result.status is CasStatus.APPLIED:
         old = definition_key(namespace, schedule_id, entry.uid, entry.left.revision, entry.left.attempt)
         yield RemoveEntries([old])
+
+
+def _without_withdrawn(entry: Schedule, taken: Sequence[int]) -> OverlapState:
+    """What was withdrawn is not open."""
+    state, left = entry.overlap, entry.left
+    if state.open is None or state.open.is_trigger or state.open.revision != left.revision:
+        return state
+    later = {slot.instant_ms for slot in left.slots if slot.fire_at_ms > entry.since_ms}
+    is_withdrawn = state.open.instant_ms in later - {*taken}
+    return replace(state, open=None) if is_withdrawn else state
 
 
 def mark_broken(tick: Tick, error: str) -> Procedure[None]:

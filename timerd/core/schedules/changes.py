@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from timerd.core.protocol import Procedure, RemoveEntries, TryCas, WriteEntries
 from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, wind_up
 from timerd.core.schedules.occurrences import tick_row
+from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
 from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule
-from timerd.model.errors import Aborted, AlreadyExists, NotFound
+from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
+from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.schedules import (
     Definition,
@@ -49,6 +51,8 @@ class Change:
     state: ScheduleState
     cur_ms: int | None = None
     since_ms: int | None = None
+    # Whether what waits for the end of another one comes no more.
+    drops_waiting: bool = False
 
 
 # None: it is so already.
@@ -77,7 +81,7 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
         result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
         if result.status is CasStatus.APPLIED:
             return fresh
-    raise _busy()
+    raise busy()
 
 
 def change(name: Name, request: str, revision: int, decide: Decide, world: World) -> Procedure[Schedule]:
@@ -100,8 +104,9 @@ def change(name: Name, request: str, revision: int, decide: Decide, world: World
         wanted = decide(entry, definition, now_ms)
         if wanted is None:
             return entry
+        yield from finish(name.schedule_id, entry, definition, world)
         yield from _bring_into_force(name, entry, stored, wanted, request, now_ms, world)
-    raise _busy()
+    raise busy()
 
 
 def tick_or_resume(tick: Tick, world: World) -> Procedure[Ticked]:
@@ -132,7 +137,7 @@ def resumed(entry: Schedule, definition: Definition, now_ms: int) -> Change | No
     """SKIP_MISSED: with the next instant."""
     if entry.state is not ScheduleState.PAUSED:
         return None
-    return Change(replace(definition, note="", until_ms=0), ScheduleState.ACTIVE, now_ms)
+    return Change(replace(definition, note="", until_ms=0), ScheduleState.ACTIVE, now_ms, drops_waiting=True)
 
 
 def resumed_with_missed(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
@@ -156,8 +161,20 @@ def updated(edit: Callable[[Definition], Definition]) -> Decide:
     return decide
 
 
-def deleted(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
-    return Change(replace(definition, until_ms=0), ScheduleState.DELETED)
+def deleted(*, cancel_open: bool = False) -> Decide:
+    """`cancel_open`: refused where nobody knows what is open. Raises Precondition."""
+
+    def decide(entry: Schedule, definition: Definition, now_ms: int) -> Change | None:
+        if cancel_open and definition.policies.overlap is Overlap.ALLOW:
+            raise Precondition(
+                "cancel_open needs an overlap policy other than allow, under which a schedule does not know what is "
+                "open: delete it without, then list its tasks and cancel them.",
+                "OVERLAP_ALLOWED",
+                field="cancel_open",
+            )
+        return Change(replace(definition, until_ms=0), ScheduleState.DELETED, drops_waiting=True)
+
+    return decide
 
 
 def remove_name(name: Name, entry: Schedule) -> Procedure[None]:
@@ -206,6 +223,7 @@ def _bring_into_force(
         left=entry.ahead,
         taken=tuple(each for each in entry.taken if each > cur_ms),
         remaining=_remaining(entry, wanted.definition),
+        overlap=_overlap(entry.overlap, wanted),
         error="",
     ).asked(request)
     if wanted.state is not ScheduleState.DELETED:
@@ -214,6 +232,8 @@ def _bring_into_force(
         yield from _write_first_tick(name, fresh, wanted.definition, world)
     expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
     result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes(), expires_at_ms))
+    if result.status is CasStatus.APPLIED:
+        world.recorded(entry, fresh)
     if result.status is CasStatus.APPLIED and not entry.ahead.slots:
         yield RemoveEntries(
             [definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)]
@@ -224,6 +244,17 @@ def _reached(entry: Schedule, now_ms: int) -> int:
     """The last instant that fires up to now."""
     later = [slot for slot in entry.ahead.slots if slot.fire_at_ms > now_ms]
     return later[0].instant_ms - 1 if later else entry.cur_ms
+
+
+def _overlap(state: OverlapState, wanted: Change) -> OverlapState:
+    """What waits is created by the new revision, unless it comes no more. Under ALLOW nobody looks at what is open. Who
+    changes it has seen why it was paused."""
+    if wanted.definition.policies.overlap is Overlap.ALLOW:
+        state = replace(state, open=None, ousted=None, passed=0, last=())
+    state = replace(state, halted_ms=0 if wanted.state is not ScheduleState.PAUSED else state.halted_ms)
+    if not wanted.drops_waiting:
+        return state
+    return replace(state, waiting=(), skipped=state.skipped + len(state.waiting))
 
 
 def _remaining(entry: Schedule, definition: Definition) -> int:
@@ -249,5 +280,5 @@ def _write_first_tick(name: Name, entry: Schedule, definition: Definition, world
     yield from place_rows([tick_row(tick, *place)], world)
 
 
-def _busy() -> Aborted:
+def busy() -> Aborted:
     return Aborted("The schedule is being changed by others all the time: try again.", "SCHEDULE_BUSY")

@@ -9,6 +9,7 @@ from timerd.core.schedules.world import Row
 from timerd.core.taken import TICKS
 from timerd.model.identity import MAC_BYTES, RowKey, TaskId, digest_of
 from timerd.model.occurrences import Occurrence, Reason
+from timerd.model.overlap import Opened, Overlap
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import FLAG_LATE, single_row
 from timerd.model.schedules import (
@@ -27,6 +28,8 @@ from timerd.model.task import Extra, RetryPolicy, Template
 # What is over for no longer is not missed where nothing is caught up.
 GRACE_MS = 60_000
 # A tick never dies.
+# What is over for longer is caught up with.
+OVER_MS = 1_000
 PATIENT = RetryPolicy(max_attempts=1 << 30, max_backoff_ms=60_000, attempt_timeout_ms=600_000)
 
 
@@ -49,7 +52,7 @@ def rows_of(
 
 def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot, definition: Definition) -> Row:
     prefix = row_prefix(uid, recorded.revision, slot)
-    reason = Reason.CATCH_UP if slot.is_catch_up else Reason.SCHEDULE
+    reason = Reason.CATCH_UP if slot.place_ms > slot.fire_at_ms + OVER_MS else Reason.SCHEDULE
     said = Occurrence(
         schedule_id,
         occurrence_id(uid, slot.instant_ms).hex(),
@@ -68,12 +71,25 @@ def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot
 
 
 def expiry_ms(policies: Policies, slot: Slot, next_ms: int) -> int:
-    """What waited for a worker for too long follows the policy of catching up as well; 0: it waits for ever."""
+    """What waited for a worker for too long follows the policy of catching up as well; 0: it waits for ever. Where the
+    next instant must not run beside it, the policy of overlaps says what becomes of that one."""
+    if policies.catch_up is CatchUp.LATEST and policies.overlap is not Overlap.ALLOW:
+        return 0
     if policies.catch_up is CatchUp.LATEST:
         return max(next_ms, slot.place_ms + 1) if next_ms else 0
     if policies.catch_up is CatchUp.NONE:
         return slot.place_ms + GRACE_MS
-    return max(slot.instant_ms + policies.window_ms, slot.place_ms + 1) if policies.window_ms else 0
+    begin_ms = slot.instant_ms if policies.overlap is Overlap.ALLOW else slot.place_ms
+    return max(begin_ms + policies.window_ms, slot.place_ms + 1) if policies.window_ms else 0
+
+
+def trigger_row(schedule_id: str, opened: Opened, definition: Definition) -> Row:
+    prefix = bytes.fromhex(opened.prefix)
+    said = Occurrence(schedule_id, opened.prefix, opened.instant_ms, 0, Reason.TRIGGER, opened.revision)
+    key = RowKey(opened.place_ms, digest_of(prefix, 0), 0)
+    extra = Extra(occurrence=said.to_text())
+    row = single_row(key, opened.place_ms, definition.template, definition.payload, extra, 0)
+    return prefix, Partition(TIME_SCOPE, bucket_of(opened.place_ms), opened.shard), row
 
 
 def tick_row(tick: Tick, place_ms: int, shard: int) -> Row:

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from timerd.core.schedules.occurrences import GRACE_MS, row_prefix
+from timerd.core.schedules.occurrences import GRACE_MS, OVER_MS, row_prefix
 from timerd.core.schedules.world import Times, World
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import (
@@ -27,8 +28,6 @@ WINDOW_MS = 60_000
 MOST_IN_WINDOW = 1_000
 # What is over is gone through so many instants at a time.
 MOST_MISSED = 10_000
-# Clocks differ.
-OVER_MS = 1_000
 LAST_MS = 1 << 62
 
 
@@ -56,16 +55,33 @@ def _is_own(entry: Schedule, times: Times, instant_ms: int) -> bool:
     return times.fire_at_ms(bytes.fromhex(entry.uid), instant_ms, next_ms) > entry.since_ms
 
 
-def plan(entry: Schedule, definition: Definition, times: Times, world: World, tick: Tick) -> Schedule:
-    """W1: the next record after that of tick `tick`. Without a further instant there is no tick, and it is DONE."""
-    now_ms = world.now_ms()
+class Outlook(NamedTuple):
+    """What a record has to decide: instants that come next, and how many of those before get no task. `walked_to_ms`:
+    these are too many for one record, which counts those up to there; 0: they are not."""
+
+    following: Sequence[int]
+    missed: int
+    walked_to_ms: int = 0
+
+
+def outlook(entry: Schedule, definition: Definition, times: Times, now_ms: int) -> Outlook:
     upcoming = _upcoming(entry, times, now_ms)
     late = _late(entry, times, upcoming, now_ms)
     missed = _missed(definition.policies, late, now_ms)
-    if len(late) > MOST_MISSED and missed:
-        return _walked(entry, late[missed - 1], missed, world, tick)
-    following = _upcoming(replace(entry, cur_ms=late[missed - 1]), times, now_ms) if missed else upcoming
-    return _recorded(entry, following, missed, times, world, tick)
+    if not missed:
+        return Outlook(upcoming, 0)
+    reached_ms = late[missed - 1]
+    if len(late) > MOST_MISSED:
+        return Outlook((), missed, reached_ms)
+    return Outlook(_upcoming(replace(entry, cur_ms=reached_ms), times, now_ms), missed)
+
+
+def plan(entry: Schedule, definition: Definition, times: Times, world: World, tick: Tick) -> Schedule:
+    """W1: the next record after that of tick `tick`. Without a further instant there is no tick, and it is DONE."""
+    seen = outlook(entry, definition, times, world.now_ms())
+    if seen.walked_to_ms:
+        return walked(entry, seen, world, tick)
+    return _recorded(entry, seen.following, seen.missed, times, world, tick)
 
 
 def _upcoming(entry: Schedule, times: Times, now_ms: int) -> list[int]:
@@ -97,10 +113,10 @@ def _missed(policies: Policies, late: Sequence[int], now_ms: int) -> int:
     return max(too_old, len(late) - policies.most)
 
 
-def _walked(entry: Schedule, cur_ms: int, missed: int, world: World, tick: Tick) -> Schedule:
+def walked(entry: Schedule, seen: Outlook, world: World, tick: Tick) -> Schedule:
     """A part of what was missed in a long outage: the next tick goes on at once."""
     seq = entry.seq + 1
-    counted = replace(entry, seq=seq, win=0, cur_ms=cur_ms, missed=entry.missed + missed, error="")
+    counted = replace(entry, seq=seq, win=0, cur_ms=seen.walked_to_ms, missed=entry.missed + seen.missed, error="")
     return replace(counted, tick=tick_place(replace(tick, number=seq), world.now_ms(), world))
 
 
@@ -111,10 +127,12 @@ def _recorded(
     chosen = _chosen(entry, upcoming, now_ms)
     next_ms = upcoming[len(chosen)] if len(chosen) < len(upcoming) else 0
     remaining = entry.remaining - len(chosen) if entry.remaining >= 0 else -1
-    slots = [_slot(entry, times, world, *each) for each in zip(chosen, [*chosen[1:], next_ms or LAST_MS], strict=True)]
+    slots = [
+        slot_of(entry, times, world, *each) for each in zip(chosen, [*chosen[1:], next_ms or LAST_MS], strict=True)
+    ]
     if slots and missed:
         slots[0] = slots[0]._replace(missed=missed)
-    ahead = _ahead(entry, slots, next_ms, now_ms)
+    ahead = ahead_of(entry, slots, next_ms, now_ms)
     recorded = replace(
         entry,
         seq=seq,
@@ -142,14 +160,14 @@ def _chosen(entry: Schedule, upcoming: Sequence[int], now_ms: int) -> Sequence[i
     return (within or upcoming[:1])[:most]
 
 
-def _slot(entry: Schedule, times: Times, world: World, instant_ms: int, next_ms: int) -> Slot:
+def slot_of(entry: Schedule, times: Times, world: World, instant_ms: int, next_ms: int) -> Slot:
     fire_at_ms = times.fire_at_ms(bytes.fromhex(entry.uid), instant_ms, next_ms)
     place_ms = max(fire_at_ms, world.now_ms())
     slot = Slot(instant_ms, fire_at_ms, place_ms, 0)
     return slot._replace(shard=world.shard_of(row_prefix(entry.uid, entry.revision, slot), bucket_of(place_ms)))
 
 
-def _ahead(entry: Schedule, slots: Sequence[Slot], next_ms: int, now_ms: int) -> Recorded:
+def ahead_of(entry: Schedule, slots: Sequence[Slot], next_ms: int, now_ms: int) -> Recorded:
     """What of the records before is not over for a second, and these."""
     before = entry.ahead
     over = [slot for slot in before.slots if slot.place_ms <= now_ms - OVER_MS]

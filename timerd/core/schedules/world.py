@@ -27,16 +27,27 @@ class Times(Protocol):
     def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int: ...
 
 
+def _nobody(namespace: str, schedule_id: str, digest: bytes) -> None:
+    """Whoever waits looks again by himself."""
+
+
+def _silent(before: Schedule, after: Schedule) -> None:
+    """Nobody counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """`shard_of` says where a new row of a bucket goes, `times` what a definition's instants are, `token` makes a name
-    that nobody else has."""
+    that nobody else has. `watches` is told for the end of which task, by its digest, a schedule waits; `recorded` is
+    told of each record and change that was applied, after what was there before."""
 
     now_ms: Callable[[], int]
     shard_of: Callable[[bytes, int], int]
     times: Callable[[str, Definition], Times]
     token: Callable[[], str]
     retention_ms: int
+    watches: Callable[[str, str, bytes], None] = _nobody
+    recorded: Callable[[Schedule, Schedule], None] = _silent
 
 
 class _Late(Exception):

@@ -56,6 +56,7 @@ class Delivery:
         self._abroad = abroad
         self.tallies = self.machine.tallies
         self._settling = Settling(firing, self.settled)
+        self.on_durable = self._settling.on_durable
         pacing = Pacing()
         self._send_hold = SendHold(machine.wanted)
         self._quantum = Quantum(pacing.is_rested)

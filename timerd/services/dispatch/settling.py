@@ -29,6 +29,11 @@ class Settling:
         self._running: set[asyncio.Task[None]] = set()
         self._collecting = False
         self._late = LateSettling(firing, _confirm, changed)
+        self._hear: Callable[[Settlement], None] | None = None
+
+    def on_durable(self, hear: Callable[[Settlement], None]) -> None:
+        """`hear` is told what has become of deliveries when that is durable."""
+        self._hear = hear
 
     @property
     def busy(self) -> bool:
@@ -74,6 +79,8 @@ class Settling:
         self._batch, self._owed = Settlement(), []
         otherwise: Otherwise = []
         error = await _error_of(self._store(batch, otherwise))
+        if error is None and self._hear is not None:
+            self._hear(batch)
         if otherwise:
             _refuse(owed, otherwise)
         for each in owed:

@@ -132,10 +132,11 @@ class Engine:
         shards = await self.shards.place(tasks.prefix, tasks.rows, positions_ms)
         ids = PlacedIds(self.secret, tasks.prefix, tasks.rows, positions_ms, shards)
         keys = await self._keying.reserve(tasks, ids, now_ms) if tasks.keys else NO_KEYS
-        placed_ms, is_repeat = await self._append(tasks, positions_ms, asked_ms, keys.left_out, now_ms, shards)
-        if placed_ms is not positions_ms:
+        first_ms, placed_ms = await self._append(tasks, positions_ms, asked_ms, keys.left_out, now_ms, shards)
+        is_repeat = first_ms is not positions_ms
+        if is_repeat or placed_ms is not positions_ms:
             with after_a_write():
-                ids = await self._ids_elsewhere(tasks, positions_ms, placed_ms, shards, is_repeat=is_repeat)
+                ids = await self._ids_elsewhere(tasks, first_ms, placed_ms, shards, is_repeat=is_repeat)
         if not tasks.keys:
             return StoredTasks(ids, {}, {})
         with after_a_write():
@@ -168,13 +169,14 @@ class Engine:
         left_out: Collection[int],
         now_ms: int,
         shards: Mapping[int, int],
-    ) -> tuple[Times, bool]:
-        """Where the rows live in the end, and whether they did so already."""
+    ) -> tuple[Times, Times]:
+        """Where the rows were written first, by this call or, if that is not `positions_ms` itself, by an earlier try;
+        and where they live in the end."""
         rows = positioned(tasks.rows, positions_ms, asked_ms)
         if left_out:
             rows = rows.select(np.array([n for n in range(len(rows)) if n not in left_out], dtype=np.intp))
         if not len(rows):
-            return positions_ms, False
+            return positions_ms, positions_ms
         if not self._knows_repeats:
             rows = marked_late(rows, now_ms)
         groups, spread = self._placed(rows, now_ms, shards)
@@ -184,17 +186,13 @@ class Engine:
             raise StoreUnknown("A task's instant was closed while it was written.") from error
         if done.repeated is not None:
             _keep_stored(tasks, done.repeated)
-            placed_ms, first_ms = read_reply(done.repeated)
-            tasks.rows.columns["fire_at_ms"] = first_ms
+            placed_ms, tasks.rows.columns["fire_at_ms"] = read_reply(done.repeated)
             with after_a_write():
-                await self._see_to(tasks, placed_ms, now_ms)
-            return placed_ms, True
+                again = await self._see_to(tasks, placed_ms, now_ms)
+            return placed_ms, _moved(tasks, placed_ms, again)
         self._estimating.add(rows)
         self.shards.took_in(rows.columns["position_ms"], len(rows.payloads))
-        if done.moved:
-            keys = zip(positions_ms.tolist(), tasks.rows.digests(), strict=True)
-            return np.array([done.moved.get(key, key[0]) for key in keys], np.int64), False
-        return positions_ms, False
+        return positions_ms, _moved(tasks, positions_ms, done)
 
     def _insert(
         self, tasks: NewTasks, groups: Groups, spread: Spread | None, positions_ms: Times, asked_ms: Times, now_ms: int
@@ -219,26 +217,27 @@ class Engine:
         others = {bucket_ms: shard for bucket_ms, shard in shards.items() if shard}
         return tuple(by_bucket(near, shards)), Spread(TIME_SCOPE, 0, far, others)
 
-    async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> None:
+    async def _see_to(self, tasks: NewTasks, placed_ms: Times, now_ms: int) -> Inserted:
         """Rows of a repeat whose instant has come: the first call may have died before they were taken in."""
         rows = positioned(tasks.rows, placed_ms, tasks.rows.columns["fire_at_ms"])
         rows = rows.select(np.flatnonzero(placed_ms <= now_ms))
-        if len(rows):
-            try:
-                shards = await self.shards.place(tasks.prefix, rows, rows.columns["position_ms"])
-                await drive(insert_repeated(Append(tuple(by_bucket(rows, shards))), now_ms), self._procedures)
-            except ClosedForGood as error:
-                raise StoreUnknown("The task's instant was closed while it was looked for.") from error
+        if not len(rows):
+            return Inserted()
+        try:
+            shards = await self.shards.place(tasks.prefix, rows, rows.columns["position_ms"])
+            return await drive(insert_repeated(Append(tuple(by_bucket(rows, shards))), now_ms), self._procedures)
+        except ClosedForGood as error:
+            raise StoreUnknown("The task's instant was closed while it was looked for.") from error
 
     async def _ids_elsewhere(
-        self, tasks: NewTasks, positions_ms: Times, placed_ms: Times, shards: Mapping[int, int], *, is_repeat: bool
+        self, tasks: NewTasks, first_ms: Times, placed_ms: Times, shards: Mapping[int, int], *, is_repeat: bool
     ) -> PlacedIds:
         """Of rows that do not live where this call put them: it is a repeat, or they were written again."""
         others: Mapping[int, int] = {}
         if is_repeat:
-            shards = await self.shards.place(tasks.prefix, tasks.rows, placed_ms)
-        else:
-            shards, others = homes_after(positions_ms, placed_ms, shards)
+            shards = await self.shards.place(tasks.prefix, tasks.rows, first_ms)
+        if placed_ms is not first_ms:
+            shards, others = homes_after(first_ms, placed_ms, shards)
         return PlacedIds(self.secret, tasks.prefix, tasks.rows, placed_ms, shards, others)
 
     async def flush_estimates(self) -> None:
@@ -386,6 +385,14 @@ class Engine:
 
 def _ended_now(ids: Sequence[TaskId], said: Sequence[Cancelled]) -> list[TaskId]:
     return [task for task, answer in zip(ids, said, strict=True) if answer is Cancelled.CANCELLED]
+
+
+def _moved(tasks: NewTasks, first_ms: Times, done: Inserted) -> Times:
+    """Where the rows live in the end: the same array where none was written again."""
+    if not done.moved:
+        return first_ms
+    keys = zip(first_ms.tolist(), tasks.rows.digests(), strict=True)
+    return np.array([done.moved.get(key, key[0]) for key in keys], np.int64)
 
 
 def _keep_stored(tasks: NewTasks, reply: bytes) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import Message
@@ -19,7 +20,10 @@ from timerd.core.schedules.changes import (
     updated,
 )
 from timerd.model.errors import AlreadyExists, Invalid
+from timerd.model.instants import shown as shown_instant
+from timerd.model.overlap import Ended
 from timerd.model.schedules import Definition, ScheduleState
+from timerd.model.settle import Outcome
 from timerd.model.task import Template
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
@@ -27,9 +31,16 @@ from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import Reply, answered_once
 from timerd.services.calls.replies import retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels, common_of
-from timerd.services.engine.verbs import Verbs
+from timerd.services.engine.verbs import ENDED, State, Verbs
 from timerd.services.schedules.schedules import Place, Schedules, Shown, request_hash
-from timerd.services.schedules.spec_wire import policies_of, spec_of, wire_of_policies, wire_of_spec
+from timerd.services.schedules.spec_wire import (
+    checked,
+    policies_of,
+    spec_of,
+    unchecked_policies_of,
+    wire_of_policies,
+    wire_of_spec,
+)
 from timerd.v1 import schedule_service_pb2 as wire
 from timerd.v1 import task_pb2 as task_wire
 
@@ -120,7 +131,7 @@ class ScheduleCalls:
                 values["spec"] = replace(values["spec"], zone=own)
             self._schedules.check(name.schedule_id, values["spec"])
         call = _hash("UpdateSchedule", request)
-        shown = await self._schedules.change(name, call, request.revision, updated(lambda old: replace(old, **values)))
+        shown = await self._schedules.change(name, call, request.revision, updated(lambda old: _edited(old, values)))
         return wire.UpdateScheduleResponse(change=change_of(shown))
 
     async def pause(self, request: wire.PauseScheduleRequest) -> wire.PauseScheduleResponse:
@@ -141,7 +152,9 @@ class ScheduleCalls:
 
     async def delete(self, request: wire.DeleteScheduleRequest) -> wire.DeleteScheduleResponse:
         name, call = _name_of(request.namespace, request.schedule_id), _hash("DeleteSchedule", request)
-        entry = (await self._schedules.change(name, call, request.revision, deleted)).entry
+        decide, cancel_open = deleted(cancel_open=request.cancel_open), request.cancel_open
+        shown = await self._schedules.change(name, call, request.revision, decide, cancel_open=cancel_open)
+        entry = shown.entry
         return wire.DeleteScheduleResponse(
             effective_time=timestamp(entry.since_ms), taken=[timestamp(each) for each in entry.taken]
         )
@@ -229,10 +242,32 @@ def _as_asked(old: Definition, asked: Definition) -> Definition:
     return replace(asked, note=old.note, until_ms=old.until_ms)
 
 
+def _edited(old: Definition, values: Mapping[str, Any]) -> Definition:
+    """Raises Invalid."""
+    whole = replace(old, **{path: value for path, value in values.items() if "." not in path})
+    policies = whole.policies
+    for path, fields in values.items():
+        policies = replace(policies, **fields) if "." in path else policies
+    return replace(whole, policies=checked(policies))
+
+
+def _policy(fields: Sequence[str], _: str, request: wire.UpdateScheduleRequest) -> dict[str, Any]:
+    """A part of the policies, which an update may name by itself."""
+    given = unchecked_policies_of(request.policies)
+    return {name: getattr(given, name) for name in fields}
+
+
+_POLICY_FIELDS = {
+    "catch_up": ("catch_up", "window_ms", "most"),
+    "max_count": ("max_count",),
+    "overlap": ("overlap",),
+    "pause_on_dead": ("pause_on_dead",),
+}
 # What an update may name -> its value.
 _EDITS: dict[str, Callable[[str, wire.UpdateScheduleRequest], Any]] = {
     "spec": lambda _, request: spec_of(request.spec),
     "policies": lambda _, request: policies_of(request.policies),
+    **{f"policies.{part}": partial(_policy, fields) for part, fields in _POLICY_FIELDS.items()},
     "template": lambda namespace, request: template_of(namespace, request.template),
     "payload": lambda _, request: payload_of(request.payload),
     "labels": lambda _, request: checked_labels(dict(request.labels)),
@@ -266,20 +301,41 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
         state=_STATES[entry.state] if not entry.error else wire.SCHEDULE_STATE_BROKEN,
         revision=entry.revision,
         labels=dict(definition.labels),
-        note=definition.note,
+        note=note_of(shown),
         error=entry.error,
         created=entry.created,
         missed=entry.missed,
+        skipped=entry.overlap.skipped,
+        waiting=len(entry.overlap.waiting),
     )
     if definition.until_ms:
         out.pause_until.CopyFrom(timestamp(definition.until_ms))
     if not brief:
         out.payload = definition.payload
+        out.open_task_id = str(shown.open_task) if shown.open_task is not None else ""
+        out.last.extend(map(_outcome_of, reversed(entry.overlap.last)))
         out.upcoming.extend(
             wire.Occurrence(instant=timestamp(instant_ms), fire_time=timestamp(fire_at_ms))
             for instant_ms, fire_at_ms in shown.upcoming
         )
     return out
+
+
+def note_of(shown: Shown) -> str:
+    """Its caller's, or why it has paused itself."""
+    halted_ms = shown.entry.overlap.halted_ms
+    if shown.definition.note or not halted_ms:
+        return shown.definition.note
+    return f"The task of {shown_instant(halted_ms)} is a dead letter."
+
+
+def _outcome_of(ended: Ended) -> wire.ScheduleOutcome:
+    state = ENDED.get(Outcome(ended.outcome), State.FINISHED)
+    return wire.ScheduleOutcome(
+        instant=timestamp(ended.instant_ms),
+        state=int(state),  # type: ignore[arg-type]
+        is_trigger=ended.is_trigger,
+    )
 
 
 def _is_asked_for(schedule: wire.Schedule, request: wire.ListSchedulesRequest) -> bool:

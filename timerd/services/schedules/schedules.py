@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from timerd.core import recurrence as when
 from timerd.core.schedules.changes import Decide, Name, change, check_alive, create, remove_name
+from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
+from timerd.core.schedules.triggering import trigger
 from timerd.core.schedules.world import World, current_definition, read_schedule
 from timerd.model.errors import Invalid
-from timerd.model.identity import RowKey, TaskId, digest_of
+from timerd.model.identity import RowKey, TaskId, digest_of, mac_of
 from timerd.model.occurrences import Occurrence, Reason
+from timerd.model.overlap import Opened
 from timerd.model.recurrence import Spec
 from timerd.model.rows import single_row
 from timerd.model.schedules import (
@@ -46,12 +49,14 @@ NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
 
 class Shown(NamedTuple):
-    """A schedule as calls show it. `upcoming`: (instant, fire time)."""
+    """A schedule as calls show it. `upcoming`: (instant, fire time); `open_task`: the one that must end before another
+    one comes."""
 
     name: Name
     entry: Schedule
     definition: Definition
     upcoming: Sequence[tuple[int, int]] = ()
+    open_task: TaskId | None = None
 
 
 class Place(NamedTuple):
@@ -72,13 +77,18 @@ class Schedules:
         zones: Zones,
         now_ms: Callable[[], int],
         retention_ms: int,
+        watches: Callable[[str, str, bytes], None],
+        recorded: Callable[[Schedule, Schedule], None],
     ) -> None:
         self._store = store
         self._engine = engine
         self._performer = performer
         self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
-        self.world = World(now_ms, engine.shards.of, lambda name, it: self.times(name, it.spec), _token, retention_ms)
+        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches, recorded)
+
+    def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
+        return self.times(schedule_id, it.spec)
 
     def times(self, schedule_id: str, spec: Spec) -> when.Recurrence:
         """Raises Invalid."""
@@ -102,21 +112,29 @@ class Schedules:
         )
         return self._shown(name, await work, definition)
 
-    async def change(self, name: Name, request: str, revision: int, decide: Decide) -> Shown:
-        """Until what the revision before had ahead is wound up."""
+    async def change(
+        self, name: Name, request: str, revision: int, decide: Decide, *, cancel_open: bool = False
+    ) -> Shown:
+        """Until what the revision before had ahead is wound up. `cancel_open`: of what is deleted, the task that is
+        open is cancelled."""
         self._engine.now_ms()
         entry = await until_decided(
             lambda: drive(change(name, request, revision, decide, self.world), self._performer), CALL_PAUSE_S
         )
         if entry.state is ScheduleState.DELETED:
+            if cancel_open and entry.overlap.open is not None:
+                await drive(cancel(entry.overlap.open), self._performer)
             await drive(remove_name(name, entry), self._performer)
             return Shown(name, entry, NOTHING)
         definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
         return self._shown(name, entry, definition)
 
     async def trigger(self, name: Name, request: str) -> tuple[TaskId, int]:
-        """A task now; a repeat of the call is answered with the same one."""
+        """A task now; a repeat of the call is answered with the same one. Raises Precondition: another one is open."""
         now_ms = self._engine.now_ms()
+        opened = await until_decided(lambda: drive(trigger(name, request, self.world), self._performer), CALL_PAUSE_S)
+        if opened is not None:
+            return self.task_of(name, opened), opened.place_ms
         shown = await self.get(name)
         entry, definition = shown.entry, shown.definition
         prefix = prefix_of("trigger", entry.uid, request)
@@ -126,6 +144,12 @@ class Schedules:
         tasks = NewTasks(name.namespace, prefix, row, {}, delayed=(0,), counted_from_ms=now_ms)
         stored = await self._engine.schedule(tasks)
         return stored.task_ids[0], int(tasks.rows.columns["fire_at_ms"][0])
+
+    def task_of(self, name: Name, opened: Opened) -> TaskId:
+        """As callers know it."""
+        task = opened.task
+        mac = mac_of(self._engine.secret, name.namespace, task.prefix, task.home, task.scope, task.priority)
+        return task._replace(mac=mac)
 
     async def get(self, name: Name) -> Shown:
         entry, _ = await drive(read_schedule(name.key), self._performer)
@@ -143,7 +167,8 @@ class Schedules:
             nexts: list[int | None] = [*following[1:], None]
             uid = bytes.fromhex(entry.uid)
             upcoming += [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
-        return Shown(name, entry, definition, upcoming[:UPCOMING])
+        opened = entry.overlap.open
+        return Shown(name, entry, definition, upcoming[:UPCOMING], self.task_of(name, opened) if opened else None)
 
     async def page(self, namespace: str, place: Place, limit: int) -> tuple[list[Shown], Place | None]:
         """About so many of those that there are, and where the next ones are; None: there are no more."""

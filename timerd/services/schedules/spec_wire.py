@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from timerd.model.errors import Invalid
+from timerd.model.overlap import Overlap
 from timerd.model.recurrence import (
     ZERO,
     At,
@@ -42,6 +43,16 @@ _CATCH_UP_BACK = {
     CatchUp.ALL: wire.CATCH_UP_POLICY_ALL,
     CatchUp.NONE: wire.CATCH_UP_POLICY_NONE,
 }
+
+_OVERLAP = {
+    wire.OVERLAP_POLICY_ALLOW: Overlap.ALLOW,
+    wire.OVERLAP_POLICY_SKIP: Overlap.SKIP,
+    wire.OVERLAP_POLICY_BUFFER_ONE: Overlap.BUFFER_ONE,
+    wire.OVERLAP_POLICY_BUFFER_ALL: Overlap.BUFFER_ALL,
+    wire.OVERLAP_POLICY_CANCEL_OTHER: Overlap.CANCEL_OTHER,
+    wire.OVERLAP_POLICY_REPLACE: Overlap.REPLACE,
+}
+_OVERLAP_BACK = {overlap: number for number, overlap in _OVERLAP.items()}
 
 
 def spec_of(given: wire.ScheduleSpec, field: str = "spec") -> Spec:
@@ -104,6 +115,12 @@ def _exclusion(given: wire.SpecExclusion, field: str) -> Exclusion:
 
 
 def policies_of(given: wire.SchedulePolicies) -> Policies:
+    """Raises Invalid."""
+    return checked(unchecked_policies_of(given))
+
+
+def unchecked_policies_of(given: wire.SchedulePolicies) -> Policies:
+    """Each by itself: of an update the others may be those that the schedule has. Raises Invalid."""
     if given.catch_up not in _CATCH_UP:
         raise Invalid(f"catch_up has no value {given.catch_up}: use LATEST, ALL or NONE.", "policies.catch_up")
     if given.catch_up_max > MAX_CATCH_UP:
@@ -115,7 +132,29 @@ def policies_of(given: wire.SchedulePolicies) -> Policies:
         window_ms = duration_ms(given.catch_up_window, "policies.catch_up_window")
         if window_ms <= 0:
             raise Invalid("catch_up_window is not a span of time: give more than 0.", "policies.catch_up_window")
-    return Policies(_CATCH_UP[given.catch_up], window_ms, given.catch_up_max or MAX_CATCH_UP, given.max_count)
+    most = given.catch_up_max or MAX_CATCH_UP
+    return Policies(
+        _CATCH_UP[given.catch_up], window_ms, most, given.max_count, _overlap_of(given), given.pause_on_dead
+    )
+
+
+def _overlap_of(given: wire.SchedulePolicies) -> Overlap:
+    """Raises Invalid."""
+    overlap = _OVERLAP.get(given.overlap or wire.OVERLAP_POLICY_ALLOW)
+    if overlap is None:
+        allowed = ", ".join(each.name for each in Overlap)
+        raise Invalid(f"overlap has no value {given.overlap}: use one of {allowed}.", "policies.overlap")
+    return overlap
+
+
+def checked(policies: Policies) -> Policies:
+    """Raises Invalid."""
+    if policies.pause_on_dead and policies.overlap is Overlap.ALLOW:
+        raise Invalid(
+            "pause_on_dead needs an overlap policy other than ALLOW, which looks at no task: use SKIP or another one.",
+            "policies.pause_on_dead",
+        )
+    return policies
 
 
 # --- back ----------------------------------------------------------------------------------------------------------
@@ -164,7 +203,12 @@ def _wire_of_exclusion(form: Exclusion) -> wire.SpecExclusion:
 
 
 def wire_of_policies(policies: Policies) -> wire.SchedulePolicies:
-    out = wire.SchedulePolicies(catch_up=_CATCH_UP_BACK[policies.catch_up], max_count=policies.max_count)
+    out = wire.SchedulePolicies(
+        catch_up=_CATCH_UP_BACK[policies.catch_up],
+        max_count=policies.max_count,
+        overlap=_OVERLAP_BACK[policies.overlap],
+        pause_on_dead=policies.pause_on_dead,
+    )
     if policies.catch_up is CatchUp.ALL:
         out.catch_up_max = policies.most
         if policies.window_ms:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TypeVar
@@ -28,6 +27,7 @@ from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules.schedule_tally import ScheduleTally
 
 LEASE_MS = 30_000
 # Ticks at a time.
@@ -45,16 +45,16 @@ Result = TypeVar("Result")
 
 
 class TickWorker:
-    """Implements services.dispatch.ports.Sink. `outcomes` counts ticks by what they came to."""
+    """Implements services.dispatch.ports.Sink."""
 
     counts_as_worker = False
     takes_backlog = True
 
-    def __init__(self, delivery: Delivery, world: World, performer: Performs) -> None:
+    def __init__(self, delivery: Delivery, world: World, performer: Performs, tally: ScheduleTally) -> None:
         self.number = delivery.next_number()
         self.namespace = TICKS.namespace
         self.closing = False
-        self.outcomes: Counter[str] = Counter()
+        self.tally = tally
         self._delivery = delivery
         self._world = world
         self._performer = performer
@@ -106,6 +106,7 @@ class TickWorker:
             error = await self._try(tick)
             action = Action.NACK if error else Action.ACK
             if error and attempt >= BROKEN_AFTER:
+                self.tally.failed_often(tick)
                 with suppress(*FORESEEN):
                     await drive(mark_broken(tick, error), self._performer)
         finally:
@@ -120,7 +121,7 @@ class TickWorker:
             ticked: Ticked = await until_decided(
                 lambda: drive(tick_or_resume(tick, self._world), self._performer), TICK_PAUSE_S
             )
-            self.outcomes[ticked.value] += 1
+            self.tally.came_through(tick, ticked.value)
             return ""
         except FORESEEN as failed:
             _log.warning("the tick of the schedule %r comes again: %s", tick.schedule_id, failed)
@@ -131,7 +132,7 @@ class TickWorker:
         except Exception as failed:  # noqa: BLE001 - noted, and tried again
             note("ticks", failed, f"the tick of the schedule {tick.schedule_id!r} comes again")
             error = f"{type(failed).__name__}: {failed}"
-        self.outcomes["failed"] += 1
+        self.tally.ticks["failed"] += 1
         return error
 
 

@@ -1,0 +1,94 @@
+"""Whether the occurrence that was created last has ended, and what cancels it.
+
+O1: an occurrence is created by the cas that makes it the open one, fenced by what was read before the look, and only
+if the one before has ended in a way that no crash takes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from timerd.core.partition import Asked
+from timerd.core.protocol import (
+    Cancelled,
+    Located,
+    NotTakenIn,
+    Procedure,
+    end_task,
+    locate,
+    tell_end,
+)
+from timerd.core.schedules.occurrences import trigger_row
+from timerd.core.schedules.overlap import decide, noted
+from timerd.core.schedules.world import World, place_rows
+from timerd.model.outcomes import MARK_OF_OUTCOME
+from timerd.model.overlap import Opened, Overlap
+from timerd.model.schedules import Definition, Schedule, Tick, prefix_of
+from timerd.model.settle import Outcome
+
+ENDS = frozenset((Outcome.ACKED, Outcome.DEAD, Outcome.EXPIRED, Outcome.CANCELLED, Outcome.PURGED))
+BY_CALL = (Outcome.CANCELLED, Outcome.PURGED)
+# What a cancel says of a task that nobody works any more.
+NOBODY_HAS_IT = (Cancelled.CANCELLED, Cancelled.ALREADY_CANCELLED)
+
+
+def next_record(entry: Schedule, definition: Definition, world: World, tick: Tick) -> Procedure[Schedule]:
+    """The clock, THEN the look, THEN what is decided by both."""
+    now_ms = world.now_ms()
+    looked = yield from look(tick.schedule_id, entry, definition, world)
+    at = replace(world, now_ms=lambda: now_ms)
+    return decide(looked, definition, world.times(tick.schedule_id, definition), at, tick)
+
+
+def look(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[Schedule]:
+    """The schedule without what has ended; what is open there is open."""
+    yield from finish(schedule_id, entry, definition, world)
+    opened = entry.overlap.open
+    if opened is None:
+        return entry
+    here = yield from locate(opened.task, durable=True)
+    if here.rows is None:
+        # What lives on is found, wherever it was carried.
+        is_forgotten = world.now_ms() > opened.place_ms + world.retention_ms
+        return noted(entry, definition.policies, None) if is_forgotten else entry
+    outcome = yield from _end_of(opened, here)
+    return entry if outcome is None else noted(entry, definition.policies, outcome)
+
+
+def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:
+    """None: it is open. The record of an end may be that of a holder which had a successor by then, who is told."""
+    outcome = here.ending.outcome
+    if outcome in ENDS:
+        said = yield from tell_end(here)
+        if said is Asked.SILENT:
+            raise NotTakenIn
+        return outcome if said is Asked.ENDED else None
+    if any(here.first(MARK_OF_OUTCOME[each]) is not None for each in BY_CALL):
+        # A call has cancelled it while it waited somewhere that nobody holds.
+        return Outcome.CANCELLED if (yield from cancel(opened)) else None
+    return None
+
+
+def cancel(opened: Opened) -> Procedure[bool]:
+    """Whether nobody works it any more. Who does goes on, and no further attempt follows. An end that a crash takes
+    back is none: then it is cancelled after all."""
+    request = prefix_of("cancel", opened.prefix)
+    while True:
+        said = yield from end_task(opened.task, Outcome.CANCELLED, request)
+        if said is not Cancelled.ALREADY_FIRED:
+            return said in NOBODY_HAS_IT
+        here = yield from locate(opened.task, durable=True)
+        if here.ending.outcome in ENDS:
+            return True
+
+
+def finish(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[None]:
+    """What the record says of occurrences, done by whoever meets it: what was ousted is cancelled, THEN the row of a
+    trigger is there, whose caller may have died."""
+    state = entry.overlap
+    if state.ousted is not None:
+        yield from cancel(state.ousted)
+    if state.open is not None and state.open.is_trigger:
+        yield from place_rows([trigger_row(schedule_id, state.open, definition)], world)
+    if state.waiting and state.open is not None and definition.policies.overlap is Overlap.CANCEL_OTHER:
+        yield from cancel(state.open)
