@@ -236,6 +236,8 @@ NOTHING_TO_BREAK = {
             *("schedules NOINSERT", "schedules NORET", "schedules NOTAKEN", "schedules NOUPDATE", "schedules NOVOID"),
             *("schedules OLDTICKENDS", "schedules ONE", "schedules PAUSE", "schedules RECOMPUTE", "schedules ROWFIRST"),
             *("schedules SPEC2", "schedules TICKFIRST"),
+            *("overlap BUFFER", "overlap CLOCKLATE", "overlap EARLYSKIP", "overlap LOOKFIRST", "overlap NOPOLL"),
+            *("overlap TRIGGERBLIND", "overlap UNDURABLE"),
         ),
         "tests/schedules plays histories of schedules of its own, with each rule broken",
     ),
