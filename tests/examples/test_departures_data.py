@@ -49,11 +49,13 @@ def test_the_year_is_whole(year: list[Flight]) -> None:
     assert year == sorted(year, key=lambda flight: (flight.scheduled_ms, flight.flight_id))
 
 
+@pytest.mark.long
 def test_the_longest_delay_and_the_earliest_departure(year: list[Flight]) -> None:
     delays_ms = [flight.delay_ms for flight in year]
     assert (min(delays_ms), max(delays_ms)) == (-43 * MINUTE_MS, 1301 * MINUTE_MS)
 
 
+@pytest.mark.long
 def test_a_day_holds_the_flights_of_the_year_that_were_scheduled_for_it(year: list[Flight]) -> None:
     day = date(2013, 7, 27)
     assert load_day(day) == [flight for flight in year if flight.day == day]
@@ -61,11 +63,13 @@ def test_a_day_holds_the_flights_of_the_year_that_were_scheduled_for_it(year: li
     assert min(load_day(day), key=lambda flight: flight.scheduled_ms).scheduled_ms == midnight_ms(day) + 66 * MINUTE_MS
 
 
+@pytest.mark.long
 def test_flight_numbers_that_leave_twice_a_day_are_told_apart(year: list[Flight]) -> None:
     twice = Counter((flight.day, flight.carrier, flight.number) for flight in year)
     assert sorted(Counter(twice.values()).items()) == [(1, FLIGHTS_IN_ALL - 48), (2, 24)]
 
 
+@pytest.mark.long
 def test_every_instant_agrees_with_the_clock_of_new_york_in_summer_and_winter(year: list[Flight]) -> None:
     offsets = {
         date(2013, 3, 9): 5, date(2013, 3, 10): 4, date(2013, 11, 2): 4, date(2013, 11, 3): 5,

@@ -50,6 +50,7 @@ def test_the_oracle_finds_a_delivery_that_is_taken_out_of_the_logs(flights_insta
     assert len(read_log(tmp_path / CALLS, Call)) > len(received)
 
 
+@pytest.mark.long
 @pytest.mark.process
 @pytest.mark.timeout(300)
 def test_a_month_of_the_year_is_stored_counted_listed_and_purged(flights_installed: None) -> None:

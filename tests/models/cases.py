@@ -89,7 +89,7 @@ QUICK = (
     "cancel",
     "cancel NOSET",
     "closing NOCHECK",
-    "finish VACUITY",
+    "finish NOANNOUNCE",
     "places VACUITY1",
     "repeats VACUITY1",
     "moves VACUITY1",
