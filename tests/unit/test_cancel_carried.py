@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
 
@@ -10,13 +10,23 @@ from timerd.core.partition.holding import Asked
 from timerd.core.protocol import cancel
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.lookup import Located
-from timerd.core.protocol.procedures import AskToEnd, Ending, FindSettled, HolderAnswer, Procedure, Request, SetMarks
+from timerd.core.protocol.procedures import (
+    AskInHand,
+    AskToEnd,
+    Ending,
+    Find,
+    FindSettled,
+    HolderAnswer,
+    Procedure,
+    Request,
+    SetMarks,
+)
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
-from timerd.model.storage import Mark, MarkKind
+from timerd.model.storage import Found, Mark, MarkKind
 from timerd.model.task import Extra, Template
 
 TASK = TaskId(1_000, 0, 7, 0, b"p" * 12, 3, b"m" * 8)
@@ -84,3 +94,41 @@ def test_a_record_of_which_the_holder_may_not_know_is_told_to_it(
 ) -> None:
     """It may have come from the last one, who did not know yet that there is another: then the row still waits."""
     assert told(monkeypatch, [], Outcome.ACKED, known) == ([ASK], answer)
+
+
+def played(procedure: Procedure[Cancelled], answers: Mapping[type, object]) -> Cancelled:
+    """The answers are by the kind of request."""
+    try:
+        request = next(procedure)
+        while True:
+            request = procedure.send(answers[type(request)])
+    except StopIteration as end:
+        answer: Cancelled = end.value
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        (Outcome.ACKED, Cancelled.ALREADY_FIRED),
+        (Outcome.DEAD, Cancelled.ALREADY_FIRED),
+        (Outcome.PURGED, Cancelled.ALREADY_CANCELLED),
+        (Outcome.CANCELLED, Cancelled.CANCELLED),
+    ],
+)
+def test_a_mark_on_a_place_that_it_left_says_nothing_of_an_end_of_another_kind(
+    monkeypatch: pytest.MonkeyPatch, ended: Outcome, said: Cancelled
+) -> None:
+    """The cancel has marked its old place; it was carried on meanwhile, and a worker ended it in the new one."""
+    mark = Mark(PARTITION, OLD, MarkKind.CANCELLED, b"r")
+    places = iter([Located(Place(PARTITION, OLD), row(OLD), [], Ending(None), None, None)])
+    over = Located(Place(PARTITION, NEW), row(NEW), [], Ending(ended), None, None)
+
+    def locate(_: TaskId) -> Procedure[Located]:
+        yield from ()
+        return next(places, over)
+
+    monkeypatch.setattr(cancel, "locate", locate)
+    procedure = end_task(TASK, Outcome.CANCELLED, b"r")
+    answers = {SetMarks: None, Find: [Found(row(OLD), [mark])], AskInHand: False}
+    assert played(procedure, answers) is said

@@ -96,7 +96,7 @@ def end_task(
                 here = yield from locate(task)
                 continue
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
-            said = _ended(here, here.ending.outcome, request, mine)
+            said = _ended(here, here.ending.outcome, request, mine=mine and here.ending.outcome is outcome)
             yield from _remember_of_dead(task, here, request, said, now_ms)
             # Who came back with a delivery after CANCELLED was said changes nothing of it.
             said = said if is_repeat else (yield from _or_in_flight(here, outcome, said))
@@ -253,7 +253,7 @@ def _conclude(
         return before
     if settled is None:
         return Cancelled.CANCELLED if here.first(MARK_OF_OUTCOME[outcome]) == request else Cancelled.ALREADY_CANCELLED
-    return settled if settled in ONWARD else _ended(here, settled, request, mine)
+    return settled if settled in ONWARD else _ended(here, settled, request, mine=mine and settled is outcome)
 
 
 def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:
@@ -274,7 +274,8 @@ def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure
     return Cancelled.IN_FLIGHT if is_in_hand else said
 
 
-def _ended(here: Located, settled: Outcome | None, request: bytes, mine: bool) -> Cancelled:
+def _ended(here: Located, settled: Outcome | None, request: bytes, *, mine: bool) -> Cancelled:
+    """`mine`: it ended so by our mark, which stands on a place that it has left."""
     if settled not in MARK_OF_OUTCOME:
         return Cancelled.ALREADY_FIRED
     if mine or here.first(MARK_OF_OUTCOME[settled]) == request:
