@@ -115,7 +115,7 @@ def test_concurrency(server: Server) -> None:
 def test_schedules(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[3])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["seen"]) >= 2))
-    assert {(name, reason.name) for name, reason in names["seen"]} >= {("report", "TRIGGER"), ("sync", "TRIGGER")}
+    assert {(name, reason.name) for name, reason in names["seen"]} >= {("report", "TRIGGER"), ("books", "TRIGGER")}
     names["client"].close()
 
 
