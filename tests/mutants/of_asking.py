@@ -38,6 +38,18 @@ MUTANTS = (
         tests=("tests/cluster/test_get_elsewhere.py::test_an_ack_that_is_not_durable_yet_is_in_flight_to_others",),
     ),
     Mutant(
+        name="mark-on-the-old-place-for-any-end",
+        guarantee="G7",
+        file="timerd/core/protocol/cancel.py",
+        old="mine=mine and here.ending.outcome is outcome)\n",
+        new="mine=mine)\n",
+        breaks="CANCELLED is said of a task that a worker has acknowledged in the place that it was carried on to",
+        tests=(
+            "tests/unit/test_cancel_carried.py::"
+            "test_a_mark_on_a_place_that_it_left_says_nothing_of_an_end_of_another_kind",
+        ),
+    ),
+    Mutant(
         name="holder-elsewhere-not-asked",
         guarantee="G7",
         file="timerd/services/peers/remote_holders.py",

@@ -37,6 +37,29 @@ MUTANTS = (
         ),
     ),
     Mutant(
+        name="repeat-says-pending",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    if said is Cancelled.PENDING and is_repeat and now_ms:\n",
+        new="    if said is None:\n",
+        breaks="the repeat of a cancel takes CANCELLED back while the holder of the task does not answer",
+        tests=(
+            "tests/cluster/test_calls_again.py::"
+            "test_the_repeat_of_a_cancel_takes_nothing_back_while_the_holder_is_silent",
+        ),
+    ),
+    Mutant(
+        name="repeat-named-the-first-place",
+        guarantee="G2",
+        file="timerd/services/engine/engine.py",
+        old="            return placed_ms, _moved(tasks, placed_ms, again)\n",
+        new="            return placed_ms, placed_ms if again else placed_ms\n",
+        breaks="a task that was written again has one id for its first try, and another one for each repeat",
+        tests=(
+            "tests/fundamentals/test_written_again_ids.py::test_each_try_is_answered_with_the_id_of_the_later_place",
+        ),
+    ),
+    Mutant(
         name="in-flight-not-remembered",
         guarantee="G2",
         file="timerd/core/protocol/cancel.py",

@@ -86,6 +86,7 @@ class CancelOutcome(_WireEnum):
         FINISHED: it ended so long ago (24 h by default) that the server no longer keeps how.
         NOT_FOUND: there is no such task in the namespace.
         PENDING: the cancel is stored, but the instance that holds the task did not answer; a delivery may still start.
+            Made again with its `request_id`, the call waits for the answer, and says PENDING no more.
     """
 
     UNSPECIFIED = 0
