@@ -430,6 +430,8 @@ class Checker:
             self._wrong(f"G3: {task.name} was stored and never ended: {state}")
         if state == "ACKED" and not task.acked:
             self._wrong(f"G3: {task.name} counts as acked, and nobody acknowledged it")
+        if state == "ACKED" and task.over == "CANCELLED":
+            self._wrong(f"G7: {task.name} counts as acked, and CANCELLED was answered")
         if state == "CANCELLED" and not task.cancels:
             self._wrong(f"G2: {task.name} counts as cancelled, and no cancel was answered or left open")
         has_failed = task.wanted.max_attempts < 20 or 20 in task.attempts.values()

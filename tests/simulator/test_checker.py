@@ -446,3 +446,13 @@ def test_after_the_last_attempt_it_may_be_a_dead_letter(tale: Tale, attempts: in
         tale.came(5_000 + LEASE_MS * number, "one", 5_000, attempt=number)
     tale.over(600_000, one="DEAD")
     assert tale.wrong == says
+
+
+@pytest.mark.parametrize(("answer", "is_wrong"), [("CANCELLED", True), ("IN_FLIGHT", False)])
+def test_what_is_acked_in_the_end_was_not_answered_cancelled(tale: Tale, answer: str, is_wrong: bool) -> None:
+    tale.stored(1_000, "a", 8_000)
+    tale.came(8_000, "a", 8_000)
+    tale.cancelled(8_010, "a", answer)
+    tale.acked(8_020, "a")
+    tale.over(60_000, a="ACKED")
+    assert any("counts as acked, and CANCELLED" in sentence for sentence in tale.wrong) is is_wrong
