@@ -51,8 +51,10 @@ def _content(called: Called) -> Content:
 
 def _is_alike(verb: Verb, first: Replied, again: Replied) -> bool:
     if again.said is Said.NOT_DONE:
-        is_excused = _is_refused_otherwise(first.answers[0], again.answers[0])
-        return again.answers[0] in OF_THIS_TRY or verb is Verb.CANCEL or is_excused
+        if again.answers[0] in OF_THIS_TRY or verb is Verb.CANCEL:
+            return True
+        # A call may be about no task at all: then its first answer is empty.
+        return any(_is_refused_otherwise(one, again.answers[0]) for one in first.answers[:1])
     if len(first.answers) != len(again.answers):
         return False
     pairs = list(zip(first.answers, again.answers, strict=True))
