@@ -56,9 +56,11 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
 from timerd.services.holding.throttle import Throttle
 from timerd.services.housekeeping import every
+from timerd.services.operating.activity import Activity
 from timerd.services.operating.foreseeing import Foreseeing
 from timerd.services.operating.inspect_service import Colleagues, InspectService
 from timerd.services.operating.operating import Operating
+from timerd.services.operating.overview import Overview
 from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
@@ -71,11 +73,13 @@ from timerd.services.schedules.ticking import TickWorker
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.lending import Lending
 from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
+from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
 from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
@@ -95,6 +99,7 @@ GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
 # For calls that are being answered.
 STOP_GRACE_MS = 500
+OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
 SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
@@ -284,17 +289,20 @@ async def assemble(
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating, patience)
     ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
-    hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
+    connected, hanging_up = ConnectedWorkers(now_ms), HangingUp()
+    activity = Activity(engine, scheduler, delivery, connected, now_ms, lambda: ticks.tally.broken)
+    overview = Overview(activity, engine, membership, colleagues, now_ms).verbs()
+    beside = [calls, api.handler_of(OVERVIEW_SERVICE, overview), Foreseeing(store, now_ms).handler()]
     if peers is None or member is None or peer_links is None or lending is None:
-        server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
+        server = serve(config, api, WorkService(delivery, hanging_up, connected), beside)
         alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
-    inspected = InspectService(token, scheduler, reporting)
-    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
-    server = serve(config, api, WorkService(relays.home, hanging_up), inside)
+    inspected = InspectService(token, scheduler, reporting, activity)
+    inside = [*beside, peers.service.handler(), relays.service.handler(), inspected.handler()]
+    server = serve(config, api, WorkService(relays.home, hanging_up, connected), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)

@@ -228,3 +228,20 @@ async def test_only_instances_of_the_cluster_may_ask_an_instance() -> None:
                     await call(request)
                 assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
         assert cluster.instances["a"].member.live() == ("a", "b")
+
+
+async def test_the_overview_adds_up_all_instances_and_names_who_is_silent() -> None:
+    async with Crowd() as crowd:
+        await crowd.plan(60, timedelta(minutes=4))
+        await crowd.cluster.advance(minutes=5)
+        client = crowd.cluster.client("a")
+        found = await client.overview()
+        assert [each.name for each in found.instances] == ["a", "b", "c"]
+        assert not found.silent
+        (queue,) = (each for each in found.queues if each.queue == QUEUE)
+        assert queue.scheduled == 60
+        assert queue.sent == queue.settled["acked"] == 60
+        assert queue.workers == sum(each.worker_count for each in found.instances)
+        assert {each.address for each in found.instances} == {
+            crowd.cluster.instances[name].node.address for name in crowd.names
+        }

@@ -80,6 +80,13 @@ class DeliveryMachine:
         """Deliveries of broken streams, whose workers may come back."""
         return sum(batch.open for worker in self._leaving for batch in self._flights.of(worker))
 
+    def in_hand(self) -> dict[QueueKey, int]:
+        """Deliveries that are with workers, by queue, as far as queues are told apart."""
+        open_rows: dict[int, int] = {}
+        for batch in self._flights.all():
+            open_rows[id(batch.tally)] = open_rows.get(id(batch.tally), 0) + batch.open
+        return {queue: open_rows.get(id(tally), 0) for queue, tally in self.tallies.queues.items()}
+
     def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
         self._workers[worker] = Worker(namespace, lease_ms, set(), name)
         if name:

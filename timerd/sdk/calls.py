@@ -23,6 +23,7 @@ Page = TypeVar("Page", bound="PageResponse")
 READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("GetOverview", "GetLoad"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule"),
     }
 )

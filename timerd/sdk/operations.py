@@ -11,8 +11,10 @@ from timerd.sdk.checks import MAX_PAYLOAD_BYTES, name, text, whole_number
 from timerd.sdk.lookups import Lookups
 from timerd.sdk.times import instant_ms, timestamp_of_ms
 from timerd.v1 import operate_pb2 as pb
+from timerd.v1.overview_service_pb2 import GetLoadRequest, GetLoadResponse, GetOverviewRequest, GetOverviewResponse
 
 MOST_ANNOUNCED = 1 << 40
+_OVERVIEW = "OverviewService"
 
 
 class Operations(Lookups):
@@ -22,6 +24,36 @@ class Operations(Lookups):
         """The call returns the instances of the cluster, and the partitions that each of them holds."""
         self._open()
         return await self._calls("GetCluster", pb.GetClusterRequest(), pb.GetClusterResponse)
+
+    async def overview(self) -> GetOverviewResponse:
+        """The call returns what all instances do just now: queues, workers, memory, lateness.
+
+        Its figures come from counters, so the call costs the same however many tasks are pending.
+        """
+        self._open()
+        return await self._calls("GetOverview", GetOverviewRequest(), GetOverviewResponse, _OVERVIEW)
+
+    async def load(
+        self, queue: str = "", *, start: datetime | None = None, end: datetime | None = None
+    ) -> GetLoadResponse:
+        """The call returns about how many tasks are due in each minute of a range, by the estimates of `count`.
+
+        Args:
+            queue: the queue. Default all queues of the namespace.
+            start: an instant in the first minute, a datetime with a zone. Default now.
+            end: the end of the range, a datetime with a zone; a day after the start at most. Default an hour after it.
+
+        Raises:
+            InvalidTask: the range is empty or too long.
+        """
+        self._open()
+        request = GetLoadRequest(
+            namespace=self._namespace,
+            queue=text(queue, "queue"),
+            start_time=None if start is None else timestamp_of_ms(instant_ms(start, "start")),
+            end_time=None if end is None else timestamp_of_ms(instant_ms(end, "end")),
+        )
+        return await self._calls("GetLoad", request, GetLoadResponse, _OVERVIEW)
 
     async def partition(
         self, time: datetime, shard: int | None = None, *, queue: str = "", count_rows: bool = False

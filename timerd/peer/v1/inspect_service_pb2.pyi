@@ -1,4 +1,5 @@
 from timerd.v1 import operate_pb2 as _operate_pb2
+from timerd.v1 import overview_service_pb2 as _overview_service_pb2
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Mapping as _Mapping
@@ -7,14 +8,18 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class InspectRequest(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("activity",)
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
+    activity: bool
+    def __init__(self, activity: bool = ...) -> None: ...
 
 class InspectResponse(_message.Message):
-    __slots__ = ("report",)
+    __slots__ = ("report", "activity")
     REPORT_FIELD_NUMBER: _ClassVar[int]
+    ACTIVITY_FIELD_NUMBER: _ClassVar[int]
     report: _operate_pb2.InstanceReport
-    def __init__(self, report: _Optional[_Union[_operate_pb2.InstanceReport, _Mapping]] = ...) -> None: ...
+    activity: _overview_service_pb2.InstanceActivity
+    def __init__(self, report: _Optional[_Union[_operate_pb2.InstanceReport, _Mapping]] = ..., activity: _Optional[_Union[_overview_service_pb2.InstanceActivity, _Mapping]] = ...) -> None: ...
 
 class DrainRequest(_message.Message):
     __slots__ = ("name",)

@@ -30,6 +30,7 @@ LOOK_S = 0.05
 READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
+        *("GetOverview", "GetLoad"),
         *("GetSchedule", "ListSchedules", "PreviewSchedule"),
     }
 )

@@ -312,6 +312,10 @@ class Engine:
     async def estimate(self, namespace: str, queue: str) -> int:
         return await self._estimating.total(namespace, queue, self.now_ms())
 
+    async def load(self, namespace: str, queue: str, start_ms: int, end_ms: int) -> Mapping[int, int]:
+        """minute_ms -> about how many tasks are due in it, from `start_ms` on, before `end_ms`. Empty queue = all."""
+        return await self._estimating.by_minute(namespace, queue, start_ms, end_ms)
+
     async def purge(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
         self.now_ms()
         page = await self._browsing.page(query, after, max_scanned, max_scanned, payload=False)

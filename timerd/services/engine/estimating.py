@@ -93,11 +93,17 @@ class Estimating:
 
     async def total(self, namespace: str, queue: str, now_ms: int) -> int:
         """From this minute on. Empty queue = all."""
-        first = now_ms // MINUTE_MS
-        stored = await self._store.estimates(namespace, queue, first * MINUTE_MS, 1 << 62)
-        own = [c for (space, name), c in self._counted().items() if space == namespace and queue in ("", name)]
-        fresh = sum(n for new in own for minute, n in new.counts().items() if minute >= first)
-        return max(0, sum(stored.values()) + fresh)
+        counts = await self.by_minute(namespace, queue, now_ms // MINUTE_MS * MINUTE_MS, 1 << 62)
+        return max(0, sum(counts.values()))
+
+    async def by_minute(self, namespace: str, queue: str, start_ms: int, end_ms: int) -> dict[int, int]:
+        """minute_ms -> tasks, what is not written yet included; a number may be below 0. Empty queue = all."""
+        counts = Counter(await self._store.estimates(namespace, queue, start_ms, end_ms))
+        for (space, name), new in self._counted().items():
+            if space == namespace and queue in ("", name):
+                fresh = {minute * MINUTE_MS: tasks for minute, tasks in new.counts().items()}
+                counts.update({at_ms: tasks for at_ms, tasks in fresh.items() if start_ms <= at_ms < end_ms})
+        return counts
 
     def _remember(self, template: Template) -> None:
         if len(self._queues) >= MAX_QUEUES:

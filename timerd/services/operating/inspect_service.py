@@ -12,12 +12,14 @@ import grpc.aio
 from timerd.peer.v1 import inspect_service_pb2 as pb
 from timerd.peer.v1.inspect_service_pb2_grpc import InspectServiceStub
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.operating.activity import Activity
 from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_service import admit
 from timerd.services.peers.peers import DEADLINE_S, Peers
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.status import Context
 from timerd.v1.operate_pb2 import InstanceReport
+from timerd.v1.overview_service_pb2 import InstanceActivity
 
 SERVICE = pb.DESCRIPTOR.services_by_name["InspectService"].full_name
 Answer = Callable[[Any, Context], Awaitable[Any]]
@@ -34,10 +36,11 @@ async def drain(scheduler: Scheduler) -> int:
 class InspectService:
     """Answers the other instances."""
 
-    def __init__(self, token: str, scheduler: Scheduler, reporting: Reporting) -> None:
+    def __init__(self, token: str, scheduler: Scheduler, reporting: Reporting, activity: Activity) -> None:
         self._token = token
         self._scheduler = scheduler
         self._reporting = reporting
+        self._activity = activity
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For `add_generic_rpc_handlers`."""
@@ -49,7 +52,8 @@ class InspectService:
 
     async def _inspect(self, received: Received[pb.InspectRequest], context: Context) -> pb.InspectResponse:
         await admit(context, self._token)
-        _ = received.message
+        if received.message.activity:
+            return pb.InspectResponse(activity=self._activity.report())
         return pb.InspectResponse(report=await self._reporting.report())
 
     async def _drain(self, received: Received[pb.DrainRequest], context: Context) -> pb.DrainResponse:
@@ -72,14 +76,21 @@ class Colleagues:
 
     async def inspect(self, address: str) -> InstanceReport | None:
         """None: it does not answer."""
+        reply = await self._inspected(address, pb.InspectRequest())
+        return reply.report if reply is not None else None
+
+    async def activity(self, address: str) -> InstanceActivity | None:
+        """None: it does not answer, or is of a release that does not say."""
+        reply = await self._inspected(address, pb.InspectRequest(activity=True))
+        return reply.activity if reply is not None and reply.HasField("activity") else None
+
+    async def _inspected(self, address: str, request: pb.InspectRequest) -> pb.InspectResponse | None:
         try:
-            reply = await self._stub(address).Inspect(
-                pb.InspectRequest(), timeout=DEADLINE_S, metadata=self._peers.metadata
-            )
+            reply = await self._stub(address).Inspect(request, timeout=DEADLINE_S, metadata=self._peers.metadata)
         except (grpc.aio.AioRpcError, asyncio.CancelledError) as error:
             _raise_if_ours(error)
             return None
-        return reply.report  # type: ignore[no-any-return]
+        return reply  # type: ignore[no-any-return]
 
     async def drain(self, address: str, name: str) -> int | None:
         """None: it does not answer."""

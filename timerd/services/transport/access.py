@@ -19,6 +19,7 @@ from timerd.services.transport.status import Context, abort, problem_of
 
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 _SCHEDULES = "/timerd.v1.ScheduleService/"
+_OVERVIEW = "/timerd.v1.OverviewService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _OF_CALLERS = (
     *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
@@ -38,6 +39,7 @@ NEEDED = {
     **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
     **{f"{_SCHEDULES}{name}": SCHEDULE for name in _OF_SCHEDULES},
     f"{_WORKER}Work": WORK,
+    **{f"{_OVERVIEW}{name}": OPERATE for name in ("GetOverview", "GetLoad")},
     **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
 }
 # Health is for whoever watches; other instances show a secret of their own.

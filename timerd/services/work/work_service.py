@@ -19,6 +19,7 @@ from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
 from timerd.services.transport.status import abort, problem_of
+from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.desk import Desk
 from timerd.services.work.work_stream import WorkStream, encoded
 from timerd.v1 import work_service_pb2 as pb
@@ -49,8 +50,11 @@ def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
 class WorkService(WorkServiceServicer):
     """Its requests are `Received` messages (see `work_handler`)."""
 
-    def __init__(self, desk: Desk, hanging_up: HangingUp | None = None) -> None:
+    def __init__(
+        self, desk: Desk, hanging_up: HangingUp | None = None, connected: ConnectedWorkers | None = None
+    ) -> None:
         self._desk = desk
+        self._connected = connected or ConnectedWorkers(lambda: 0)
         self._hanging_up = hanging_up or HangingUp()
         # By the number of the stream.
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -83,6 +87,7 @@ class WorkService(WorkServiceServicer):
         finally:
             del self._calls[stream.number]
             self._replaced.discard(stream.number)
+            self._connected.leave(stream.number)
             if unsent := stream.unsent():
                 self._desk.take_back(stream, unsent)
             self._desk.left(stream)
@@ -122,6 +127,7 @@ class WorkService(WorkServiceServicer):
         lease_ms = _lease_ms(asked.lease_ms)
         namespace = namespace_of(asked.namespace)
         self._desk.join(stream, namespace, lease_ms, asked.stream)
+        self._connected.join(stream.number, asked.worker, namespace)
         for queue, _ in credits:
             self._credit(stream, queue, 0)
         lost = self._desk.resume(stream, asked.resume) if asked.resume else []
@@ -156,6 +162,7 @@ class WorkService(WorkServiceServicer):
         if not self._desk.may_serve(stream, queue, MAX_QUEUES):
             raise Invalid(f"A worker serves at most {MAX_QUEUES} queues: open another stream for more.", "credit.queue")
         self._desk.credit(stream, queue, tasks)
+        self._connected.credit(stream.number, queue)
 
     def _settle(self, stream: WorkStream, asked: pb.Settle) -> None:
         """What is wrong with one message is said in its confirmation; the stream goes on."""
@@ -168,6 +175,7 @@ class WorkService(WorkServiceServicer):
             stream.owe(count)
             stream.answer(refused, count)
             return
+        self._connected.settle(stream.number, len(asked.ack_tokens) // ACK_TOKEN_BYTES)
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
         self._desk.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
 

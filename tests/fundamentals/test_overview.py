@@ -1,0 +1,116 @@
+"""What a page shows of a server: queues, workers and load, from counters and estimates alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fundamentals.conftest import Inbox
+from timerd.client import Client, InvalidTask, RetryPolicy
+from timerd.sdk.times import datetime_of_ms
+from timerd.testing import Server
+from timerd.v1.overview_service_pb2 import GetOverviewResponse, QueueActivity
+from timerd.worker import Delivery
+
+MINUTE = timedelta(minutes=1)
+
+
+def queue_of(found: GetOverviewResponse, name: str) -> QueueActivity:
+    return next(queue for queue in found.queues if queue.queue == name)
+
+
+async def test_a_queue_shows_what_is_to_come_what_is_due_and_what_became_of_the_rest(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    items = [(b"%d" % n, server.now + n * MINUTE) for n in range(1, 11)]
+    await client.schedule_many("mails", items)
+    found = queue_of(await client.overview(), "mails")
+    assert (found.scheduled, found.pending, found.due, found.sent, found.workers) == (10, 10, 0, 0, 0)
+    await inbox.works("mails")
+    await server.advance(minutes=4.5)
+    found = queue_of(await client.overview(), "mails")
+    assert (found.due, found.sent, found.in_hand, found.workers) == (0, 4, 0, 1)
+    assert dict(found.settled) == {"acked": 4}
+    assert sum(found.lateness_counts) == 4
+
+
+async def test_what_is_due_without_a_worker_is_shown_as_due(server: Server, client: Client) -> None:
+    await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 7)
+    await server.advance(minutes=2)
+    found = await client.overview()
+    assert queue_of(found, "mails").due == 7
+    assert found.instances[0].oldest_due_ms == 60_000
+
+
+async def test_what_a_worker_has_in_its_hands_is_shown(server: Server, client: Client, inbox: Inbox) -> None:
+    async def work(_delivery: Delivery) -> None:
+        await server.sleep(seconds=30)
+
+    inbox.after = work
+    await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 5)
+    await inbox.works("mails")
+    await server.advance(minutes=1.1)
+    found = await client.overview()
+    assert queue_of(found, "mails").in_hand == found.instances[0].in_flight == 5
+
+
+async def test_dead_letters_are_counted(server: Server, client: Client, inbox: Inbox) -> None:
+    async def fail(_delivery: Delivery) -> None:
+        raise ValueError("no")
+
+    inbox.after = fail
+    await client.schedule("mails", b"", delay=MINUTE, retry=RetryPolicy(max_attempts=1))
+    await inbox.works("mails")
+    await server.advance(minutes=2)
+    assert queue_of(await client.overview(), "mails").dead == 1
+
+
+async def test_a_worker_is_shown_while_it_is_connected(server: Server, client: Client, inbox: Inbox) -> None:
+    await client.schedule_many("mails", [(b"", server.now + MINUTE)] * 3)
+    worker = await inbox.works("mails", "calls")
+    await server.advance(minutes=2)
+    instance = (await client.overview()).instances[0]
+    assert instance.worker_count == 1
+    shown = instance.workers[0]
+    assert (shown.namespace, sorted(shown.queues), shown.queue_count) == ("default", ["calls", "mails"], 2)
+    assert shown.settled == 3
+    assert shown.connect_time.ToDatetime() < shown.last_settle_time.ToDatetime()
+    await worker.kill()
+    await server.advance(seconds=2)
+    assert not (await client.overview()).instances[0].workers
+
+
+async def test_load_is_told_minute_by_minute_of_one_queue_or_of_all(server: Server, client: Client) -> None:
+    start = server.now
+    for queue, tasks in (("mails", 3), ("calls", 2)):
+        await client.schedule_many(queue, [(b"", start + 5 * MINUTE)] * tasks)
+    await client.schedule("mails", b"", at=start + 59 * MINUTE)
+    await client.schedule("mails", b"", at=start + 60 * MINUTE)
+    everything, mails = await client.load(), await client.load("mails")
+    assert datetime_of_ms(everything.start_time.ToMilliseconds()) == start
+    assert len(everything.tasks) == 60
+    assert {n: tasks for n, tasks in enumerate(everything.tasks) if tasks} == {5: 5, 59: 1}
+    assert {n: tasks for n, tasks in enumerate(mails.tasks) if tasks} == {5: 3, 59: 1}
+    later = await client.load("mails", start=start + 60 * MINUTE, end=start + 62 * MINUTE)
+    assert list(later.tasks) == [1, 0]
+
+
+async def test_a_range_that_is_empty_or_too_long_is_refused(server: Server, client: Client) -> None:
+    for end in (server.now, server.now + timedelta(days=1, minutes=1)):
+        with pytest.raises(InvalidTask, match="ends after its start, and a day after it at most"):
+            await client.load(start=server.now, end=end)
+
+
+async def test_the_load_of_another_namespace_is_not_told(server: Server, client: Client) -> None:
+    await client.schedule("mails", b"", delay=MINUTE)
+    other = server.client(namespace="other")
+    assert not any((await other.load()).tasks)
+
+
+async def test_what_a_server_gives_itself_is_not_shown(server: Server, client: Client) -> None:
+    """Its canary, and the ticks of its schedules; what these create is."""
+    await client.schedules.create("nightly", cron="* * * * *", queue="mails")
+    await server.advance(minutes=3)
+    found = await client.overview()
+    assert [(queue.namespace, queue.queue, queue.due) for queue in found.queues] == [("default", "mails", 3)]

@@ -1,0 +1,114 @@
+"""What one instance does just now, by its counters: what GetOverview adds up over all instances.
+
+Nothing here looks at tasks or asks the store, so that it costs the same with ten tasks and with ten million.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from importlib.metadata import version
+from itertools import islice
+
+from timerd.core.partition import PartitionMachine
+from timerd.core.taken import QueueKey
+from timerd.core.tally import OTHERS, QueueTally
+from timerd.services.calls.replies import optional_timestamp, timestamp
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.engine.engine import Engine
+from timerd.services.holding.scheduler import Scheduler
+from timerd.services.work.connected import ConnectedWorker, ConnectedWorkers
+from timerd.v1 import overview_service_pb2 as pb
+
+# Of one queue in one partition.
+MOST_DUE = 100_000_000
+# Beside those that are counted anyway: names come from callers and workers, and an answer is bounded.
+MOST_QUEUES = 200
+MOST_WORKERS = 200
+MOST_QUEUES_OF_A_WORKER = 20
+
+
+class Activity:
+    """Of one instance. `broken`: how many schedules cannot go on."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        scheduler: Scheduler,
+        delivery: Delivery,
+        workers: ConnectedWorkers,
+        now_ms: Callable[[], int],
+        broken: Callable[[], int],
+    ) -> None:
+        self._engine = engine
+        self._scheduler = scheduler
+        self._delivery = delivery
+        self._workers = workers
+        self._now_ms = now_ms
+        self._broken = broken
+        self._started_ms = now_ms()
+
+    def report(self) -> pb.InstanceActivity:
+        """Name and address are what the asking instance knows it by."""
+        now_ms = self._now_ms()
+        machines = list(self._scheduler.machines.values())
+        oldest = [ms for machine in machines if (ms := machine.oldest_ms()) is not None]
+        memory, streams = self._scheduler.memory, self._workers.streams
+        return pb.InstanceActivity(
+            version=version("timerd"),
+            start_time=timestamp(self._started_ms),
+            in_flight=self._delivery.in_flight,
+            loaded=sum(machine.waiting_rows for machine in machines),
+            oldest_due_ms=max(0, now_ms - int(min(oldest, default=now_ms))),
+            memory_used_bytes=memory.used_bytes,
+            memory_budget_bytes=memory.budget_bytes,
+            schedules_broken=self._broken(),
+            queues=self._queues(machines, now_ms),
+            workers=[_worker(each) for each in list(streams.values())[:MOST_WORKERS]],
+            worker_count=len(streams),
+        )
+
+    def _queues(self, machines: Sequence[PartitionMachine], now_ms: int) -> Iterator[pb.QueueActivity]:
+        """Those that were scheduled to or delivered from since the start, that have tasks in memory, or workers."""
+        counted, scheduled = self._delivery.tallies.queues, self._engine.scheduled
+        in_hand, workers = self._delivery.machine.in_hand(), self._workers_by_queue()
+        loaded = {queue for machine in machines for queue in islice(machine.queues(), MOST_QUEUES)}
+        known = {*counted, *scheduled}
+        more = {queue for queue in (*workers, *loaded) if not queue.is_internal} - known
+        for queue in sorted([*known, *islice(more, MOST_QUEUES)]):
+            if queue.is_internal:
+                continue
+            shown = pb.QueueActivity(
+                namespace=queue.namespace,
+                queue=queue.queue,
+                scheduled=scheduled.get(queue, 0),
+                due=sum(m.due_rows(queue, now_ms, MOST_DUE) for m in machines) if queue != OTHERS else 0,
+                in_hand=in_hand.get(queue, 0),
+                workers=workers.get(queue, 0),
+            )
+            if (deliveries := counted.get(queue)) is not None:
+                _add_deliveries(shown, deliveries)
+            yield shown
+
+    def _workers_by_queue(self) -> Counter[QueueKey]:
+        each = (QueueKey(w.namespace, name) for w in self._workers.streams.values() for name in w.queues)
+        return Counter(each)
+
+
+def _add_deliveries(shown: pb.QueueActivity, counted: QueueTally) -> None:
+    shown.sent = sum(counted.lateness.counts)
+    shown.settled.update(counted.outcomes)
+    shown.dead = counted.dead
+    shown.lateness_counts.extend(counted.lateness.counts)
+
+
+def _worker(worker: ConnectedWorker) -> pb.WorkerActivity:
+    return pb.WorkerActivity(
+        worker=worker.name,
+        namespace=worker.namespace,
+        queues=list(worker.queues)[:MOST_QUEUES_OF_A_WORKER],
+        queue_count=len(worker.queues),
+        connect_time=timestamp(worker.connected_ms),
+        settled=worker.settled,
+        last_settle_time=optional_timestamp(worker.last_settle_ms),
+    )

@@ -1,0 +1,131 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class QueueActivity(_message.Message):
+    __slots__ = ("namespace", "queue", "scheduled", "due", "sent", "in_hand", "settled", "dead", "lateness_counts", "workers", "pending")
+    class SettledEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: int
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[int] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULED_FIELD_NUMBER: _ClassVar[int]
+    DUE_FIELD_NUMBER: _ClassVar[int]
+    SENT_FIELD_NUMBER: _ClassVar[int]
+    IN_HAND_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_FIELD_NUMBER: _ClassVar[int]
+    LATENESS_COUNTS_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    PENDING_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    scheduled: int
+    due: int
+    sent: int
+    in_hand: int
+    settled: _containers.ScalarMap[str, int]
+    dead: int
+    lateness_counts: _containers.RepeatedScalarFieldContainer[int]
+    workers: int
+    pending: int
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., scheduled: _Optional[int] = ..., due: _Optional[int] = ..., sent: _Optional[int] = ..., in_hand: _Optional[int] = ..., settled: _Optional[_Mapping[str, int]] = ..., dead: _Optional[int] = ..., lateness_counts: _Optional[_Iterable[int]] = ..., workers: _Optional[int] = ..., pending: _Optional[int] = ...) -> None: ...
+
+class WorkerActivity(_message.Message):
+    __slots__ = ("worker", "namespace", "queues", "queue_count", "connect_time", "settled", "last_settle_time")
+    WORKER_FIELD_NUMBER: _ClassVar[int]
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_COUNT_FIELD_NUMBER: _ClassVar[int]
+    CONNECT_TIME_FIELD_NUMBER: _ClassVar[int]
+    SETTLED_FIELD_NUMBER: _ClassVar[int]
+    LAST_SETTLE_TIME_FIELD_NUMBER: _ClassVar[int]
+    worker: str
+    namespace: str
+    queues: _containers.RepeatedScalarFieldContainer[str]
+    queue_count: int
+    connect_time: _timestamp_pb2.Timestamp
+    settled: int
+    last_settle_time: _timestamp_pb2.Timestamp
+    def __init__(self, worker: _Optional[str] = ..., namespace: _Optional[str] = ..., queues: _Optional[_Iterable[str]] = ..., queue_count: _Optional[int] = ..., connect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., settled: _Optional[int] = ..., last_settle_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class InstanceActivity(_message.Message):
+    __slots__ = ("name", "address", "version", "start_time", "in_flight", "loaded", "oldest_due_ms", "memory_used_bytes", "memory_budget_bytes", "schedules_broken", "queues", "workers", "worker_count")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    LOADED_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_DUE_MS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_USED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BUDGET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_BROKEN_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    WORKERS_FIELD_NUMBER: _ClassVar[int]
+    WORKER_COUNT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    address: str
+    version: str
+    start_time: _timestamp_pb2.Timestamp
+    in_flight: int
+    loaded: int
+    oldest_due_ms: int
+    memory_used_bytes: int
+    memory_budget_bytes: int
+    schedules_broken: int
+    queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
+    workers: _containers.RepeatedCompositeFieldContainer[WorkerActivity]
+    worker_count: int
+    def __init__(self, name: _Optional[str] = ..., address: _Optional[str] = ..., version: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., in_flight: _Optional[int] = ..., loaded: _Optional[int] = ..., oldest_due_ms: _Optional[int] = ..., memory_used_bytes: _Optional[int] = ..., memory_budget_bytes: _Optional[int] = ..., schedules_broken: _Optional[int] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., workers: _Optional[_Iterable[_Union[WorkerActivity, _Mapping]]] = ..., worker_count: _Optional[int] = ...) -> None: ...
+
+class GetOverviewRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class GetOverviewResponse(_message.Message):
+    __slots__ = ("engine_time", "instances", "silent", "queues", "lateness_bounds_ms", "answered_by")
+    ENGINE_TIME_FIELD_NUMBER: _ClassVar[int]
+    INSTANCES_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    LATENESS_BOUNDS_MS_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    engine_time: _timestamp_pb2.Timestamp
+    instances: _containers.RepeatedCompositeFieldContainer[InstanceActivity]
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    queues: _containers.RepeatedCompositeFieldContainer[QueueActivity]
+    lateness_bounds_ms: _containers.RepeatedScalarFieldContainer[float]
+    answered_by: str
+    def __init__(self, engine_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., instances: _Optional[_Iterable[_Union[InstanceActivity, _Mapping]]] = ..., silent: _Optional[_Iterable[str]] = ..., queues: _Optional[_Iterable[_Union[QueueActivity, _Mapping]]] = ..., lateness_bounds_ms: _Optional[_Iterable[float]] = ..., answered_by: _Optional[str] = ...) -> None: ...
+
+class GetLoadRequest(_message.Message):
+    __slots__ = ("namespace", "queue", "start_time", "end_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class GetLoadResponse(_message.Message):
+    __slots__ = ("start_time", "tasks")
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    start_time: _timestamp_pb2.Timestamp
+    tasks: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks: _Optional[_Iterable[int]] = ...) -> None: ...
