@@ -18,6 +18,7 @@ from timerd.commands import (
     config,
     dead,
     demo,
+    dev,
     doctor,
     health,
     look,
@@ -43,7 +44,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
+    *(dev, serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
     *(config, token, backup, schema, version, demo, simulate),
 ):
     group.register(app)

@@ -7,6 +7,7 @@ import ipaddress
 import os
 import signal
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn
 
 import typer
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 # What an OK means at each level.
 _ANYWHERE = ("0.0.0.0", "::")
+# (configuration, where it listens, where for HTTP) -> what is printed.
+Welcome = Callable[["ServerConfig", str, str], str]
 _REDIS = ("redis://", "rediss://", "unix://")
 _QUORUM = "a quorum of replicas before OK"
 _DURABILITY = {"full": "fsync before OK", "normal": "no fsync before OK: a power cut may take the last commits"}
@@ -57,7 +60,6 @@ def serve(
     """Run the server until SIGTERM or Ctrl-C. Flags win over TIMERD_... variables, those over the --config file."""
     parameters = locals()
     from timerd.commands.settings import load
-    from timerd.observability.logs import set_up
 
     check_platform("timerd serve")
     given = flags.given(parameters) | {
@@ -65,13 +67,20 @@ def serve(
         "payload_limit": ("--payload-kb", payload_kb and f"{payload_kb}KiB"),
     }
     loaded = load(config, os.environ, given, settings or ()).config
-    check_listen(loaded)
-    check_store(loaded)
-    set_up(loaded.log)
+    run_until_stopped(loaded, Output(json or loaded.log.format == "json"))
+
+
+def run_until_stopped(config: ServerConfig, out: Output, welcome: Welcome | None = None) -> None:
+    """The server in the foreground. `welcome` makes what is printed when it is ready, where that is not a line."""
+    from timerd.observability.logs import set_up
+
+    check_listen(config)
+    check_store(config)
+    set_up(config.log)
     signal.signal(signal.SIGTERM, _end_at_once)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _look_later)
-    asyncio.run(_run(loaded, Output(json or loaded.log.format == "json")))
+    asyncio.run(_run(config, out, welcome))
 
 
 def check_listen(config: ServerConfig) -> None:
@@ -140,7 +149,7 @@ def _look_later(*_: object) -> None:
     """What it asks for is done at the start anyway."""
 
 
-async def _run(config: ServerConfig, out: Output) -> None:
+async def _run(config: ServerConfig, out: Output, welcome: Welcome | None) -> None:
     from timerd.bootstrap import serve as run_server
     from timerd.model.errors import StartupError, StoreUnavailable, StoreUnknown
 
@@ -149,7 +158,8 @@ async def _run(config: ServerConfig, out: Output) -> None:
     def ready(address: str, http: str) -> None:
         record = {"ready": address, **where, "durability": durability} | ({"http": http} if http else {})
         seen = f", metrics: {http}" if http else ""
-        _say(out, record, f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})")
+        line = f"timerd is ready on {address} ({_shown(where)}, durability: {durability}{seen})"
+        _say(out, record, welcome(config, address, http) if welcome is not None else line)
 
     try:
         await run_server(config, ready)

@@ -1,0 +1,67 @@
+// All queues, and one of them.
+import { html } from "../vendor/htm-preact.js";
+import { call, usePoll } from "../api.js";
+import { link } from "../places.js";
+import { Bars, Failure, Strip, Table } from "../parts.js";
+import { number, quantile, short, span, whole } from "../words.js";
+import { TaskTable } from "./tasks.js";
+
+const settled = (queue, ...names) => names.reduce((all, name) => all + number(queue.settled?.[name]), 0);
+
+export function Queues({ overview, namespace }) {
+  const { found, error } = overview;
+  const queues = (found?.queues || []).filter((queue) => queue.namespace === namespace || !queue.namespace);
+  const others = [...new Set((found?.queues || []).map((queue) => queue.namespace))].filter((name) => name && name !== namespace);
+  const p99 = (queue) => {
+    const ms = quantile(overview.since(queue.queue, queue.namespace).counts, found.latenessBoundsMs, 0.99);
+    return ms === null ? "–" : `≤ ${span(ms)}`;
+  };
+  return html`<h1>Queues</h1><${Failure} error=${error} />
+    <${Table} caption=${`Of the namespace ${namespace}, of all instances together`} rows=${queues} empty="No queue of this namespace has been used since the start." columns=${[
+      { title: "queue", value: (q) => (q.namespace ? html`<a href=${link("queue", q.queue)}>${q.queue}</a>` : "(all others)") },
+      { title: "to come", number: true, value: (q) => whole(q.pending) },
+      { title: "due", number: true, value: (q) => whole(q.due) },
+      { title: "with workers", number: true, value: (q) => whole(q.inHand) },
+      { title: "sent/s", number: true, value: (q) => short(overview.since(q.queue, q.namespace).perSecond) },
+      { title: "late, p99", number: true, value: p99 },
+      { title: "acked", number: true, value: (q) => short(settled(q, "acked")) },
+      { title: "failed", number: true, value: (q) => short(settled(q, "failed", "timed_out", "lost", "rejected")) },
+      { title: "dead", number: true, value: (q) => whole(q.dead) },
+      { title: "workers", number: true, value: (q) => html`<span class=${number(q.due) && !number(q.workers) ? "bad" : ""}>${whole(q.workers)}</span>` },
+    ]} />
+    ${others.length > 0 && html`<p class="quiet">Other namespaces in use: ${others.map((name) => html`<a href=${`#/queues?namespace=${encodeURIComponent(name)}`}>${name}</a> `)}</p>`}`;
+}
+
+export function Queue({ what, namespace, overview }) {
+  const queue = (overview.found?.queues || []).find((each) => each.queue === what && each.namespace === namespace) || {};
+  const [load, error] = usePoll(() => call("OverviewService", "GetLoad", { namespace, queue: what }), 10_000, [what, namespace]);
+  const [coming] = usePoll(
+    () => {
+      const startTime = new Date(Date.now() - 300_000).toISOString();
+      const endTime = new Date(Date.now() + 86_400_000).toISOString();
+      return call("TimerService", "List", { namespace, pageSize: 20, filter: { queue: what, startTime, endTime } });
+    },
+    10_000,
+    [what, namespace],
+  );
+  const now = overview.since(what, namespace);
+  const late = quantile(now.counts, overview.found?.latenessBoundsMs || [], 0.99);
+  const tasks = (load?.tasks || []).map(number);
+  return html`<h1>Queue ${what}</h1><${Failure} error=${error || overview.error} />
+    <${Strip} figures=${[
+      ["to come", short(queue.pending)], ["due", short(queue.due)], ["with workers", short(queue.inHand)],
+      ["sent a second", short(now.perSecond)], ["lateness, p99", late === null ? "–" : `≤ ${span(late)}`],
+      ["workers", whole(queue.workers), number(queue.due) && !number(queue.workers) ? "bad" : ""], ["dead", whole(queue.dead)],
+    ]} />
+    <h2>The next hour</h2>
+    ${load && html`<${Bars} values=${tasks} label=${`Tasks of each of the next ${tasks.length} minutes; ${whole(tasks.reduce((a, b) => a + b, 0))} in all`} />
+    <p class="quiet">A bar a minute, by estimates; the highest is ${whole(Math.max(0, ...tasks))} tasks.</p>`}
+    <h2>How deliveries ended</h2>
+    <${Table} caption="Since the start of the instances" rows=${Object.entries(queue.settled || {})} empty="None has ended yet." columns=${[
+      { title: "end", value: ([name]) => name.replace("_", " ") },
+      { title: "deliveries", number: true, value: ([, count]) => whole(count) },
+    ]} />
+    <h2>Next tasks</h2>
+    ${coming && html`<${TaskTable} tasks=${coming.tasks || []} empty="None within a day." />`}
+    <p><a href=${link("dead", "", { queue: what })}>Dead letters of this queue</a></p>`;
+}
