@@ -429,6 +429,7 @@ async def _assemble_watched(
     from timerd.observability.figures import Observed
     from timerd.observability.store_timing import StoreTimes
     from timerd.observability.watch import Watch
+    from timerd.web.routes import routes_of
 
     times = StoreTimes()
     node = await assemble(config, times.watch(store), clock, make_alarm, name, timing, hints=hints)
@@ -436,7 +437,7 @@ async def _assemble_watched(
     assert node.checkup is not None
     api, checkup = node.server.api, node.checkup
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers, node.ticks)
-    return node, Watch(observed, checkup, lambda: store.read([CLUSTER]))
+    return node, Watch(observed, checkup, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 
 
 class Kept(NamedTuple):

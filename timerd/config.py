@@ -62,11 +62,18 @@ class AuthConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class HttpConfig:
-    """The port for those who watch (/metrics, /healthz, /readyz, /version). Without `listen` there is none."""
+    """The port for those who watch (/metrics, /healthz, /readyz, /version), and for callers by HTTP (docs/use/http.md).
+    Without `listen` there is none."""
 
     listen: str = ""
-    # It shows names of queues and no task: where the network is trusted, plain HTTP may do although callers use TLS.
+    # Metrics show names of queues and no task: where the network is trusted, plain HTTP may do although callers use
+    # TLS. Callers are not served there, for their tokens and tasks could be read on the way.
     insecure: bool = False
+    # Whether callers are served.
+    calls: bool = True
+    # The names, without a port, by which callers may reach it, beside those of loopback and the host of `listen`: a
+    # page of a stranger in somebody's browser must not, by whatever name it finds.
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

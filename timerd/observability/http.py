@@ -1,29 +1,34 @@
-"""The HTTP port for those who watch: /metrics, /healthz, /readyz, /version. It changes nothing and shows no task."""
+"""The HTTP port. Its own routes are for those who watch: /metrics, /healthz, /readyz, /version; they change nothing and
+show no task. What else it serves is given to it."""
 
 from __future__ import annotations
 
+import logging
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from importlib.metadata import version
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from timerd.model.errors import StartupError
 from timerd.services.transport.listen import Address
 
 # Reason -> sentence.
 Reasons = Mapping[str, str]
+_LOG = logging.getLogger("timerd.http")
 
 
 class HttpPort:
     """`metrics` makes the text; `unready` says why this instance cannot serve, part by part, and `dead` what only a
-    restart would cure."""
+    restart would cure. `routes`: what is served beside these."""
 
     def __init__(
         self,
         metrics: Callable[[], Awaitable[bytes]],
         unready: Callable[[], Awaitable[Mapping[str, Reasons]]],
         dead: Callable[[], Reasons],
+        routes: Iterable[web.AbstractRouteDef] = (),
     ) -> None:
         self._metrics = metrics
         self._unready = unready
@@ -34,13 +39,18 @@ class HttpPort:
             web.get("/healthz", self._get_healthz),
             web.get("/readyz", self._get_readyz),
             web.get("/version", self._get_version),
+            *routes,
         ])  # fmt: skip
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        _LOG.addFilter(_is_ours)
+        # A call that is gone is given up, as in gRPC.
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, logger=_LOG, handler_cancellation=True, shutdown_timeout=1.0
+        )
 
     async def start(self, address: Address, tls: ssl.SSLContext | None) -> Address:
         """Raises StartupError."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, address.host, address.port, ssl_context=tls, shutdown_timeout=1.0)
+        site = web.TCPSite(self._runner, address.host, address.port, ssl_context=tls)
         try:
             await site.start()
         except OSError as error:
@@ -70,3 +80,9 @@ class HttpPort:
 
     async def _get_version(self, _request: web.Request) -> web.Response:
         return web.json_response({"version": version("timerd")})
+
+
+def _is_ours(record: logging.LogRecord) -> bool:
+    """What strangers send that is no HTTP is answered, and cannot fill the log."""
+    error = record.exc_info[1] if record.exc_info else None
+    return not isinstance(error, HttpProcessingError)

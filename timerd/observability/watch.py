@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+
+from aiohttp import web
 
 from timerd.config import ServerConfig
 from timerd.observability.collector import exposition
@@ -18,13 +20,19 @@ PATIENCE_S = 2.0
 
 
 class Watch:
-    """From `start` to `stop`. `ask_store`: any call that the store must answer."""
+    """From `start` to `stop`. `ask_store`: any call that the store must answer. `routes`: what else its port serves."""
 
-    def __init__(self, observed: Observed, checkup: Checkup, ask_store: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        observed: Observed,
+        checkup: Checkup,
+        ask_store: Callable[[], Awaitable[object]],
+        routes: Iterable[web.AbstractRouteDef] = (),
+    ) -> None:
         self._observed = observed
         self._checkup = checkup
         self._ask_store = ask_store
-        self._port = HttpPort(self._metrics, self._ready, lambda: checkup.board.wrong(LIVE))
+        self._port = HttpPort(self._metrics, self._ready, lambda: checkup.board.wrong(LIVE), routes)
 
     async def start(self, config: ServerConfig) -> str:
         """HOST:PORT, or "" without one. Raises StartupError."""

@@ -20,6 +20,7 @@ from timerd.services.transport.access import Access
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
 from timerd.services.transport.last_line import LastLine
 from timerd.services.transport.listen import Address, check_listen
+from timerd.services.transport.local_calls import LocalCalls
 from timerd.services.transport.principals import Principals
 from timerd.services.transport.streams import StreamLimit, Unfinished
 from timerd.services.transport.tls import TlsFiles, server_credentials
@@ -69,7 +70,10 @@ class ApiServer:
             self._principals = Principals(config.auth.principals_file)
             interceptors.insert(2, Access(self._principals))
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
-        self._server.add_generic_rpc_handlers((api.handler(), work_handler(work), *inside))
+        handlers = (api.handler(), work_handler(work), *inside)
+        self._server.add_generic_rpc_handlers(handlers)
+        # The same services for the HTTP port.
+        self.local = LocalCalls(interceptors, handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         _add_reflection(self._server)
 
@@ -80,6 +84,7 @@ class ApiServer:
         address = check_listen(self._config)
         port = self._bind(address)
         await self._server.start()
+        self.local.open()
         return address._replace(port=port)
 
     def _bind(self, address: Address) -> int:
@@ -121,6 +126,7 @@ class ApiServer:
         """Takes nothing new, lets what is in hand finish within the grace, then hangs up."""
         await self.set_serving(serving=False)
         self.api.drain()
+        self.local.close()
         await self._server.stop(grace_ms / 1000)
         await self.api.finished(grace_ms)
         await self._unfinished.wound_up(_WIND_UP_S)
@@ -133,6 +139,7 @@ class ApiServer:
 
     async def kill(self) -> None:
         """Hangs up, as the end of the process would."""
+        self.local.close()
         await self._server.stop(0)
 
 

@@ -78,7 +78,8 @@ def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:
 
 
 def http_context(files: TlsFiles, config: TlsConfig) -> ssl.SSLContext:
-    """For the HTTP port, which asks nobody for a certificate. A handshake that finds new files goes on with them."""
+    """For the HTTP port. Who watches needs no certificate; one that is shown must be good. A handshake that finds new
+    files goes on with them."""
     inner = outer = _http_context(config)
     seen = 0
 
@@ -96,6 +97,9 @@ def http_context(files: TlsFiles, config: TlsConfig) -> ssl.SSLContext:
 def _http_context(config: TlsConfig) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(config.certificate_file or "", config.key_file)
+    if config.client_ca_file is not None:
+        context.load_verify_locations(config.client_ca_file)
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

@@ -1,0 +1,122 @@
+"""Unary calls that came by another way than gRPC (HTTP), led through the same interceptors to the same services: who
+may not do it there may not do it here, and what is refused is refused in the same words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, NoReturn, TypeAlias, cast
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+
+from timerd.model.errors import Unavailable
+from timerd.services.transport.handlers import Handler, behaviour_of
+from timerd.services.transport.status import Context, abort, problem_of
+
+# Services for everybody. Those between instances have a door of their own.
+PUBLIC = "/timerd.v1."
+Metadata = Sequence[tuple[str, str]]
+Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]]"
+
+
+class Caller(NamedTuple):
+    """What a call has shown: its headers, names in lower case, and the names in its certificate, which was verified."""
+
+    metadata: Metadata = ()
+    certificate: Mapping[str, Sequence[bytes]] = {}
+
+
+class CallFailure(grpc.aio.AbortError):
+    """The call as a whole failed. `trailers` are those that gRPC would have sent."""
+
+    def __init__(self, code: grpc.StatusCode, message: str, trailers: Iterable[tuple[str, str | bytes]] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.trailers = dict(trailers)
+
+
+async def failure_of(error: Exception) -> CallFailure:
+    """As the services say it; what is no mistake of the caller is logged."""
+    try:
+        await abort(_context(Caller()), problem_of(error))
+    except CallFailure as failed:
+        return failed
+
+
+class LocalCalls:
+    """The services of one server, between `open` and `close`."""
+
+    def __init__(
+        self, interceptors: Sequence[grpc.aio.ServerInterceptor], handlers: Sequence[grpc.GenericRpcHandler]
+    ) -> None:
+        self._handlers = handlers
+        self._continuation: Continuation = self._found
+        for each in reversed(interceptors):
+            self._continuation = partial(each.intercept_service, self._continuation)
+        self._is_open = False
+
+    def open(self) -> None:
+        self._is_open = True
+
+    def close(self) -> None:
+        """What has begun goes on; what comes is refused."""
+        self._is_open = False
+
+    async def call(self, method: str, request: bytes, caller: Caller) -> Message:
+        """`method` as gRPC writes it, `/service/method`. Raises CallFailure."""
+        if not self._is_open:
+            away = "The server is starting or going away: repeat the call in a moment."
+            raise await failure_of(Unavailable(away, "DRAINING", retry_after_ms=1_000))
+        handler: Any = await self._handler(method, caller)
+        message = handler.request_deserializer(request) if handler.request_deserializer else request
+        reply = await behaviour_of(handler)(message, _context(caller))
+        assert isinstance(reply, Message)
+        return reply
+
+    async def _handler(self, method: str, caller: Caller) -> Handler:
+        details = cast(grpc.HandlerCallDetails, _Details(method, caller.metadata))
+        found: Any = await self._continuation(details) if method.startswith(PUBLIC) else None
+        if found is None:
+            raise CallFailure(
+                grpc.StatusCode.UNIMPLEMENTED, f"There is no method {method}: see the .proto files for those."
+            )
+        if found.request_streaming or found.response_streaming:
+            raise CallFailure(grpc.StatusCode.UNIMPLEMENTED, f"{method} is a stream, which needs gRPC.")
+        handler: Handler = found
+        return handler
+
+    async def _found(self, details: grpc.HandlerCallDetails) -> Handler | None:
+        each = (handler.service(details) for handler in self._handlers)
+        return next((found for found in each if found is not None), None)
+
+
+class _Details(NamedTuple):
+    """As gRPC's HandlerCallDetails."""
+
+    method: str
+    invocation_metadata: Metadata
+
+
+class _LocalContext:
+    """What our services and interceptors ask of gRPC's context in a unary call."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def invocation_metadata(self) -> Metadata:
+        return self._caller.metadata
+
+    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
+        return self._caller.certificate
+
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[tuple[str, str | bytes]] = ()
+    ) -> NoReturn:
+        raise CallFailure(code, details, trailing_metadata)
+
+
+def _context(caller: Caller) -> Context:
+    return cast(Context, _LocalContext(caller))

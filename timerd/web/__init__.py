@@ -1,0 +1,1 @@
+"""The services for callers that speak HTTP."""
