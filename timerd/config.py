@@ -71,6 +71,8 @@ class HttpConfig:
     insecure: bool = False
     # Whether callers are served.
     calls: bool = True
+    # The page at /ui: none, one to look at, or one that offers changes too. It makes calls: without them there is none.
+    page: Literal["off", "view", "act"] = "view"
     # The names, without a port, by which callers may reach it, beside those of loopback and the host of `listen`: a
     # page of a stranger in somebody's browser must not, by whatever name it finds.
     names: tuple[str, ...] = ()

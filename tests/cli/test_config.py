@@ -68,7 +68,7 @@ UNKNOWN = [
     ({"TIMERD_MAX_STREAMS": "many"}, "", (), "TIMERD_MAX_STREAMS is 'many'"),
     ({}, "max_streams = 0", (), "timerd.toml is 0: at least 1 is allowed."),
     ({"TIMERD_PORT": "7500"}, "", (), "TIMERD_PORT in the environment is no setting"),
-    ({"TIMERD_HTTP_PORT": "7401"}, "", (), "is no setting: the nearest is TIMERD_HTTP_LISTEN."),
+    ({"TIMERD_HTTP_PORT": "7401"}, "", (), "is no setting: the nearest is TIMERD_HTTP_PAGE."),
     ({"TIMERD_HEARTBEAT": "0s"}, "", (), "TIMERD_HEARTBEAT is '0s': at least 0.1s is allowed."),
     ({}, "payload_limit = '2MiB'", (), "is '2MiB': at most 1MiB is allowed."),
     ({}, "", ("cassandra.nodes=",), "--set cassandra.nodes is ''"),

@@ -10,6 +10,7 @@ from timerd.config import ServerConfig
 from timerd.services.transport.local_calls import LocalCalls
 from timerd.web.front import Front
 from timerd.web.guard import guard_of
+from timerd.web.pages import page_routes
 from timerd.web.rpc import rpc_routes
 from timerd.web.turnstile import Turnstile
 
@@ -19,4 +20,5 @@ def routes_of(config: ServerConfig, calls: LocalCalls) -> Iterable[web.AbstractR
     if not config.http.calls:
         return []
     front = Front(calls, guard_of(config), Turnstile())
-    return rpc_routes(front)
+    pages = [] if config.http.page == "off" else page_routes(may_act=config.http.page == "act")
+    return [*rpc_routes(front), *pages]

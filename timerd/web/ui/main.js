@@ -70,8 +70,9 @@ function Frame() {
     document.title = `${what || shown[1]} · timerd`;
   }, [page, what]);
   const isStranger = overview.error?.code === "unauthenticated";
-  return html`<a class="skip" href="#/${page}" onClick=${() => document.querySelector("main").focus()}>To the content</a>
-    <header><strong>timerd</strong>
+  return html`<header>
+      <a class="skip" href="#/${page}" onClick=${() => document.querySelector("main").focus()}>To the content</a>
+      <strong>timerd</strong>
       <nav aria-label="Pages">${PAGES.map(
         ([name, title]) => html`<a href=${link(name)} aria-current=${name === shown[0] ? "page" : undefined}>${title}</a>`,
       )}</nav>

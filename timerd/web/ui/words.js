@@ -23,7 +23,7 @@ export function relative(time, now = Date.now()) {
 }
 
 export function clock(time) {
-  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 }
 
 export function instant(time) {

@@ -5,6 +5,13 @@ import { link } from "../places.js";
 import { Action, Failure, Table } from "../parts.js";
 import { instant, relative, whole } from "../words.js";
 
+/** The last line of an error says what it was, those before it where. */
+function Trouble({ error }) {
+  const lines = error.trim().split("\n");
+  const last = lines[lines.length - 1].slice(0, 300);
+  return lines.length < 2 ? last : html`<details><summary>${last}</summary><pre tabindex="0">${error}</pre></details>`;
+}
+
 export function DeadLetters({ query, namespace, mayAct }) {
   const queue = query.get("queue") || "";
   const page = query.get("page") || "";
@@ -37,8 +44,8 @@ export function DeadLetters({ query, namespace, mayAct }) {
       { title: "queue", value: (letter) => letter.task.queue },
       { title: "died", value: (letter) => html`<span title=${instant(letter.deathTime)}>${relative(letter.deathTime)}</span>` },
       { title: "attempts", number: true, value: (letter) => whole(letter.attempts) },
-      { title: "last error", value: (letter) => (letter.lastError || "").slice(0, 300) },
-      ...(mayAct ? [{ title: "", value: (letter) => html`<${Action} title="Redrive" question="It begins anew, with all of its attempts." done=${done} act=${() => redrive({ taskIds: [letter.task.taskId] })} />` }] : []),
+      { title: "last error", value: (letter) => html`<${Trouble} error=${letter.lastError || ""} />` },
+      ...(mayAct ? [{ title: "action", value: (letter) => html`<${Action} title="Redrive" question="It begins anew, with all of its attempts." done=${done} act=${() => redrive({ taskIds: [letter.task.taskId] })} />` }] : []),
     ]} />
     ${found?.nextPageToken && html`<p><a href=${link("dead", "", { queue, page: found.nextPageToken })}>Go on</a></p>`}`;
 }

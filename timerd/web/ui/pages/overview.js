@@ -81,7 +81,7 @@ export function Overview({ overview, namespace }) {
     <${Failure} error=${error} />
     ${wrong.map((sentence) => html`<p class="notice" role="status">${sentence}</p>`)}
     <${Strip} figures=${figures} />
-    <p class="quiet">Of ${found.instances?.length || 0} instances; counters since their start, rates of the last minute.</p>
+    <p class="quiet">${found.instances?.length === 1 ? "Of one instance" : `Of ${found.instances?.length || 0} instances together`}: counters since the start, rates of the last minute.</p>
     <h2>The next hour</h2>
     ${load ? html`<${HourMap} load=${load} />` : html`<p class="quiet">Asking...</p>`}
     <h2>Busiest queues</h2>

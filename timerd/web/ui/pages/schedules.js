@@ -64,7 +64,7 @@ export function ScheduleView({ what, namespace, mayAct }) {
     <h2>Coming</h2>
     ${preview && html`<${Table} caption="By the definition of now" rows=${preview.occurrences || []} empty="No further instant." columns=${[
       { title: "instant", value: (each) => instant(each.instant) },
-      { title: "", value: (each) => relative(each.instant) },
+      { title: "from now", value: (each) => relative(each.instant) },
       { title: "local time", value: (each) => each.localTime },
       { title: "change of the clock", value: (each) => each.change },
     ]} />`}`;
