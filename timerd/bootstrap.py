@@ -120,6 +120,7 @@ class Node:
     checkup: Checkup | None = None
     # Of recurring schedules.
     ticks: TickWorker | None = None
+    work: WorkService | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -286,17 +287,19 @@ async def assemble(
     ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
     hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
     if peers is None or member is None or peer_links is None or lending is None:
-        server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+        work = WorkService(delivery, hanging_up)
+        server = serve(config, api, work, [calls, scaler])
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, reporting)
     inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
-    server = serve(config, api, WorkService(relays.home, hanging_up), inside)
+    work = WorkService(relays.home, hanging_up)
+    server = serve(config, api, work, inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
