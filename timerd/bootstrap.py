@@ -125,6 +125,7 @@ class Node:
     checkup: Checkup | None = None
     # Of recurring schedules.
     ticks: TickWorker | None = None
+    work: WorkService | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -294,17 +295,19 @@ async def assemble(
     overview = Overview(activity, engine, membership, colleagues, now_ms).verbs()
     beside = [calls, api.handler_of(OVERVIEW_SERVICE, overview), Foreseeing(store, now_ms).handler()]
     if peers is None or member is None or peer_links is None or lending is None:
-        server = serve(config, api, WorkService(delivery, hanging_up, connected), beside)
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+        work = WorkService(delivery, hanging_up, connected)
+        server = serve(config, api, work, beside)
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, reporting, activity)
     inside = [*beside, peers.service.handler(), relays.service.handler(), inspected.handler()]
-    server = serve(config, api, WorkService(relays.home, hanging_up, connected), inside)
+    work = WorkService(relays.home, hanging_up, connected)
+    server = serve(config, api, work, inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 

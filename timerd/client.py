@@ -19,6 +19,7 @@ from timerd.sdk.errors import (
     TimerdError,
     Unavailable,
 )
+from timerd.sdk.receiving import ReceivedTask
 from timerd.sdk.schedule_values import Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
 from timerd.sdk.schedules import Schedules, SyncSchedules
 from timerd.sdk.sync_client import SyncClient
@@ -56,6 +57,7 @@ __all__ = [
     "Overloaded",
     "PartlyStored",
     "Purged",
+    "ReceivedTask",
     "Redriven",
     "RetryPolicy",
     "Schedule",

@@ -14,6 +14,7 @@ from timerd.sdk.coalescing import outcomes_in, write_cancel
 from timerd.sdk.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.operations import Operations
+from timerd.sdk.receiving import Receiving
 from timerd.sdk.schedules import Schedules
 from timerd.sdk.singles import Singles
 from timerd.sdk.task_fields import TaskKeywords, TaskOptions, template_of
@@ -26,8 +27,8 @@ TaskList = list[Task]
 OutcomeList = list[CancelOutcome]
 
 
-class Client(Operations, Singles):
-    """A client schedules, cancels, moves and reads tasks, in programs that use asyncio.
+class Client(Operations, Receiving, Singles):
+    """A client schedules, cancels, moves, reads and receives tasks, in programs that use asyncio.
 
     Use it as `async with Client() as client:`, or call `close` in the end. It connects with its first call. All
     coroutines of an event loop may share it.

@@ -55,8 +55,14 @@ class Calls:
         self._is_closed = True
 
     async def __call__(
-        self, method: str, request: Message, response_type: type[Response], service: str = "TimerService"
+        self,
+        method: str,
+        request: Message,
+        response_type: type[Response],
+        service: str = "TimerService",
+        wait_s: float = 0.0,
     ) -> Response:
+        """`wait_s`: how long the server may wait before it answers."""
         call: Any = self._channel.unary_unary(
             f"/timerd.v1.{service}/{method}",
             request_serializer=None,
@@ -64,7 +70,7 @@ class Calls:
         )
         data = sendable(request.SerializeToString(deterministic=True))
         loop, backoff, uncertain = asyncio.get_running_loop(), Backoff(), False
-        deadline_s = loop.time() + self._timeout_s
+        deadline_s = loop.time() + self._timeout_s + wait_s
         while True:
             try:
                 return await call(data, timeout=max(0.001, deadline_s - loop.time()))  # type: ignore[no-any-return]
@@ -77,11 +83,11 @@ class Calls:
             if not is_retryable(error):
                 raise final(error, uncertain and method not in READS)
             uncertain = uncertain or not error.reason
-            wait_s = max(error.retry_after or 0.0, backoff.next_s())
-            if wait_s >= deadline_s - loop.time():
+            pause_s = max(error.retry_after or 0.0, backoff.next_s())
+            if pause_s >= deadline_s - loop.time():
                 say = unanswered if method in READS else timed_out
                 raise say(error, uncertain, self._timeout_s, self._target)
-            await asyncio.sleep(wait_s)
+            await asyncio.sleep(pause_s)
 
 
 async def pages(request: PageRequest, ask: Callable[[], Awaitable[Page]]) -> AsyncIterator[Page]:

@@ -72,5 +72,8 @@ class SyncClient:
     partition = blocking(Client.partition)
     announce = blocking(Client.announce)
     drain = blocking(Client.drain)
+    receive = blocking(Client.receive)
+    finish = blocking(Client.finish)
+    extend = blocking(Client.extend)
     dead_letters = iterating(Client.dead_letters)
     list = iterating(Client.list)

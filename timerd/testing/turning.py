@@ -147,6 +147,8 @@ class Turning:
     def _is_still(self) -> bool:
         deliveries = [each.node.delivery for each in self._instances]
         waiting = sum(worker.in_hand for worker in self._workers) + sum(each.in_grace for each in deliveries)
+        # What the test itself has received does not keep it from turning the clock.
+        waiting += sum(each.node.work.in_hand for each in self._instances if each.node.work is not None)
         due = any(each.alarm.rings_ms <= each.clock.now_ms for each in self._instances)
         idle = all(each.is_idle for each in deliveries)
         return idle and not due and sum(each.in_flight for each in deliveries) <= waiting and not self.awake()

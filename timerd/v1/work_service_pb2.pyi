@@ -1,3 +1,7 @@
+import datetime
+
+from google.protobuf import duration_pb2 as _duration_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from timerd.v1 import task_pb2 as _task_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
@@ -218,3 +222,114 @@ class GoAway(_message.Message):
     REASON_FIELD_NUMBER: _ClassVar[int]
     reason: str
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class ReceiveRequest(_message.Message):
+    __slots__ = ("namespace", "queue", "max_tasks", "wait", "lease")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MAX_TASKS_FIELD_NUMBER: _ClassVar[int]
+    WAIT_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    max_tasks: int
+    wait: _duration_pb2.Duration
+    lease: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ..., max_tasks: _Optional[int] = ..., wait: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ReceivedTask(_message.Message):
+    __slots__ = ("task_id", "delivery_id", "ack_token", "queue", "payload", "content_type", "labels", "priority", "key", "fire_time", "attempt", "late", "traceparent", "fencing_scope", "fencing_token", "attempt_timeout", "occurrence")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_ID_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_TYPE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PRIORITY_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    FIRE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_FIELD_NUMBER: _ClassVar[int]
+    LATE_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    FENCING_SCOPE_FIELD_NUMBER: _ClassVar[int]
+    FENCING_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_TIMEOUT_FIELD_NUMBER: _ClassVar[int]
+    OCCURRENCE_FIELD_NUMBER: _ClassVar[int]
+    task_id: str
+    delivery_id: str
+    ack_token: bytes
+    queue: str
+    payload: bytes
+    content_type: str
+    labels: _containers.ScalarMap[str, str]
+    priority: int
+    key: str
+    fire_time: _timestamp_pb2.Timestamp
+    attempt: int
+    late: bool
+    traceparent: str
+    fencing_scope: str
+    fencing_token: int
+    attempt_timeout: _duration_pb2.Duration
+    occurrence: DeliveredOccurrence
+    def __init__(self, task_id: _Optional[str] = ..., delivery_id: _Optional[str] = ..., ack_token: _Optional[bytes] = ..., queue: _Optional[str] = ..., payload: _Optional[bytes] = ..., content_type: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., priority: _Optional[int] = ..., key: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., attempt: _Optional[int] = ..., late: bool = ..., traceparent: _Optional[str] = ..., fencing_scope: _Optional[str] = ..., fencing_token: _Optional[int] = ..., attempt_timeout: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., occurrence: _Optional[_Union[DeliveredOccurrence, _Mapping]] = ...) -> None: ...
+
+class ReceiveResponse(_message.Message):
+    __slots__ = ("tasks",)
+    TASKS_FIELD_NUMBER: _ClassVar[int]
+    tasks: _containers.RepeatedCompositeFieldContainer[ReceivedTask]
+    def __init__(self, tasks: _Optional[_Iterable[_Union[ReceivedTask, _Mapping]]] = ...) -> None: ...
+
+class FinishRequest(_message.Message):
+    __slots__ = ("namespace", "ack_tokens", "action", "delay", "error")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    ACTION_FIELD_NUMBER: _ClassVar[int]
+    DELAY_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    ack_tokens: _containers.RepeatedScalarFieldContainer[bytes]
+    action: SettleAction
+    delay: _duration_pb2.Duration
+    error: str
+    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., action: _Optional[_Union[SettleAction, str]] = ..., delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class FinishRefusal(_message.Message):
+    __slots__ = ("index", "state")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    state: _task_pb2.TaskState
+    def __init__(self, index: _Optional[int] = ..., state: _Optional[_Union[_task_pb2.TaskState, str]] = ...) -> None: ...
+
+class FinishResponse(_message.Message):
+    __slots__ = ("refused", "problem")
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    refused: _containers.RepeatedCompositeFieldContainer[FinishRefusal]
+    problem: _task_pb2.Problem
+    def __init__(self, refused: _Optional[_Iterable[_Union[FinishRefusal, _Mapping]]] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+
+class ExtendRequest(_message.Message):
+    __slots__ = ("namespace", "ack_tokens", "lease")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    ACK_TOKENS_FIELD_NUMBER: _ClassVar[int]
+    LEASE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    ack_tokens: _containers.RepeatedScalarFieldContainer[bytes]
+    lease: _duration_pb2.Duration
+    def __init__(self, namespace: _Optional[str] = ..., ack_tokens: _Optional[_Iterable[bytes]] = ..., lease: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class ExtendResponse(_message.Message):
+    __slots__ = ("lost",)
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    lost: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, lost: _Optional[_Iterable[bytes]] = ...) -> None: ...

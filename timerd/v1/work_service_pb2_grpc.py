@@ -39,6 +39,21 @@ class WorkServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_work__service__pb2.WorkRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_work__service__pb2.WorkResponse.FromString,
                 _registered_method=True)
+        self.Receive = channel.unary_unary(
+                '/timerd.v1.WorkService/Receive',
+                request_serializer=timerd_dot_v1_dot_work__service__pb2.ReceiveRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_work__service__pb2.ReceiveResponse.FromString,
+                _registered_method=True)
+        self.Finish = channel.unary_unary(
+                '/timerd.v1.WorkService/Finish',
+                request_serializer=timerd_dot_v1_dot_work__service__pb2.FinishRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_work__service__pb2.FinishResponse.FromString,
+                _registered_method=True)
+        self.Extend = channel.unary_unary(
+                '/timerd.v1.WorkService/Extend',
+                request_serializer=timerd_dot_v1_dot_work__service__pb2.ExtendRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_work__service__pb2.ExtendResponse.FromString,
+                _registered_method=True)
 
 
 class WorkServiceServicer(object):
@@ -51,6 +66,29 @@ class WorkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Receive(self, request, context):
+        """For workers that want no stream, with the same guarantees: waits until tasks are due and gives some of them. What was
+        given to a call that has gone away goes to another worker.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Finish(self, request, context):
+        """Ends deliveries, all in the same way. Answered when that is durable; to be repeated until then, and a repeat is
+        answered alike.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Extend(self, request, context):
+        """The worker is alive and still has these in hand: their leases begin anew.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_WorkServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -58,6 +96,21 @@ def add_WorkServiceServicer_to_server(servicer, server):
                     servicer.Work,
                     request_deserializer=timerd_dot_v1_dot_work__service__pb2.WorkRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_work__service__pb2.WorkResponse.SerializeToString,
+            ),
+            'Receive': grpc.unary_unary_rpc_method_handler(
+                    servicer.Receive,
+                    request_deserializer=timerd_dot_v1_dot_work__service__pb2.ReceiveRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_work__service__pb2.ReceiveResponse.SerializeToString,
+            ),
+            'Finish': grpc.unary_unary_rpc_method_handler(
+                    servicer.Finish,
+                    request_deserializer=timerd_dot_v1_dot_work__service__pb2.FinishRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_work__service__pb2.FinishResponse.SerializeToString,
+            ),
+            'Extend': grpc.unary_unary_rpc_method_handler(
+                    servicer.Extend,
+                    request_deserializer=timerd_dot_v1_dot_work__service__pb2.ExtendRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_work__service__pb2.ExtendResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -87,6 +140,87 @@ class WorkService(object):
             '/timerd.v1.WorkService/Work',
             timerd_dot_v1_dot_work__service__pb2.WorkRequest.SerializeToString,
             timerd_dot_v1_dot_work__service__pb2.WorkResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Receive(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.WorkService/Receive',
+            timerd_dot_v1_dot_work__service__pb2.ReceiveRequest.SerializeToString,
+            timerd_dot_v1_dot_work__service__pb2.ReceiveResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Finish(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.WorkService/Finish',
+            timerd_dot_v1_dot_work__service__pb2.FinishRequest.SerializeToString,
+            timerd_dot_v1_dot_work__service__pb2.FinishResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Extend(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.WorkService/Extend',
+            timerd_dot_v1_dot_work__service__pb2.ExtendRequest.SerializeToString,
+            timerd_dot_v1_dot_work__service__pb2.ExtendResponse.FromString,
             options,
             channel_credentials,
             insecure,

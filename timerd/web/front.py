@@ -12,7 +12,8 @@ from grpc import StatusCode
 
 from timerd.config import MIB
 from timerd.model.errors import Invalid
-from timerd.services.transport.local_calls import Caller, CallFailure, LocalCalls, failure_of
+from timerd.services.transport.access import WAITING
+from timerd.services.transport.local_calls import Caller, CallFailure, LocalCalls, LocalContext, failure_of
 from timerd.web.errors import response_of
 from timerd.web.guard import Guard
 from timerd.web.turnstile import LinePlace, Turnstile
@@ -33,11 +34,27 @@ class HttpCall:
         self.body = body
         self._calls = calls
         self._place = place
+        self._context = LocalContext(caller_of(request))
 
     async def rpc(self, method: str, request: bytes) -> Message:
         """Raises CallFailure."""
+        if method in WAITING:
+            self._place.leave()
+            return await self._calls.call(method, request, self._context)
         async with self._place.turn():
-            return await self._calls.call(method, request, caller_of(self.request))
+            return await self._calls.call(method, request, self._context)
+
+    async def write(self, answer: Respond) -> web.StreamResponse:
+        """Its services hear whether the answer has left."""
+        is_written = False
+        try:
+            response = await answer(self)
+            await response.prepare(self.request)
+            await response.write_eof()
+            is_written = True
+        finally:
+            self._context.end(is_written=is_written)
+        return response
 
 
 class Front:
@@ -58,7 +75,7 @@ class Front:
             except TimeoutError:
                 late = "The call took longer than connect-timeout-ms allows. A change may have been made: repeat it."
                 return response_of(CallFailure(StatusCode.DEADLINE_EXCEEDED, late))
-            except web.HTTPException:
+            except (web.HTTPException, ConnectionError):
                 raise
             except Exception as error:  # noqa: BLE001 - logged with an incident id, or ours
                 return response_of(await failure_of(error))
@@ -68,7 +85,7 @@ class Front:
     async def _answered(self, request: web.Request, answer: Respond) -> web.StreamResponse:
         self._guard.check(request)
         with self._turnstile.place() as place:
-            return await answer(HttpCall(request, await _body(request), self._calls, place))
+            return await HttpCall(request, await _body(request), self._calls, place).write(answer)
 
 
 async def _body(request: web.Request) -> bytes:

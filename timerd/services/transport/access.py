@@ -38,10 +38,12 @@ NEEDED = {
     **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
     **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
     **{f"{_SCHEDULES}{name}": SCHEDULE for name in _OF_SCHEDULES},
-    f"{_WORKER}Work": WORK,
+    **{f"{_WORKER}{name}": WORK for name in ("Work", "Receive", "Finish", "Extend")},
     **{f"{_OVERVIEW}{name}": OPERATE for name in ("GetOverview", "GetLoad")},
     **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
 }
+# They wait for long, so they end as streams do when their caller may no longer have them.
+WAITING = {f"{_WORKER}Receive"}
 # Health is for whoever watches; other instances show a secret of their own.
 OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
 # For every caller that is known.
@@ -66,7 +68,7 @@ class Access(grpc.aio.ServerInterceptor):
         method = str(handler_call_details.method)
         if handler is None or method.startswith(OPEN):
             return handler  # type: ignore[no-any-return]
-        is_stream = handler.request_streaming or handler.response_streaming
+        is_stream = handler.request_streaming or handler.response_streaming or method in WAITING
         return remade(handler, self._checked(behaviour_of(handler), method, is_stream))
 
     def _checked(self, behaviour: Behaviour, method: str, is_stream: bool) -> Behaviour:

@@ -38,10 +38,42 @@ class CallFailure(grpc.aio.AbortError):
         self.trailers = dict(trailers)
 
 
+class LocalContext:
+    """What our services and interceptors ask of gRPC's context in a unary call. `end` is called when the reply has been
+    written, or cannot be."""
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+        self._callbacks: list[Callable[[LocalContext], object]] = []
+        self._is_done = False
+
+    def invocation_metadata(self) -> Metadata:
+        return self._caller.metadata
+
+    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
+        return self._caller.certificate
+
+    def add_done_callback(self, callback: Callable[[LocalContext], object]) -> None:
+        self._callbacks.append(callback)
+
+    def done(self) -> bool:
+        return self._is_done
+
+    def end(self, *, is_written: bool) -> None:
+        self._is_done = is_written
+        for callback in self._callbacks:
+            callback(self)
+
+    async def abort(
+        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[tuple[str, str | bytes]] = ()
+    ) -> NoReturn:
+        raise CallFailure(code, details, trailing_metadata)
+
+
 async def failure_of(error: Exception) -> CallFailure:
     """As the services say it; what is no mistake of the caller is logged."""
     try:
-        await abort(_context(Caller()), problem_of(error))
+        await abort(cast(Context, LocalContext(Caller())), problem_of(error))
     except CallFailure as failed:
         return failed
 
@@ -65,19 +97,19 @@ class LocalCalls:
         """What has begun goes on; what comes is refused."""
         self._is_open = False
 
-    async def call(self, method: str, request: bytes, caller: Caller) -> Message:
+    async def call(self, method: str, request: bytes, context: LocalContext) -> Message:
         """`method` as gRPC writes it, `/service/method`. Raises CallFailure."""
         if not self._is_open:
             away = "The server is starting or going away: repeat the call in a moment."
             raise await failure_of(Unavailable(away, "DRAINING", retry_after_ms=1_000))
-        handler: Any = await self._handler(method, caller)
+        handler: Any = await self._handler(method, context)
         message = handler.request_deserializer(request) if handler.request_deserializer else request
-        reply = await behaviour_of(handler)(message, _context(caller))
+        reply = await behaviour_of(handler)(message, cast(Context, context))
         assert isinstance(reply, Message)
         return reply
 
-    async def _handler(self, method: str, caller: Caller) -> Handler:
-        details = cast(grpc.HandlerCallDetails, _Details(method, caller.metadata))
+    async def _handler(self, method: str, context: LocalContext) -> Handler:
+        details = cast(grpc.HandlerCallDetails, _Details(method, context.invocation_metadata()))
         found: Any = await self._continuation(details) if method.startswith(PUBLIC) else None
         if found is None:
             raise CallFailure(
@@ -98,25 +130,3 @@ class _Details(NamedTuple):
 
     method: str
     invocation_metadata: Metadata
-
-
-class _LocalContext:
-    """What our services and interceptors ask of gRPC's context in a unary call."""
-
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
-
-    def invocation_metadata(self) -> Metadata:
-        return self._caller.metadata
-
-    def auth_context(self) -> Mapping[str, Sequence[bytes]]:
-        return self._caller.certificate
-
-    async def abort(
-        self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[tuple[str, str | bytes]] = ()
-    ) -> NoReturn:
-        raise CallFailure(code, details, trailing_metadata)
-
-
-def _context(caller: Caller) -> Context:
-    return cast(Context, _LocalContext(caller))

@@ -28,7 +28,7 @@ Said = tuple[Action, int | None, str]
 
 
 class Home:
-    """Implements services.work.desk.Desk and services.work.link.Listener."""
+    """Implements services.work.desk and services.work.link.Listener."""
 
     def __init__(self, delivery: Delivery, lending: Lending) -> None:
         self._delivery = delivery

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import grpc
 import grpc.aio
+from google.protobuf.message import Message
 
 from timerd.core.settlement import Action
 from timerd.model.errors import Invalid, NotStored, Unavailable
@@ -21,6 +22,7 @@ from timerd.services.transport.open_streams import is_refused
 from timerd.services.transport.status import abort, problem_of
 from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.desk import Desk
+from timerd.services.work.poll_service import PollService
 from timerd.services.work.work_stream import WorkStream, encoded
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
@@ -41,10 +43,17 @@ Context = grpc.aio.ServicerContext[Any, Any]
 def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
     """For `add_generic_rpc_handlers`. As the generated code does it, but what is no message is answered by the service:
     gRPC would break off with INTERNAL, or never end the call."""
-    handler: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-        servicer.Work, decoder(pb.WorkRequest), encoded
-    )
-    return grpc.method_handlers_generic_handler(_SERVICE, {"Work": handler})
+    methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "Work": grpc.stream_stream_rpc_method_handler(servicer.Work, decoder(pb.WorkRequest), encoded),
+        "Receive": _unary(servicer.Receive, pb.ReceiveRequest),
+        "Finish": _unary(servicer.Finish, pb.FinishRequest),
+        "Extend": _unary(servicer.Extend, pb.ExtendRequest),
+    }
+    return grpc.method_handlers_generic_handler(_SERVICE, methods)
+
+
+def _unary(behaviour: Callable[..., Any], request: type[Message]) -> grpc.RpcMethodHandler[Any, Any]:
+    return grpc.unary_unary_rpc_method_handler(behaviour, decoder(request), lambda reply: reply.SerializeToString())
 
 
 class WorkService(WorkServiceServicer):
@@ -55,6 +64,7 @@ class WorkService(WorkServiceServicer):
     ) -> None:
         self._desk = desk
         self._connected = connected or ConnectedWorkers(lambda: 0)
+        self._polling = PollService(desk)
         self._hanging_up = hanging_up or HangingUp()
         # By the number of the stream.
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -72,6 +82,20 @@ class WorkService(WorkServiceServicer):
                 await self._serve(stream, context)
         except NotStored as error:
             await abort(context, problem_of(error))
+
+    @property
+    def in_hand(self) -> int:
+        """Tasks that calls have received and not finished."""
+        return self._polling.in_hand
+
+    async def Receive(self, request: Received[pb.ReceiveRequest], context: Context) -> pb.ReceiveResponse:
+        return await self._polling.receive(request.message, context)
+
+    async def Finish(self, request: Received[pb.FinishRequest], context: Context) -> pb.FinishResponse:
+        return await self._polling.finish(request.message, context)
+
+    async def Extend(self, request: Received[pb.ExtendRequest], context: Context) -> pb.ExtendResponse:
+        return self._polling.extend(request.message)
 
     @contextmanager
     def _until_left(self, stream: WorkStream) -> Iterator[None]:

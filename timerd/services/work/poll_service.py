@@ -1,0 +1,108 @@
+"""Receive, Finish and Extend on the wire: checks each request and says in a sentence what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf.duration_pb2 import Duration
+
+from timerd.core.settlement import Action
+from timerd.model.errors import Invalid
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.services.calls.due_times import check_delay, duration_ms
+from timerd.services.calls.fields import limit_count, namespace_of, queue_of
+from timerd.services.transport.status import Context, abort
+from timerd.services.work.confirm_wire import NOT_SETTLED
+from timerd.services.work.polls import DEFAULT_LEASE_MS, Polls, WorkerFrontend
+from timerd.v1 import work_service_pb2 as pb
+
+LEASES_MS = (1_000, 3_600_000)
+MAX_WAIT_MS = 60_000
+MAX_TASKS = 1_000
+MAX_ERROR_CHARS = 16 * 1024
+
+
+class PollService:
+    """Three methods of WorkService."""
+
+    def __init__(self, frontend: WorkerFrontend) -> None:
+        self._polls = Polls(frontend)
+
+    @property
+    def in_hand(self) -> int:
+        return self._polls.in_hand
+
+    async def receive(self, asked: pb.ReceiveRequest, context: Context) -> pb.ReceiveResponse:
+        """Raises NotStored. What does not leave any more is nobody's."""
+        namespace, queue = namespace_of(asked.namespace), queue_of(asked.queue, "queue")
+        if asked.max_tasks > MAX_TASKS:
+            raise Invalid(f"max_tasks is {asked.max_tasks:,}: at most {MAX_TASKS:,} are given at a time.", "max_tasks")
+        wait_ms = _between(asked.wait, (0, MAX_WAIT_MS), "wait")
+        lease_ms = _lease_ms(asked.lease)
+        tasks = await self._polls.receive(namespace, queue, asked.max_tasks or 1, wait_ms / 1000, lease_ms)
+        if tokens := [task.ack_token for task in tasks]:
+
+            def ended(call: Context) -> None:
+                if not call.done():
+                    self._polls.released(tokens)
+
+            context.add_done_callback(ended)  # type: ignore[arg-type]
+        return pb.ReceiveResponse(tasks=tasks)
+
+    async def finish(self, asked: pb.FinishRequest, context: Context) -> pb.FinishResponse:
+        """Raises NotStored. Where it is not durable the call as a whole fails: all of it is to be said again."""
+        namespace = namespace_of(asked.namespace)
+        _check_tokens(asked.ack_tokens)
+        action = _action(asked.action)
+        delay_ms = duration_ms(asked.delay, "delay") if asked.HasField("delay") else None
+        if delay_ms is not None:
+            check_delay(delay_ms, "delay")
+        error = asked.error[:MAX_ERROR_CHARS]
+        out = pb.FinishResponse()
+        for rows, said in await self._polls.finish(namespace, action, asked.ack_tokens, delay_ms, error):
+            if said.HasField("problem") and said.problem.code != NOT_SETTLED:
+                await abort(context, said.problem)
+            _add(out, rows, said)
+        return out
+
+    def extend(self, asked: pb.ExtendRequest) -> pb.ExtendResponse:
+        """Raises NotStored."""
+        namespace = namespace_of(asked.namespace)
+        _check_tokens(asked.ack_tokens)
+        return pb.ExtendResponse(lost=self._polls.extend(namespace, asked.ack_tokens, _lease_ms(asked.lease)))
+
+
+def _add(out: pb.FinishResponse, rows: Sequence[int], said: pb.SettleConfirmed) -> None:
+    for place, at in enumerate(said.refused):
+        out.refused.add(index=rows[at], state=said.states[place] if said.states else None)
+    if said.HasField("problem") and not out.HasField("problem"):
+        out.problem.CopyFrom(said.problem)
+
+
+def _check_tokens(tokens: Sequence[bytes]) -> None:
+    limit_count(len(tokens), MAX_TASKS, "ack_tokens", "ack_tokens")
+    if any(len(token) != ACK_TOKEN_BYTES for token in tokens):
+        raise Invalid(
+            f"An ack token has {ACK_TOKEN_BYTES} bytes: send back those that Receive has given as they are.",
+            "ack_tokens",
+        )
+
+
+def _action(action: int) -> Action:
+    try:
+        return Action(action)
+    except ValueError:
+        raise Invalid("The action is missing: set ACK, NACK, REJECT or RELEASE.", "action") from None
+
+
+def _lease_ms(asked: Duration) -> int:
+    return _between(asked, LEASES_MS, "lease") if asked.seconds or asked.nanos else DEFAULT_LEASE_MS
+
+
+def _between(asked: Duration, bounds_ms: tuple[int, int], field: str) -> int:
+    asked_ms = duration_ms(asked, field)
+    if not bounds_ms[0] <= asked_ms <= bounds_ms[1]:
+        raise Invalid(
+            f"{field} is {asked_ms / 1000:g} s: use {bounds_ms[0] / 1000:g} to {bounds_ms[1] / 1000:g} s.", field
+        )
+    return asked_ms

@@ -1,0 +1,55 @@
+"""What came in Deliver messages, a plain message for each task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import accumulate
+
+from timerd.model.identity import ACK_TOKEN_BYTES, TASK_ID_BYTES, encode_id
+from timerd.v1 import work_service_pb2 as pb
+
+DELIVERY_ID_BYTES = 20
+# Of a task beside its payload, about.
+TASK_BYTES = 256
+
+
+def received(deliver: pb.Deliver) -> Iterator[pb.ReceivedTask]:
+    lengths = list(deliver.payload_lengths) or [0]
+    count = len(deliver.fire_at_ms)
+    if len(lengths) == 1:
+        lengths *= count
+    ends = list(accumulate(lengths))
+    late = frozenset(deliver.late)
+    for at in range(count):
+        task = _task(deliver, at)
+        task.payload = deliver.payloads[ends[at] - lengths[at] : ends[at]]
+        task.late = at in late
+        yield task
+
+
+def _task(deliver: pb.Deliver, at: int) -> pb.ReceivedTask:
+    kinds = deliver.templates
+    kind = kinds[deliver.template_index[at] if deliver.template_index else 0] if kinds else pb.DeliveryTemplate()
+    task = pb.ReceivedTask(
+        task_id=encode_id(_piece(deliver.task_ids, at, TASK_ID_BYTES)),
+        delivery_id=encode_id(_piece(deliver.delivery_ids, at, DELIVERY_ID_BYTES)),
+        ack_token=_piece(deliver.ack_tokens, at, ACK_TOKEN_BYTES),
+        queue=deliver.queue,
+        content_type=kind.content_type,
+        labels=kind.labels,
+        priority=kind.priority,
+        fencing_scope=kind.fencing_scope,
+        fencing_token=kind.fencing_token,
+        attempt=deliver.attempts[at] if deliver.attempts else 1,
+        key=deliver.keys[at] if deliver.keys else "",
+        traceparent=deliver.traceparents[at] if deliver.traceparents else "",
+    )
+    task.fire_time.FromMilliseconds(deliver.fire_at_ms[at])
+    task.attempt_timeout.FromMilliseconds(deliver.attempt_timeout_ms)
+    if deliver.occurrences and deliver.occurrences[at].schedule_id:
+        task.occurrence.CopyFrom(deliver.occurrences[at])
+    return task
+
+
+def _piece(column: bytes, at: int, size: int) -> bytes:
+    return column[at * size : at * size + size]
