@@ -24,7 +24,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.process import allow_open_files, give_back_large_buffers, give_back_spare, tune_interpreter
 from timerd.adapters.signals import hear_signals
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.adapters.zones import zone
+from timerd.adapters.zones import TzdataPackage
 from timerd.config import CassandraConfig, ServerConfig
 from timerd.core.cluster import Timing
 from timerd.core.deliveries import Deliveries
@@ -36,8 +36,9 @@ from timerd.core.limits import Limit
 from timerd.core.partition import Memory, Settings
 from timerd.core.redelivery_gate import RETURN_MS
 from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import StartupError
-from timerd.ports import Clock, Hints, Store, StoreTraits
+from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
 from timerd.services.api import TimerApi
 from timerd.services.background import begin, noted_by_loop
 from timerd.services.calls.patience import LIMIT_S, Patience
@@ -50,6 +51,7 @@ from timerd.services.engine.firing import Firing
 from timerd.services.health.clock_watch import ClockWatch
 from timerd.services.holding.alone import Alone
 from timerd.services.holding.cluster_settings import CLUSTER, cluster_settings
+from timerd.services.holding.driving import Performs
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
@@ -64,10 +66,13 @@ from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
 from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.passing import OtherInstances, TickService
 from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedule_tally import ScheduleTally
 from timerd.services.schedules.schedules import Schedules
+from timerd.services.schedules.shared_reads import SharedReads
 from timerd.services.schedules.ticking import TickWorker
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
@@ -85,6 +90,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
+SWEEP_EVERY_S = 10.0
 # Of each bucket of a shared store, where nothing is recorded yet: so that a few instances share a minute that nobody
 # announced.
 DEFAULT_SHARDS = 4
@@ -120,6 +126,7 @@ class Node:
     checkup: Checkup | None = None
     # Of recurring schedules.
     ticks: TickWorker | None = None
+    zone_sweep: ZoneSweep | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -131,6 +138,7 @@ class Node:
             self.scheduler.run(),
             every(DROP_EVERY_S, self._drop_expired),
             every(FLUSH_EVERY_S, self.engine.flush_estimates),
+            every(SWEEP_EVERY_S, self._sweep_zones),
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
@@ -152,6 +160,8 @@ class Node:
         await self.server.set_serving(serving=True)
         if self.checkup is not None:
             self.checkup.join()
+        if self.zone_sweep is not None:
+            await self.zone_sweep.begin()
         if self.ticks is not None:
             self.ticks.join()
         return self.address
@@ -172,6 +182,7 @@ class Node:
     async def keep_house(self) -> None:
         await self._drop_expired()
         await self.engine.flush_estimates()
+        await self._sweep_zones()
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
@@ -208,6 +219,10 @@ class Node:
         if self.peering is not None:
             yield self.peering.peers.close()
         yield self.store.close()
+
+    async def _sweep_zones(self) -> None:
+        if self.zone_sweep is not None:
+            await self.zone_sweep.step()
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
@@ -252,13 +267,16 @@ async def assemble(
     hints: Hints | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     connect: Connect | None = None,
+    zones: ZoneData | None = None,
 ) -> Node:
     """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call. `sleep`
-    is how time passes before it has joined, `connect` how it reaches the others."""
+    is how time passes before it has joined, `connect` how it reaches the others. `zones`: other data of time zones than
+    those of the package."""
     traits = store.traits
     patience = Patience(LIMIT_S) if traits.is_shared else Patience()
     store = patience.watch(store)
-    secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS if traits.is_shared else 1)
+    default_shards = DEFAULT_SHARDS if traits.is_shared else 1
+    secret, shard_count, stored_zones = await cluster_settings(store, config.shards, default_shards)
     member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
@@ -279,42 +297,65 @@ async def assemble(
     def delivered() -> DeliveryFacts:
         return DeliveryFacts(delivery.in_flight, delivery.workers)
 
-    reporting = Reporting(store, scheduler, time, delivered)
+    recurring = _recurring(config, store, engine, scheduler, now_ms, zones or TzdataPackage(), stored_zones)
+    sweep = recurring.sweep
+    reporting = Reporting(store, scheduler, time, delivered, sweep)
     colleagues = Colleagues(peers.peers) if peers is not None else None
-    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
+    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms, sweep)
     api = TimerApi(engine, config, delivered, operating, patience)
-    ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
+    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs())
+    ticks = _ticking(recurring, delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
     hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
     if peers is None or member is None or peer_links is None or lending is None:
         server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, sweep
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, reporting)
-    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
+    for_peers = TickService(token, ticks.work_for_peer)
+    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler(), for_peers.handler()]
     server = serve(config, api, WorkService(relays.home, hanging_up), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, sweep
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
-def _scheduling(
+class _Recurring(NamedTuple):
+    """What comes again."""
+
+    schedules: Schedules
+    performer: Performs
+    hints: EndHints
+    tally: ScheduleTally
+    sweep: ZoneSweep
+
+
+def _recurring(
+    config: ServerConfig,
     store: Store,
     engine: Engine,
     scheduler: Scheduler,
-    delivery: Delivery,
-    api: TimerApi,
     now_ms: Callable[[], int],
-    retention_ms: int,
-) -> tuple[TickWorker, grpc.GenericRpcHandler]:
-    """Who works the ticks of schedules, and who answers calls of them."""
-    hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
-    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
-    delivery.on_durable(partial(hints.settled, world=schedules.world))
-    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
-    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
+    zones: ZoneData,
+    stored_zones: bytes | None,
+) -> _Recurring:
+    performer, tally = SharedReads(scheduler.procedures), ScheduleTally(monotonic)
+    own, hints = OwnZones(zones, stored_zones), EndHints(performer)
+    heard = hints.watch, tally.recorded
+    schedules = Schedules(store, engine, performer, zones.zone, now_ms, config.history_retention_ms, *heard, own)
+    is_alone, holds = not store.traits.is_shared, config.hold_tzdata
+    sweep = ZoneSweep(store, performer, schedules.world, own, is_alone=is_alone, holds=holds)
+    return _Recurring(schedules, performer, hints, tally, sweep)
+
+
+def _ticking(recurring: _Recurring, delivery: Delivery, others: OtherInstances | None) -> TickWorker:
+    """Who works the ticks of schedules."""
+    world = recurring.schedules.world
+    delivery.on_durable(partial(recurring.hints.settled, world=world))
+    work = others.work if others is not None else None
+    return TickWorker(delivery, world, recurring.performer, recurring.tally, work)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:

@@ -15,6 +15,7 @@ from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
 from timerd.core.schedules.triggering import trigger
 from timerd.core.schedules.world import World, current_definition, read_schedule
+from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import Invalid
 from timerd.model.identity import RowKey, TaskId, digest_of, mac_of
 from timerd.model.occurrences import Occurrence, Reason
@@ -79,13 +80,16 @@ class Schedules:
         retention_ms: int,
         watches: Callable[[str, str, bytes], None],
         recorded: Callable[[Schedule, Schedule], None],
+        own_zones: OwnZones,
     ) -> None:
         self._store = store
         self._engine = engine
         self._performer = performer
         self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
-        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches, recorded)
+        self._own_zones = own_zones
+        heard = watches, recorded
+        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, *heard, own_zones)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
@@ -161,7 +165,8 @@ class Schedules:
         """With what is recorded ahead, and what follows."""
         now_ms = self.world.now_ms()
         upcoming = [(each.instant_ms, each.fire_at_ms) for each in entry.ahead.slots if each.fire_at_ms > now_ms]
-        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING:
+        is_known = self._own_zones.speaks_of(definition.spec.zone)
+        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING and is_known:
             times = self.times(name.schedule_id, definition.spec)
             following = next_instants(entry, times, UPCOMING - len(upcoming) + 1)
             nexts: list[int | None] = [*following[1:], None]

@@ -1,0 +1,108 @@
+"""A new release of tzdata: what it changed is armed anew, once, and nothing else is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
+from timerd.client import Client, Schedule
+from timerd.testing import Server
+from timerd.testing.server import CONFIG
+from timerd.worker import Delivery
+
+# Half an hour before nine in the summer of Utopia, and an hour and a half before nine without it.
+START = datetime(2030, 5, 2, 6, 59, tzinfo=UTC)
+
+
+async def told(server: Server) -> dict[str, Schedule]:
+    return {each.id: await server.client().schedules.get(each.id) async for each in server.client().schedules.list()}
+
+
+async def with_schedules(client: Client) -> None:
+    """Nine in the morning: in a minute by the old data."""
+    for name, zone in (("utopia", CHANGED), ("arcadia", UNCHANGED), ("utc", "UTC")):
+        await client.schedules.create(name, queue="nine", cron="0 9 * * *", zone=zone)
+    await client.schedules.create("far", queue="nine", cron="0 9 1 12 *", zone=CHANGED)
+    await client.schedules.create("paused", queue="nine", cron="0 9 * * *", zone=CHANGED)
+    await client.schedules.pause("paused")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_what_it_changed_is_armed_anew_once_and_nothing_else_is_touched(kind: str, tmp_path: Path) -> None:
+    data = tmp_path if kind == "sqlite" else None
+    async with Server(start=START, data=data, zones=OLD) as server:
+        came: list[tuple[str, datetime]] = []
+        worker = server.worker()
+
+        @worker.on("nine")
+        async def take(delivery: Delivery) -> None:
+            assert delivery.occurrence is not None
+            came.append((delivery.occurrence.schedule_id, server.now))
+
+        await worker.start()
+        await with_schedules(server.client())
+        await server.settle()
+        before = await told(server)
+        assert {each.tzdata for each in before.values()} == {"2030a"}
+        assert before["utopia"].upcoming[0].instant == START + timedelta(minutes=1)
+
+        server.zones = NEW
+        await server.restart()
+        await server.advance(seconds=20)
+        after = await told(server)
+        assert {name: each.revision for name, each in after.items()} == {
+            "utopia": 2, "far": 2, "arcadia": 1, "utc": 1, "paused": 2,
+        }  # fmt: skip
+        assert after["utopia"].upcoming[0].instant == START + timedelta(minutes=61)
+        assert after["utopia"].tzdata == "2030b"
+        assert {name: after[name] for name in ("arcadia", "utc")} == {name: before[name] for name in ("arcadia", "utc")}
+        assert after["far"].upcoming[0].instant == datetime(2030, 12, 1, 8, tzinfo=UTC)
+
+        await server.restart()
+        await server.advance(hours=3)
+        assert came == [
+            ("arcadia", START + timedelta(minutes=1)),
+            ("utopia", START + timedelta(minutes=61)),
+            ("utc", START + timedelta(minutes=121)),
+        ]
+        assert {name: each.revision for name, each in (await told(server)).items()} == {
+            name: each.revision for name, each in after.items()
+        }
+
+
+async def test_a_sweep_that_is_held_waits_for_an_operator_and_may_be_asked_for_again() -> None:
+    config = replace(CONFIG, hold_tzdata=True)
+    async with Server(start=START, config=config, zones=OLD) as server:
+        client = server.client()
+        await with_schedules(client)
+        server.zones = NEW
+        await server.restart()
+        await server.advance(seconds=20)
+        assert (await client.schedules.get("utopia")).revision == 1
+        [instance] = (await client.cluster()).instances
+        assert "is held" in instance.report.tzdata_advice[0]
+        asked = await client.sweep_zones()
+        assert (asked.tzdata, list(asked.zones)) == ("2030b", [CHANGED])
+        await server.advance(seconds=20)
+        assert (await client.schedules.get("utopia")).revision == 2
+        await client.sweep_zones()
+        await server.advance(seconds=20)
+        assert {name: each.revision for name, each in (await told(server)).items()} == {
+            "utopia": 3, "far": 3, "arcadia": 1, "utc": 1, "paused": 2,
+        }  # fmt: skip
+        assert not list((await client.cluster()).instances[0].report.tzdata_advice)
+
+
+async def test_an_earlier_release_comes_back_into_force_where_there_is_no_other_instance() -> None:
+    async with Server(start=START, zones=NEW) as server:
+        await with_schedules(server.client())
+        server.zones = OLD
+        await server.restart()
+        await server.advance(seconds=20)
+        seen = (await told(server))["utopia"]
+        assert (seen.revision, seen.tzdata) == (2, "2030a")
+        assert seen.upcoming[0].instant == START + timedelta(minutes=1)
