@@ -297,7 +297,8 @@ async def assemble(
     def delivered() -> DeliveryFacts:
         return DeliveryFacts(delivery.in_flight, delivery.workers)
 
-    recurring = _recurring(config, store, engine, scheduler, now_ms, zones or TzdataPackage(), stored_zones)
+    own_zones = OwnZones(zones or TzdataPackage(), stored_zones)
+    recurring = _recurring(config, store, engine, scheduler, now_ms, own_zones, is_alone=member is None)
     sweep = recurring.sweep
     reporting = Reporting(store, scheduler, time, delivered, sweep)
     colleagues = Colleagues(peers.peers) if peers is not None else None
@@ -338,15 +339,15 @@ def _recurring(
     engine: Engine,
     scheduler: Scheduler,
     now_ms: Callable[[], int],
-    zones: ZoneData,
-    stored_zones: bytes | None,
+    own: OwnZones,
+    *,
+    is_alone: bool,
 ) -> _Recurring:
     performer, tally = SharedReads(scheduler.procedures), ScheduleTally(monotonic)
-    own, hints = OwnZones(zones, stored_zones), EndHints(performer)
+    hints = EndHints(performer)
     heard = hints.watch, tally.recorded
-    schedules = Schedules(store, engine, performer, zones.zone, now_ms, config.history_retention_ms, *heard, own)
-    is_alone, holds = not store.traits.is_shared, config.hold_tzdata
-    sweep = ZoneSweep(store, performer, schedules.world, own, is_alone=is_alone, holds=holds)
+    schedules = Schedules(store, engine, performer, own, now_ms, config.history_retention_ms, *heard)
+    sweep = ZoneSweep(store, performer, schedules.world, is_alone=is_alone, holds=config.hold_tzdata)
     return _Recurring(schedules, performer, hints, tally, sweep)
 
 

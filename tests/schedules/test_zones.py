@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
+from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED, Dying, Killed
 from timerd.client import Client, Schedule
+from timerd.core.schedules.zones import OwnZones
+from timerd.model.zones import ZONES
+from timerd.services.holding.driving import Performs
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.testing import Server
 from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
@@ -106,3 +110,40 @@ async def test_an_earlier_release_comes_back_into_force_where_there_is_no_other_
         seen = (await told(server))["utopia"]
         assert (seen.revision, seen.tzdata) == (2, "2030a")
         assert seen.upcoming[0].instant == START + timedelta(minutes=1)
+
+
+async def sweeping(server: Server, performer: Performs) -> ZoneSweep:
+    """As a process that has just started."""
+    node = server.node
+    assert node.zone_sweep is not None
+    own = OwnZones(NEW, (await node.store.read([ZONES]))[0])
+    world = replace(node.zone_sweep.world, zones=own)
+    return ZoneSweep(node.store, performer, world, is_alone=True, holds=False, page=2)
+
+
+async def test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_schedule_once() -> None:
+    """Each round is a sweep of its own, which dies one step later than the one before."""
+    async with Server(start=START, zones=NEW) as server:
+        await with_schedules(server.client())
+        await server.settle()
+        steps, is_through = 0, False
+        while not is_through:
+            before = await told(server)
+            dying = await sweeping(server, Dying(server.node.scheduler.procedures, steps))
+            try:
+                await dying.ask([CHANGED])
+                await dying.sweep()
+                is_through = True
+            except Killed:
+                await (await sweeping(server, server.node.scheduler.procedures)).sweep()
+            steps += 1
+            after = await told(server)
+            grown = {name: after[name].revision - before[name].revision for name in after}
+            asked = after["utopia"].revision - before["utopia"].revision
+            assert grown == {"utopia": asked, "far": asked, "arcadia": 0, "utc": 0, "paused": 0}
+            assert asked in ((0, 1) if steps < 3 else (1,))
+            assert {name: each.upcoming[:2] for name, each in after.items()} == {
+                name: each.upcoming[:2] for name, each in before.items()
+            }
+            assert not (await sweeping(server, server.node.scheduler.procedures)).figures.is_sweeping
+        assert steps > 20

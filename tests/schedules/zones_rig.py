@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from timerd.core.protocol import Request
 from timerd.model.errors import Invalid
+from timerd.services.holding.driving import Performs
 
 # A summer begins here, in both releases of Arcadia, and in the first one of Utopia.
 SUMMER = datetime(2030, 4, 1, 1)
@@ -51,3 +53,22 @@ class Release:
 
 
 OLD, NEW = Release("2030a", utopia_has_summer=True), Release("2030b", utopia_has_summer=False)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Dying:
+    """Implements services.holding.driving.Performs. It is gone when so many requests have been performed."""
+
+    def __init__(self, performer: Performs, most: int) -> None:
+        self._performer = performer
+        self._left = most
+
+    async def perform(self, request: Request) -> object:
+        answer = await self._performer.perform(request)
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+        return answer

@@ -38,18 +38,17 @@ class OwnZones:
     """The data of one instance, and what it has read of the register, if anything."""
 
     def __init__(self, data: ZoneData, stored: bytes | None = None) -> None:
-        self.version = data.version
+        self.version, self.zone = data.version, data.zone
         self.known: Zones | None = None
         # Namespaces that it has announced.
         self.announced: set[str] = set()
-        self._data = data
         self.digest = lru_cache(maxsize=4096)(self._digest)
         self.read(stored)
 
     def _digest(self, zone: str, from_ms: int) -> str:
         """Nothing: there is no such zone."""
         try:
-            return zone_digest(self._data.zone(zone), from_ms)
+            return zone_digest(self.zone(zone), from_ms)
         except Invalid:
             return ""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -44,7 +43,6 @@ from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
-Zones = Callable[[str], tzinfo]
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
@@ -75,17 +73,15 @@ class Schedules:
         store: Store,
         engine: Engine,
         performer: Performs,
-        zones: Zones,
+        own_zones: OwnZones,
         now_ms: Callable[[], int],
         retention_ms: int,
         watches: Callable[[str, str, bytes], None],
         recorded: Callable[[Schedule, Schedule], None],
-        own_zones: OwnZones,
     ) -> None:
         self._store = store
         self._engine = engine
         self._performer = performer
-        self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
         self._own_zones = own_zones
         heard = watches, recorded
@@ -102,7 +98,7 @@ class Schedules:
             raise Invalid(str(error), f"spec.{error.field}", error.reason) from None
 
     def _make_recurrence(self, spec: Spec, schedule_id: str) -> when.Recurrence:
-        return when.recurrence(spec, self._zones(spec.zone), schedule_id.encode())
+        return when.recurrence(spec, self._own_zones.zone(spec.zone), schedule_id.encode())
 
     def check(self, schedule_id: str, spec: Spec) -> None:
         """Raises Invalid: it cannot be computed, or has no instant from now on."""

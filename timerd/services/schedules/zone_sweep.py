@@ -16,7 +16,7 @@ from typing import NamedTuple
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.sweeping import Swept, sweep_one, swept_to
 from timerd.core.schedules.world import World
-from timerd.core.schedules.zones import OwnZones, ask_for_sweep, come_into_force
+from timerd.core.schedules.zones import ask_for_sweep, come_into_force
 from timerd.model.schedules import NAME_SLOTS, Definition, Schedule, definition_key, named, names_place, schedule_key
 from timerd.model.zones import NAMESPACES, SweptTo, Zones
 from timerd.ports import Store
@@ -42,23 +42,25 @@ class Figures(NamedTuple):
 
 class ZoneSweep:
     """Of one instance. `is_alone`: there is no other one on these data. `holds`: what it brings into force is swept
-    when an operator says so. `pause`: how time passes, in seconds."""
+    when an operator says so. `pause`: how time passes, in seconds. `page`: names until the progress is noted."""
 
     def __init__(
         self,
         store: Store,
         performer: Performs,
         world: World,
-        own: OwnZones,
         *,
         is_alone: bool,
         holds: bool,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        page: int = PAGE,
     ) -> None:
-        self.own = own
+        assert world.zones is not None
+        self.own = world.zones
+        self._most = page
         self._store = store
         self._performer = performer
-        self._world = world
+        self.world = world
         self._is_alone = is_alone
         self._holds = holds
         self._pause = pause
@@ -100,7 +102,7 @@ class ZoneSweep:
 
     async def step(self) -> None:
         """Every ten seconds: whether other data are in force, and whether a sweep is to be gone on with."""
-        now_ms = self._world.now_ms()
+        now_ms = self.world.now_ms()
         if self.own.known is None or now_ms < self._look_at_ms:
             return
         self._look_at_ms = now_ms + LOOK_EVERY_MS
@@ -112,14 +114,14 @@ class ZoneSweep:
 
     async def ask(self, zones: Collection[str]) -> Zones | None:
         """By an operator. None: no schedule has a zone."""
-        asked = await drive(ask_for_sweep(self.own, zones, self._world.now_ms()), self._performer)
+        asked = await drive(ask_for_sweep(self.own, zones, self.world.now_ms()), self._performer)
         self._look_at_ms = 0
         self._seen = None
         return asked
 
     async def _come_into_force(self) -> Zones | None:
         before = self.own.known
-        taking = come_into_force(self.own, self._world.now_ms(), is_alone=self._is_alone, is_held=self._holds)
+        taking = come_into_force(self.own, self.world.now_ms(), is_alone=self._is_alone, is_held=self._holds)
         zones = await drive(taking, self._performer)
         if zones is not None and before is not None and zones.generation > before.generation:
             changed = _shown(zones.changed) if zones.changed else "no zone that schedules use"
@@ -149,7 +151,7 @@ class ZoneSweep:
             armed += said.count(Swept.ARMED)
             await self._pause(len(part) / ARMED_PER_S)
         noted = await drive(
-            swept_to(self.own, zones, places[-1] if len(places) >= PAGE else None, armed), self._performer
+            swept_to(self.own, zones, places[-1] if len(places) >= self._most else None, armed), self._performer
         )
         self._seen = (noted.generation, noted.swept_to) if noted is not None else None
         return noted
@@ -158,7 +160,7 @@ class ZoneSweep:
         schedule_id, uid = named(place.name.encode())
         name = Name(place.namespace, schedule_id)
         swept = await until_decided(
-            lambda: drive(sweep_one(name, uid, zones, self._world), self._performer), CALL_PAUSE_S
+            lambda: drive(sweep_one(name, uid, zones, self.world), self._performer), CALL_PAUSE_S
         )
         self._swept[swept.value] += 1
         return swept
@@ -169,10 +171,10 @@ class ZoneSweep:
         for namespace in await self._namespaces(after.namespace):
             for slot in range(after.slot if namespace == after.namespace else 0, NAME_SLOTS):
                 last = after.name if (namespace, slot) == (after.namespace, after.slot) else ""
-                most = PAGE - len(found)
+                most = self._most - len(found)
                 entries = await self._store.list_entries(names_place(namespace, slot), last.encode(), most)
                 found += [SweptTo(namespace, slot, entry.key.name.decode()) for entry in entries]
-                if len(found) == PAGE:
+                if len(found) == self._most:
                     return found
         return found
 
