@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -51,7 +50,6 @@ from timerd.services.engine.firing import Firing
 from timerd.services.health.clock_watch import ClockWatch
 from timerd.services.holding.alone import Alone
 from timerd.services.holding.cluster_settings import CLUSTER, cluster_settings
-from timerd.services.holding.driving import Performs
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
@@ -65,12 +63,9 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
-from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.passing import OtherInstances, TickService
+from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import ScheduleCalls
-from timerd.services.schedules.schedule_tally import ScheduleTally
-from timerd.services.schedules.schedules import Schedules
-from timerd.services.schedules.shared_reads import SharedReads
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
@@ -270,13 +265,12 @@ async def assemble(
     zones: ZoneData | None = None,
 ) -> Node:
     """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call. `sleep`
-    is how time passes before it has joined, `connect` how it reaches the others. `zones`: other data of time zones than
-    those of the package."""
+    is how time passes before it has joined, `connect` how it reaches the others, `zones` other data of time zones."""
     traits = store.traits
     patience = Patience(LIMIT_S) if traits.is_shared else Patience()
     store = patience.watch(store)
-    default_shards = DEFAULT_SHARDS if traits.is_shared else 1
-    secret, shard_count, stored_zones = await cluster_settings(store, config.shards, default_shards)
+    default = DEFAULT_SHARDS if traits.is_shared else 1
+    secret, shard_count, known_zones = await cluster_settings(store, config.shards, default)
     member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
@@ -293,19 +287,16 @@ async def assemble(
     lending = Lending(machine, firing, peer_links.links) if peer_links is not None else None
     delivery = Delivery(firing, make(time.exact_ms), machine, abroad=lending, server=name, limits=limits)
     peers = peering(calling, scheduler, time) if calling is not None else None
-
-    def delivered() -> DeliveryFacts:
-        return DeliveryFacts(delivery.in_flight, delivery.workers)
-
-    own_zones = OwnZones(zones or TzdataPackage(), stored_zones)
-    recurring = _recurring(config, store, engine, scheduler, now_ms, own_zones, is_alone=member is None)
+    delivered = partial(_facts_of, delivery)
+    own_zones = OwnZones(zones or TzdataPackage(), known_zones)
+    recurring = _recurring(config, store, engine, scheduler, now_ms, own_zones, is_single=member is None)
     sweep = recurring.sweep
     reporting = Reporting(store, scheduler, time, delivered, sweep)
     colleagues = Colleagues(peers.peers) if peers is not None else None
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms, sweep)
     api = TimerApi(engine, config, delivered, operating, patience)
     calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs())
-    ticks = _ticking(recurring, delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
+    ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
     hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
     if peers is None or member is None or peer_links is None or lending is None:
         server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
@@ -314,23 +305,16 @@ async def assemble(
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
-    inspected = InspectService(token, scheduler, reporting)
-    for_peers = TickService(token, ticks.work_for_peer)
-    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler(), for_peers.handler()]
-    server = serve(config, api, WorkService(relays.home, hanging_up), inside)
+    inspected, worked = InspectService(token, scheduler, reporting), TickService(token, ticks.work_for_peer)
+    inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
+    server = serve(config, api, WorkService(relays.home, hanging_up), [calls, scaler, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, sweep
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
-class _Recurring(NamedTuple):
-    """What comes again."""
-
-    schedules: Schedules
-    performer: Performs
-    hints: EndHints
-    tally: ScheduleTally
-    sweep: ZoneSweep
+def _facts_of(delivery: Delivery) -> DeliveryFacts:
+    return DeliveryFacts(delivery.in_flight, delivery.workers)
 
 
 def _recurring(
@@ -339,24 +323,12 @@ def _recurring(
     engine: Engine,
     scheduler: Scheduler,
     now_ms: Callable[[], int],
-    own: OwnZones,
+    own_zones: OwnZones,
     *,
-    is_alone: bool,
-) -> _Recurring:
-    performer, tally = SharedReads(scheduler.procedures), ScheduleTally(monotonic)
-    hints = EndHints(performer)
-    heard = hints.watch, tally.recorded
-    schedules = Schedules(store, engine, performer, own, now_ms, config.history_retention_ms, *heard)
-    sweep = ZoneSweep(store, performer, schedules.world, is_alone=is_alone, holds=config.hold_tzdata)
-    return _Recurring(schedules, performer, hints, tally, sweep)
-
-
-def _ticking(recurring: _Recurring, delivery: Delivery, others: OtherInstances | None) -> TickWorker:
-    """Who works the ticks of schedules."""
-    world = recurring.schedules.world
-    delivery.on_durable(partial(recurring.hints.settled, world=world))
-    work = others.work if others is not None else None
-    return TickWorker(delivery, world, recurring.performer, recurring.tally, work)
+    is_single: bool,
+) -> Recurring:
+    again = store, engine, scheduler.procedures, now_ms, config.history_retention_ms, own_zones
+    return Recurring(*again, is_single=is_single, holds=config.hold_tzdata)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
@@ -469,7 +441,8 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.checkup is not None
     api, checkup = node.server.api, node.checkup
-    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers, node.ticks)
+    last = times, checkup, peers, node.ticks, node.zone_sweep
+    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, checkup, lambda: store.read([CLUSTER]))
 
 

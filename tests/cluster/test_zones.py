@@ -1,4 +1,4 @@
-"""Two releases of tzdata in one cluster: the instances of the older one compute nothing of a zone that changed, and lose
+"""Two releases of tzdata in one cluster: instances of the older one compute nothing of a zone that changed, and lose
 and double nothing."""
 
 from __future__ import annotations
@@ -6,16 +6,15 @@ from __future__ import annotations
 from collections import defaultdict
 from datetime import UTC, datetime, timedelta
 
+import grpc
 import pytest
 
 from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
+from timerd.client import ScheduleState
 from timerd.commands.doctor_cluster import cluster_findings
-from timerd.core.schedules.changes import Name
-from timerd.core.schedules.zones import ZonesDiffer
-from timerd.model.schedules import Definition, Policies
-from timerd.model.recurrence import Cron, Spec
-from timerd.model.task import Template
 from timerd.testing import Cluster
+from timerd.v1 import schedule_service_pb2 as wire
+from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
 from timerd.worker import Delivery
 
 # Nine in the summer of Utopia is at seven, and at eight without it.
@@ -67,7 +66,7 @@ async def test_both_releases_in_one_cluster() -> None:
         assert passed[1] == 0
 
 
-async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_cannot_compute() -> None:
+async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_must_not_compute() -> None:
     async with Cluster("a", start=START, zones=OLD) as cluster:
         await create(cluster, "a", "utopia", CHANGED)
         await cluster.add("b", zones=NEW)
@@ -75,9 +74,13 @@ async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_cann
         behind = [each for each in cluster_findings(await cluster.client("b").cluster()) if "tzdata" in each]
         assert len(behind) == 1
         assert behind[0].startswith("a: Its time zones are of tzdata 2030a, and the schedules go by 2030b")
-        sweep = cluster.instances["a"].node.zone_sweep
-        assert sweep is not None
-        assert sweep.own.differing == (CHANGED,)
+        async with grpc.aio.insecure_channel(cluster.instances["a"].node.address) as channel:
+            call = ScheduleServiceStub(channel).PauseSchedule
+            with pytest.raises(grpc.aio.AioRpcError, match="go by 2030b, which says something else") as refused:
+                await call(wire.PauseScheduleRequest(schedule_id="utopia"), timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        seen = await cluster.client("a").schedules.get("utopia")
+        assert (seen.state, seen.revision) == (ScheduleState.ACTIVE, 2)
 
 
 async def test_without_an_instance_of_the_release_in_force_ticks_wait_for_one() -> None:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED, Dying, Killed
-from timerd.client import Client, Schedule
-from timerd.core.schedules.zones import OwnZones
+from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED, Dying, Killed, Stopped, world_of
+from timerd.client import Client, NotFound, Schedule
+from timerd.core.protocol import Procedure
+from timerd.core.schedules.changes import Name, change, create, updated
+from timerd.core.schedules.world import World
+from timerd.core.schedules.zones import ZonesDiffer
+from timerd.model.recurrence import Cron, Spec
+from timerd.model.schedules import Definition, Policies, schedule_key
+from timerd.model.schedules import Schedule as Entry
+from timerd.model.task import Template
 from timerd.model.zones import ZONES
-from timerd.services.holding.driving import Performs
+from timerd.services.holding.driving import Performs, drive
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.testing import Server
 from timerd.testing.server import CONFIG
@@ -112,22 +121,21 @@ async def test_an_earlier_release_comes_back_into_force_where_there_is_no_other_
         assert seen.upcoming[0].instant == START + timedelta(minutes=1)
 
 
-async def sweeping(server: Server, performer: Performs) -> ZoneSweep:
+async def sweeping(server: Server, runner: Performs) -> ZoneSweep:
     """As a process that has just started."""
-    node = server.node
-    assert node.zone_sweep is not None
-    own = OwnZones(NEW, (await node.store.read([ZONES]))[0])
-    world = replace(node.zone_sweep.world, zones=own)
-    return ZoneSweep(node.store, performer, world, is_alone=True, holds=False, page=2)
+    store = server.node.store
+    world = world_of(server, NEW, (await store.read([ZONES]))[0])
+    return ZoneSweep(store, runner, world, is_single=False, holds=False, page=2)
 
 
 async def test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_schedule_once() -> None:
     """Each round is a sweep of its own, which dies one step later than the one before."""
-    async with Server(start=START, zones=NEW) as server:
+    async with Server(start=START + timedelta(hours=1), zones=NEW) as server:
         await with_schedules(server.client())
-        await server.settle()
         steps, is_through = 0, False
         while not is_through:
+            # What is due in a minute is recorded.
+            await server.settle()
             before = await told(server)
             dying = await sweeping(server, Dying(server.node.scheduler.procedures, steps))
             try:
@@ -145,5 +153,48 @@ async def test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_sched
             assert {name: each.upcoming[:2] for name, each in after.items()} == {
                 name: each.upcoming[:2] for name, each in before.items()
             }
-            assert not (await sweeping(server, server.node.scheduler.procedures)).figures.is_sweeping
+            assert not (await sweeping(server, server.node.scheduler.procedures)).figures.is_open
+            stored = await server.node.store.read([schedule_key("default", name) for name in after])
+            assert [raw for raw in stored if raw is None or Entry.from_bytes(raw).left.slots] == []
         assert steps > 20
+
+
+Call = Callable[[World], Procedure[Entry]]
+# Far away, so that no tick of it comes meanwhile.
+FAR = Definition(Spec((Cron("0 9 1 12 *"),), zone=CHANGED), Policies(), Template("default", "nine"))
+
+
+async def by_old_data_while_the_new_ones_are_swept(server: Server, call: Call, stands_before: int) -> None:
+    """An instance of the older release, which has heard nothing, stands still with a call until the sweep is over."""
+    runner = server.node.scheduler.procedures
+    world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
+    stopped = Stopped(runner, stands_before)
+    calling = asyncio.ensure_future(drive(call(world), stopped))
+    await stopped.is_there.wait()
+    newer = await sweeping(server, runner)
+    await newer.begin()
+    await newer.sweep()
+    stopped.may_go_on.set()
+    with pytest.raises(ZonesDiffer, match="go by 2030b"):
+        await calling
+
+
+async def test_a_creation_by_old_data_that_the_sweep_meets_fails_and_is_refused() -> None:
+    async with Server(start=START, zones=OLD) as server:
+        await with_schedules(server.client())
+        name = Name("default", "late")
+        await by_old_data_while_the_new_ones_are_swept(server, lambda world: create(name, "request", FAR, world), 1)
+        with pytest.raises(NotFound):
+            await server.client().schedules.get("late")
+
+
+async def test_an_update_into_the_zone_by_old_data_that_the_sweep_meets_fails_and_is_refused() -> None:
+    def moves(world: World) -> Procedure[Entry]:
+        edit = updated(lambda old: replace(old, spec=replace(old.spec, zone=CHANGED)))
+        return change(Name("default", "utc"), "request", 0, edit, world)
+
+    async with Server(start=START, zones=OLD) as server:
+        await with_schedules(server.client())
+        # The first one announces it.
+        await by_old_data_while_the_new_ones_are_swept(server, moves, 2)
+        assert (await server.client().schedules.get("utc")).spec.zone == "UTC"

@@ -1,8 +1,8 @@
 """Whose data of time zones are in force, and how far schedules of the zones that they changed are armed anew.
 
 One register for all instances. It has the zones that schedules use, and no others: a start costs nothing where there
-are none, and what is read with each creation has some hundred bytes. Whoever brings a zone into use writes it there
-first.
+are none, and what is read with each creation has some hundred bytes. A creation that brings a zone into use writes it
+there first.
 """
 
 from __future__ import annotations

@@ -298,7 +298,7 @@ def _write_definition(
         entries.append(Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1"))
     announced = world.zones.announced if world.zones is not None else {name.namespace}
     if name.namespace not in announced:
-        # Before the name, so that whoever goes through all names comes to it.
+        # Before the name, so that a sweep comes to it.
         yield WriteEntries([Entry(namespace_entry(name.namespace), b"1")])
         announced.add(name.namespace)
     yield WriteEntries(entries)

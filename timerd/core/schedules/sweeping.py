@@ -1,5 +1,5 @@
-"""The sweep after a new release of tzdata (tests/models/zones.pml): each schedule of a zone that changed is updated with
-its own definition, so that what was recorded ahead by the old data is withdrawn and recorded anew.
+"""The sweep after a new release of tzdata (tests/models/zones.pml): each schedule of a zone that changed is updated
+with its own definition, so that what was recorded ahead by the old data is withdrawn and recorded anew.
 
 A schedule names the generation of data that its revision was armed by. So a sweep that is repeated, by two instances or
 after a crash, arms each one once (Z2). What is only announced, a creation or an update into the zone, is changed so
@@ -70,9 +70,7 @@ def _void(name: Name, uid: str, entry: Schedule | None, stored: bytes | None, wo
     return result.status is CasStatus.APPLIED
 
 
-def _arm(
-    name: Name, entry: Schedule, stored: bytes | None, generation: int, world: World
-) -> Procedure[Swept | None]:
+def _arm(name: Name, entry: Schedule, stored: bytes | None, generation: int, world: World) -> Procedure[Swept | None]:
     """None: it is to be read again."""
     assert stored is not None
     if entry.left.slots:

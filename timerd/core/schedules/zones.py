@@ -25,7 +25,7 @@ class ZonesDiffer(Unavailable):
     """Instants are left to an instance that has the data in force."""
 
 
-class ZoneData(Protocol):
+class ZoneSource(Protocol):
     """What ports.ZoneData has."""
 
     @property
@@ -37,7 +37,7 @@ class ZoneData(Protocol):
 class OwnZones:
     """The data of one instance, and what it has read of the register, if anything."""
 
-    def __init__(self, data: ZoneData, stored: bytes | None = None) -> None:
+    def __init__(self, data: ZoneSource, stored: bytes | None = None) -> None:
         self.version, self.zone = data.version, data.zone
         self.known: Zones | None = None
         # Namespaces that it has announced.
@@ -119,7 +119,7 @@ def computed_by(own: OwnZones | None, zone: str, generation: int, now_ms: int, *
     return own.check(zone) if own.known is not None else 0
 
 
-def come_into_force(own: OwnZones, now_ms: int, *, is_alone: bool, is_held: bool) -> Procedure[Zones | None]:
+def come_into_force(own: OwnZones, now_ms: int, *, is_single: bool, is_held: bool) -> Procedure[Zones | None]:
     """Z1: what the register says when this is done; None: nothing, as no schedule has a zone. Data that are newer come
     into force by themselves, and any do where there is no other instance."""
     while True:
@@ -127,7 +127,7 @@ def come_into_force(own: OwnZones, now_ms: int, *, is_alone: bool, is_held: bool
         known = own.read(stored)
         if known is None or own.is_in_force:
             return known
-        if not is_alone and (known.is_pinned or own.version < known.tzdata):
+        if not is_single and (known.is_pinned or own.version < known.tzdata):
             return known
         wanted = in_force(own, known, now_ms, is_held=is_held).to_bytes()
         result: CasResult = yield TryCas(Cas(ZONES, stored, wanted))

@@ -57,7 +57,7 @@ class TickService:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For `add_generic_rpc_handlers`."""
-        method = grpc.unary_unary_rpc_method_handler(
+        method: Any = grpc.unary_unary_rpc_method_handler(
             self._work_tick, decoder(pb.WorkTickRequest), lambda reply: reply.SerializeToString()
         )
         return grpc.method_handlers_generic_handler(SERVICE, {"WorkTick": method})

@@ -31,26 +31,26 @@ ARMED_PER_S = 500.0
 _log = logging.getLogger(__name__)
 
 
-class Figures(NamedTuple):
-    """`swept`: names by what was done with them here. `differing`: zones whose instants are left to others."""
+class SweepFigures(NamedTuple):
+    """`swept`: names by what was done with them here. `differing`: zones whose instants are left to others. `is_open`:
+    a sweep is not at its end."""
 
     swept: dict[str, int]
     differing: int
-    is_sweeping: bool
-    is_held: bool
+    is_open: bool
 
 
 class ZoneSweep:
-    """Of one instance. `is_alone`: there is no other one on these data. `holds`: what it brings into force is swept
+    """Of one instance. `is_single`: there is no other one on these data. `holds`: what it brings into force is swept
     when an operator says so. `pause`: how time passes, in seconds. `page`: names until the progress is noted."""
 
     def __init__(
         self,
         store: Store,
-        performer: Performs,
+        runner: Performs,
         world: World,
         *,
-        is_alone: bool,
+        is_single: bool,
         holds: bool,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
         page: int = PAGE,
@@ -59,9 +59,9 @@ class ZoneSweep:
         self.own = world.zones
         self._most = page
         self._store = store
-        self._performer = performer
+        self._runner = runner
         self.world = world
-        self._is_alone = is_alone
+        self._is_single = is_single
         self._holds = holds
         self._pause = pause
         self._swept: Counter[str] = Counter({each.value: 0 for each in Swept})
@@ -70,11 +70,10 @@ class ZoneSweep:
         self._running = asyncio.Lock()
 
     @property
-    def figures(self) -> Figures:
+    def figures(self) -> SweepFigures:
         known = self.own.known
-        is_sweeping = known is not None and known.is_sweeping
-        is_held = known is not None and known.is_held
-        return Figures(dict(self._swept), len(self.own.differing), is_sweeping, is_held)
+        is_open = known is not None and bool(known.changed)
+        return SweepFigures(dict(self._swept), len(self.own.differing), is_open)
 
     def sentences(self) -> list[str]:
         """What is to be done about it, for `timerd doctor`."""
@@ -114,15 +113,15 @@ class ZoneSweep:
 
     async def ask(self, zones: Collection[str]) -> Zones | None:
         """By an operator. None: no schedule has a zone."""
-        asked = await drive(ask_for_sweep(self.own, zones, self.world.now_ms()), self._performer)
+        asked = await drive(ask_for_sweep(self.own, zones, self.world.now_ms()), self._runner)
         self._look_at_ms = 0
         self._seen = None
         return asked
 
     async def _come_into_force(self) -> Zones | None:
         before = self.own.known
-        taking = come_into_force(self.own, self.world.now_ms(), is_alone=self._is_alone, is_held=self._holds)
-        zones = await drive(taking, self._performer)
+        taking = come_into_force(self.own, self.world.now_ms(), is_single=self._is_single, is_held=self._holds)
+        zones = await drive(taking, self._runner)
         if zones is not None and before is not None and zones.generation > before.generation:
             changed = _shown(zones.changed) if zones.changed else "no zone that schedules use"
             _log.info("tzdata %s is in force; it changed %s", zones.tzdata, changed)
@@ -151,7 +150,7 @@ class ZoneSweep:
             armed += said.count(Swept.ARMED)
             await self._pause(len(part) / ARMED_PER_S)
         noted = await drive(
-            swept_to(self.own, zones, places[-1] if len(places) >= self._most else None, armed), self._performer
+            swept_to(self.own, zones, places[-1] if len(places) >= self._most else None, armed), self._runner
         )
         self._seen = (noted.generation, noted.swept_to) if noted is not None else None
         return noted
@@ -159,9 +158,7 @@ class ZoneSweep:
     async def _one(self, place: SweptTo, zones: Zones) -> Swept:
         schedule_id, uid = named(place.name.encode())
         name = Name(place.namespace, schedule_id)
-        swept = await until_decided(
-            lambda: drive(sweep_one(name, uid, zones, self.world), self._performer), CALL_PAUSE_S
-        )
+        swept = await until_decided(lambda: drive(sweep_one(name, uid, zones, self.world), self._runner), CALL_PAUSE_S)
         self._swept[swept.value] += 1
         return swept
 

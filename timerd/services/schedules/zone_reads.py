@@ -13,17 +13,17 @@ from timerd.model.zones import ZONES
 from timerd.services.holding.driving import Performs
 
 
-class SharedReads:
+class ZoneReads:
     """Implements Performs. A read that is shared has begun after each of those who share it has asked."""
 
-    def __init__(self, performer: Performs) -> None:
-        self._performer = performer
+    def __init__(self, runner: Performs) -> None:
+        self._runner = runner
         self._next: asyncio.Task[object] | None = None
         self._under_way: asyncio.Task[object] | None = None
 
     async def perform(self, request: Request) -> object:
         if not isinstance(request, ReadRegister) or request.key != ZONES:
-            return await self._performer.perform(request)
+            return await self._runner.perform(request)
         if self._next is None:
             self._next = asyncio.get_running_loop().create_task(self._read_behind(self._under_way))
         return await asyncio.shield(self._next)
@@ -32,4 +32,4 @@ class SharedReads:
         if before is not None:
             await asyncio.wait({before})
         self._under_way, self._next = self._next, None
-        return await self._performer.perform(ReadRegister(ZONES))
+        return await self._runner.perform(ReadRegister(ZONES))
