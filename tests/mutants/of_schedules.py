@@ -162,7 +162,7 @@ MUTANTS = (
         file=CHANGES,
         old="    if zone in (definition.spec.zone, entry.coming_zone, UTC):\n",
         new="    if zone:\n",
-        breaks="a schedule that is updated into the zone by an older tzdata, while the sweep goes by, keeps its instants",
+        breaks="a schedule that an older tzdata updates into the zone, while the sweep goes by, keeps its instants",
         tests=(f"{SWEEP}::test_an_update_into_the_zone_by_old_data_that_the_sweep_meets_fails_and_is_refused",),
     ),
     Mutant(
