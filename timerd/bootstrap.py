@@ -14,7 +14,6 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import grpc
@@ -24,7 +23,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.process import allow_open_files, give_back_large_buffers, give_back_spare, tune_interpreter
 from timerd.adapters.signals import hear_signals
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.adapters.zones import zone
+from timerd.adapters.zones import TzdataPackage
 from timerd.config import CassandraConfig, ServerConfig
 from timerd.core.cluster import Timing
 from timerd.core.deliveries import Deliveries
@@ -36,8 +35,9 @@ from timerd.core.limits import Limit
 from timerd.core.partition import Memory, Settings
 from timerd.core.redelivery_gate import RETURN_MS
 from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import StartupError
-from timerd.ports import Clock, Hints, Store, StoreTraits
+from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
 from timerd.services.api import TimerApi
 from timerd.services.background import begin, noted_by_loop
 from timerd.services.calls.patience import LIMIT_S, Patience
@@ -65,11 +65,11 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
-from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.passing import OtherInstances, TickService
+from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import ScheduleCalls
-from timerd.services.schedules.schedule_tally import ScheduleTally
-from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.ticking import TickWorker
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
@@ -89,6 +89,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
+SWEEP_EVERY_S = 10.0
 # Of each bucket of a shared store, where nothing is recorded yet: so that a few instances share a minute that nobody
 # announced.
 DEFAULT_SHARDS = 4
@@ -126,6 +127,7 @@ class Node:
     # Of recurring schedules.
     ticks: TickWorker | None = None
     work: WorkService | None = None
+    zone_sweep: ZoneSweep | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -137,6 +139,7 @@ class Node:
             self.scheduler.run(),
             every(DROP_EVERY_S, self._drop_expired),
             every(FLUSH_EVERY_S, self.engine.flush_estimates),
+            every(SWEEP_EVERY_S, self._sweep_zones),
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
@@ -158,6 +161,8 @@ class Node:
         await self.server.set_serving(serving=True)
         if self.checkup is not None:
             self.checkup.join()
+        if self.zone_sweep is not None:
+            await self.zone_sweep.begin()
         if self.ticks is not None:
             self.ticks.join()
         return self.address
@@ -178,6 +183,7 @@ class Node:
     async def keep_house(self) -> None:
         await self._drop_expired()
         await self.engine.flush_estimates()
+        await self._sweep_zones()
 
     async def stop(self, drain_ms: int) -> None:
         """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
@@ -214,6 +220,10 @@ class Node:
         if self.peering is not None:
             yield self.peering.peers.close()
         yield self.store.close()
+
+    async def _sweep_zones(self) -> None:
+        if self.zone_sweep is not None:
+            await self.zone_sweep.step()
 
     async def _drop_expired(self) -> None:
         await self.scheduler.drop_expired(int(self.time.exact_ms()))
@@ -258,13 +268,15 @@ async def assemble(
     hints: Hints | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     connect: Connect | None = None,
+    zones: ZoneData | None = None,
 ) -> Node:
     """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call. `sleep`
-    is how time passes before it has joined, `connect` how it reaches the others."""
+    is how time passes before it has joined, `connect` how it reaches the others, `zones` other data of time zones."""
     traits = store.traits
     patience = Patience(LIMIT_S) if traits.is_shared else Patience()
     store = patience.watch(store)
-    secret, shard_count = await cluster_settings(store, config.shards, DEFAULT_SHARDS if traits.is_shared else 1)
+    default = DEFAULT_SHARDS if traits.is_shared else 1
+    secret, shard_count, known_zones = await cluster_settings(store, config.shards, default)
     member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
     membership = member or Alone(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
@@ -281,15 +293,16 @@ async def assemble(
     lending = Lending(machine, firing, peer_links.links) if peer_links is not None else None
     delivery = Delivery(firing, make(time.exact_ms), machine, abroad=lending, server=name, limits=limits)
     peers = peering(calling, scheduler, time) if calling is not None else None
-
-    def delivered() -> DeliveryFacts:
-        return DeliveryFacts(delivery.in_flight, delivery.workers)
-
-    reporting = Reporting(store, scheduler, time, delivered)
+    delivered = partial(_facts_of, delivery)
+    own_zones = OwnZones(zones or TzdataPackage(), known_zones)
+    recurring = _recurring(config, store, engine, scheduler, now_ms, own_zones, is_single=member is None)
+    sweep = recurring.sweep
+    reporting = Reporting(store, scheduler, time, delivered, sweep)
     colleagues = Colleagues(peers.peers) if peers is not None else None
-    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
+    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms, sweep)
     api = TimerApi(engine, config, delivered, operating, patience)
-    ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
+    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs())
+    ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
     connected, hanging_up = ConnectedWorkers(now_ms), HangingUp()
     activity = Activity(engine, scheduler, delivery, connected, now_ms, lambda: ticks.tally.broken)
     overview = Overview(activity, engine, membership, colleagues, now_ms).verbs()
@@ -297,35 +310,39 @@ async def assemble(
     if peers is None or member is None or peer_links is None or lending is None:
         work = WorkService(delivery, hanging_up, connected)
         server = serve(config, api, work, beside)
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work, sweep
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
-    inspected = InspectService(token, scheduler, reporting, activity)
-    inside = [*beside, peers.service.handler(), relays.service.handler(), inspected.handler()]
+    inspected, worked = (
+        InspectService(token, scheduler, reporting, activity),
+        TickService(token, ticks.work_for_peer),
+    )
+    inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
     work = WorkService(relays.home, hanging_up, connected)
-    server = serve(config, api, work, inside)
+    server = serve(config, api, work, [*beside, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work, sweep
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
-def _scheduling(
+def _facts_of(delivery: Delivery) -> DeliveryFacts:
+    return DeliveryFacts(delivery.in_flight, delivery.workers)
+
+
+def _recurring(
+    config: ServerConfig,
     store: Store,
     engine: Engine,
     scheduler: Scheduler,
-    delivery: Delivery,
-    api: TimerApi,
     now_ms: Callable[[], int],
-    retention_ms: int,
-) -> tuple[TickWorker, grpc.GenericRpcHandler]:
-    """Who works the ticks of schedules, and who answers calls of them."""
-    hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
-    schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
-    delivery.on_durable(partial(hints.settled, world=schedules.world))
-    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
-    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
+    own_zones: OwnZones,
+    *,
+    is_single: bool,
+) -> Recurring:
+    again = store, engine, scheduler.procedures, now_ms, config.history_retention_ms, own_zones
+    return Recurring(*again, is_single=is_single, holds=config.hold_tzdata)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
@@ -439,7 +456,8 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.checkup is not None
     api, checkup = node.server.api, node.checkup
-    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, times, checkup, peers, node.ticks)
+    last = times, checkup, peers, node.ticks, node.zone_sweep
+    observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, checkup, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 
 

@@ -32,6 +32,7 @@ from timerd.commands import (
     token,
     version,
     work,
+    zones,
 )
 from timerd.commands.failures import Failure, failure_of_os
 
@@ -44,7 +45,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(dev, serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
+    *(dev, serve, schedule, schedules, zones, change, look, purge, dead, work),
+    *(doctor, health, cluster, partition, announce),
     *(config, token, backup, schema, version, demo, simulate),
 ):
     group.register(app)

@@ -162,6 +162,8 @@ class ServerConfig:
     # How long the wall clock must keep its course after a jump before tasks fire by it again (G4).
     clock_stable_ms: Ms = 30_000
     max_streams: Count = 1_000
+    # A new release of tzdata moves what schedules have recorded ahead only when `timerd zones sweep` says so.
+    hold_tzdata: bool = False
     # How often an instance gives itself a task (services/health/canary.py); 0: never. None: 5 s where `http` listens,
     # for then somebody watches, and never elsewhere.
     canary_ms: Ms | None = None

@@ -8,6 +8,7 @@ once. Next: core/partition/partition_machine.py -> services/holding/scheduler.py
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import tzinfo
 from typing import Protocol
 
 from timerd.model.partition import Partition
@@ -64,6 +65,7 @@ __all__ = [
     "StoreFacts",
     "StoreTraits",
     "Stretch",
+    "ZoneData",
     "is_bare",
 ]
 
@@ -207,3 +209,14 @@ class Clock(Protocol):
 
     def boot_ms(self) -> float:
         """Milliseconds of a clock that counts suspend and is never stepped."""
+
+
+class ZoneData(Protocol):
+    """A release of the data of time zones. Two of one version say the same."""
+
+    @property
+    def version(self) -> str:
+        """As the IANA names it: 2026a. A later one is greater as text."""
+
+    def zone(self, name: str) -> tzinfo:
+        """The same object each time. Raises Invalid where there is none of that name."""

@@ -16,6 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 from timerd.demo.processes import free_port
+from timerd.ports import ZoneData
 from timerd.testing import Cluster
 from timerd.testing.cluster import Running
 from timerd.testing.server import CONFIG
@@ -37,9 +38,9 @@ class Churning(Cluster):
         super().__init__(*NAMES[:3], config=replace(CONFIG, max_mark_lag_ms=60_000), patience_s=60.0)
         self.ports = {name: free_port() for name in NAMES}
 
-    async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
+    async def add(self, name: str, clock_offset_ms: int = 0, zones: ZoneData | None = None) -> Running:
         self._config = replace(self._config, listen=f"127.0.0.1:{self.ports[name]}")
-        return await super().add(name, clock_offset_ms)
+        return await super().add(name, clock_offset_ms, zones)
 
     def worker_of_all(self, names: str, lease_s: float) -> Worker:
         target = "ipv4:" + ",".join(f"127.0.0.1:{self.ports[name]}" for name in names)

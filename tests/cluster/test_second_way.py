@@ -145,7 +145,7 @@ async def test_what_others_write_there_harms_nothing() -> None:
     async with Pair(hints=post.hints) as pair:
         await pair.b_holds()
         await pair.works()
-        secret, _ = await cluster_settings(pair.cluster.store, 0, 1)
+        secret, *_ = await cluster_settings(pair.cluster.store, 0, 1)
         own, theirs = post.channels()[1], HintSeal(secret)
         good = forged(pair, theirs, own)
         stranger = forged(pair, HintSeal(b"another cluster".ljust(32)), own)

@@ -33,6 +33,9 @@ HOLDS = [
     "schedules CREATE NOUPDATE NSTALL=1",
     "overlap",
     "overlap BUFFER",
+    "zones",
+    "zones MOVE",
+    "zones NCRASH=2",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -83,6 +86,10 @@ BROKEN = [
     *(f"overlap {rule}" for rule in (
         "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "VACUITY",
     )),
+    *(f"zones {rule}" for rule in (
+        "SWEEPFIRST", "NORESUME", "PROGRESSFIRST", "NONUMBER", "NOWIND", "OLDCOMPUTES", "NOVOID", "LOOKFIRST",
+        "MOVE NOMARK", "MOVE LOOKFIRST", "VACUITY1", "MOVE VACUITY1", "VACUITY2",
+    )),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -96,4 +103,5 @@ QUICK = (
     f"{NO_FAULT} VACUITY1",
     "schedules ONE NOFENCE",
     "overlap LOOKFIRST",
+    "zones NOWIND",
 )

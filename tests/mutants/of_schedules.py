@@ -10,6 +10,8 @@ STORY = "tests/schedules/test_story.py"
 OVERLAP = "tests/schedules/test_overlap.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
+SWEEP = "tests/schedules/test_zones.py"
+SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zones.py"
 
 MUTANTS = (
     Mutant(
@@ -133,5 +135,43 @@ MUTANTS = (
             "tests/schedules/test_story.py"
             "::test_a_call_that_comes_again_is_answered_as_the_first_time_whatever_was_done_since",
         ),
+    ),
+    Mutant(
+        name="computed-by-other-data",
+        guarantee="S4",
+        file=ZONES,
+        old="        if known is None or not self._agrees(known, zone):\n            raise differ(self, zone)\n",
+        new="        assert known is not None\n",
+        breaks="an instance with an older tzdata records instants that the newer one has moved",
+        tests=(f"{SWEEP}::test_a_creation_by_old_data_that_the_sweep_meets_fails_and_is_refused",),
+    ),
+    Mutant(
+        name="creation-passed-over-by-a-sweep",
+        guarantee="S4",
+        file=SWEEPING,
+        old="            if (yield from _void(name, uid, entry, stored, world)):\n"
+        "                return Swept.VOID\n"
+        "            continue\n",
+        new="            return Swept.VOID\n",
+        breaks="a schedule that is created by an older tzdata, while the sweep goes by, keeps its instants",
+        tests=(f"{SWEEP}::test_a_creation_by_old_data_that_the_sweep_meets_fails_and_is_refused",),
+    ),
+    Mutant(
+        name="zone-of-an-update-not-announced",
+        guarantee="S4",
+        file=CHANGES,
+        old="    if zone in (definition.spec.zone, entry.coming_zone, UTC):\n",
+        new="    if zone:\n",
+        breaks="a schedule that an older tzdata updates into the zone, while the sweep goes by, keeps its instants",
+        tests=(f"{SWEEP}::test_an_update_into_the_zone_by_old_data_that_the_sweep_meets_fails_and_is_refused",),
+    ),
+    Mutant(
+        name="sweep-ends-with-its-first-page",
+        guarantee="S4",
+        file=SWEEPING,
+        old="        done = replace(known, armed=known.armed + armed)\n",
+        new="        done = replace(known, armed=known.armed + armed, changed=())\n",
+        breaks="schedules whose names come later keep the instants of the old data",
+        tests=(f"{SWEEP}::test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_schedule_once",),
     ),
 )

@@ -6,10 +6,12 @@ import logging
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.schedules.zones_rig import CHANGED, NEW, OLD
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.bootstrap import Node
 from timerd.core.protocol import Procedure
@@ -22,6 +24,7 @@ from timerd.observability.figures import Observed
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.schedules import ticking
 from timerd.testing import Server
+from timerd.testing.server import CONFIG
 from timerd.worker import Delivery
 
 
@@ -29,7 +32,7 @@ from timerd.worker import Delivery
 def watched(node: Node) -> Iterator[Observed]:
     assert node.checkup is not None
     parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
-    yield Observed(*parts, StoreTimes(), node.checkup, ticks=node.ticks)
+    yield Observed(*parts, StoreTimes(), node.checkup, ticks=node.ticks, zones=node.zone_sweep)
 
 
 def spoil_controls(data: Path, *, finished: bool) -> int:
@@ -87,6 +90,22 @@ async def test_a_spoilt_row_of_the_ledger_does_not_hide_the_other_metrics(
     assert "timerd_ledger_imbalance_rows" not in text
     assert 'timerd_store_errors_total{call="facts",error="error"} 1.0' in text
     assert "cannot be counted" in caplog.text
+
+
+async def test_a_sweep_is_counted_and_seen_until_it_is_at_its_end() -> None:
+    async with Server(zones=OLD, config=replace(CONFIG, hold_tzdata=True)) as server:
+        schedules = server.client().schedules
+        await schedules.create("nine", queue="reports", cron="0 9 * * *", zone=CHANGED)
+        server.zones = NEW
+        await server.restart()
+        with watched(server.node) as observed:
+            assert b"timerd_zone_sweep_open 1.0" in exposition(await observed.figures())
+            await server.client().sweep_zones()
+            await server.advance(seconds=20)
+            text = exposition(await observed.figures())
+        assert b'timerd_schedules_swept_total{outcome="armed"} 1.0' in text
+        assert b"timerd_zone_sweep_open 0.0" in text
+        assert b"timerd_zones_differing 0.0" in text
 
 
 async def test_what_schedules_do_is_counted_and_a_broken_one_until_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,12 +128,12 @@ def test_the_demo_takes_its_processes_with_it(tmp_path: Path, number: signal.Sig
     )
     children = Path(f"/proc/{demo.pid}/task/{demo.pid}/children")
     end_s = time.monotonic() + PATIENCE_S
-    while not (tmp_path / "d" / "worker.log").exists():
+    while not all((tmp_path / "d" / name).exists() for name in ("worker.log", "every-second.log")):
         assert time.monotonic() < end_s
         time.sleep(0.02)
     pids = [int(pid) for pid in children.read_text().split()]
     demo.send_signal(number)
     demo.communicate(timeout=PATIENCE_S)
     assert demo.returncode == 130
-    assert len(pids) == 2
+    assert len(pids) == 3
     assert not any(Path(f"/proc/{pid}").exists() for pid in pids)

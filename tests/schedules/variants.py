@@ -101,7 +101,7 @@ def cas_first(name: Name, request: str, definition: Definition, at: World) -> Pr
         return entry
     now_ms = at.now_ms()
     fresh = Schedule(at.token(), 1, ScheduleState.ACTIVE, at.token(), cur_ms=now_ms, since_ms=now_ms).asked(request)
-    yield from changes._write_definition(name, fresh, definition, is_new=True)
+    yield from changes._write_definition(name, fresh, definition, at, is_new=True)
     yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
     yield from changes._write_first_tick(name, fresh, definition, at)
     return fresh

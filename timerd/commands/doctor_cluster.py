@@ -63,6 +63,8 @@ def _instance_findings(instance: Instance, asked: str) -> Iterator[str]:
             f"{name} lives, but does not answer {asked} at {instance.address}: look at the network between the "
             "instances, and at `serve --advertise`."
         )
+    for advice in report.tzdata_advice:
+        yield f"{name}: {advice}"
     if not instance.HasField("report") or name == asked:
         return
     if not report.clock_trusted:

@@ -38,9 +38,12 @@ def may_be_repeated(logs: Logs) -> set[int]:
     }
 
 
-def compare(verdict: Verdict, ledger: Mapping[str, int], written_again: int = 0) -> tuple[Figure, ...]:
+def compare(
+    verdict: Verdict, ledger: Mapping[str, int], written_again: int = 0, scheduled: tuple[int, int] = (0, 0)
+) -> tuple[Figure, ...]:
     """`ledger` by the names of the message Ledger. `written_again`: as many rows may be there beside the tasks'
-    own, of calls that were repeated: each ends as its task did, or nobody knows how."""
+    own, of calls that were repeated: each ends as its task did, or nobody knows how. `scheduled`: how many tasks a
+    schedule has made that were acknowledged, at the least and at the most."""
 
     both, either = verdict.delivered_then_cancelled, verdict.acked_or_cancelled
 
@@ -48,7 +51,7 @@ def compare(verdict: Verdict, ledger: Mapping[str, int], written_again: int = 0)
         return Figure(name, ledger.get(name, 0), least, most)
 
     return (
-        figure("acked", verdict.acked - either, verdict.fired + written_again),
+        figure("acked", verdict.acked - either + scheduled[0], verdict.fired + written_again + scheduled[1]),
         figure(
             "cancelled",
             verdict.cancelled - both,
@@ -60,5 +63,5 @@ def compare(verdict: Verdict, ledger: Mapping[str, int], written_again: int = 0)
         figure("purged", 0, 0),
         figure("unexplained", 0, written_again),
         # Moves and carries write a row of their own, so more rows than tasks may have been inserted, never fewer.
-        figure("inserted", verdict.scheduled, max(verdict.scheduled, ledger.get("inserted", 0))),
+        figure("inserted", verdict.scheduled + scheduled[0], max(verdict.scheduled, ledger.get("inserted", 0))),
     )

@@ -131,6 +131,7 @@ class OneServer:
         await self._child.stop()
 
 
-def worker(folder: Path, target: str, queue: str) -> Child:
-    arguments = ["-m", "timerd.demo.witness", target, queue, str(folder / "worker.log")]
-    return Child("worker", arguments, folder / "worker.err")
+def worker(folder: Path, target: str, queue: str, name: str = "worker") -> Child:
+    """It writes what it receives to NAME.log."""
+    arguments = ["-m", "timerd.demo.witness", target, queue, str(folder / f"{name}.log")]
+    return Child(name, arguments, folder / f"{name}.err")

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from timerd.client import Client, TimerdError
-from timerd.demo import processes
+from timerd.demo import every_second, processes
 from timerd.demo.agreement import Figure, compare, may_be_repeated
 from timerd.demo.callers import QUEUE, Callers
+from timerd.demo.every_second import Span
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
-from timerd.demo.processes import Child, DemoFailed, OneServer, Servers
+from timerd.demo.processes import DemoFailed, OneServer, Servers
 from timerd.demo.progress import Progress
 from timerd.demo.records import Call, Confirmed, Delivery, Kill, LogReader, Logs, LogWriter, Record, now_ms, read_logs
 from timerd.demo.story import stories_of
@@ -49,10 +50,13 @@ class Report:
     # What the callers asked, whatever they were answered.
     cancels_asked: int
     moves_asked: int
+    # Of the schedule beside the tasks.
+    every_second: every_second.Judgement
 
     @property
     def holds(self) -> bool:
-        return self.verdict.holds and all(figure.agrees for figure in self.figures)
+        agrees = all(figure.agrees for figure in self.figures)
+        return self.verdict.holds and agrees and not self.every_second.wrong
 
 
 @dataclass(slots=True)
@@ -61,10 +65,14 @@ class Stage:
 
     folder: Path
     servers: Servers
-    worker: Child
     client: Client
     log: LogWriter
     kills: list[Kill] = field(default_factory=list)
+    # Of the schedule.
+    span: Span = every_second.NONE
+
+    def logs_of_schedule(self) -> Logs:
+        return read_logs([self.folder / f"{every_second.WORKER}.log"])
 
 
 def judged(logs: Logs) -> Verdict:
@@ -83,7 +91,7 @@ async def run_demo(
     plan = make_plan(settings.tasks, settings.seconds, settings.seed)
     with _folder(settings.data) as folder, Progress(plan, quiet=quiet) as progress:
         async with _stage(folder, on(folder), progress) as stage:
-            await _play(stage, plan, progress)
+            await _play(stage, plan, settings.seconds, progress)
             progress.say(f"asking {stage.servers.name} for the ledger")
             return await _report(stage, settings, judging)
 
@@ -102,22 +110,26 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 @contextlib.asynccontextmanager
 async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIterator[Stage]:
-    worker = processes.worker(folder, servers.worker_target, QUEUE)
+    target = servers.worker_target
+    workers = [processes.worker(folder, target, every_second.QUEUE, every_second.WORKER)]
+    workers.append(processes.worker(folder, target, QUEUE))
     log = LogWriter(folder / "callers.log")
     try:
-        progress.say(f"starting {servers.name} and a worker")
+        progress.say(f"starting {servers.name} and two workers")
         await servers.start()
-        await worker.start()
+        await asyncio.gather(*(worker.start() for worker in workers))
         async with Client(servers.callers_target, timeout=_TIMEOUT_S) as client:
-            yield Stage(folder, servers, worker, client, log)
+            yield Stage(folder, servers, client, log)
     finally:
         progress.say("stopping")
-        await worker.stop()
+        await asyncio.gather(*(worker.stop() for worker in workers))
         await servers.stop()
         log.close()
 
 
-async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
+async def _play(stage: Stage, plan: Plan, seconds: int, progress: Progress) -> None:
+    stage.span = every_second.span_of(int(now_ms()), seconds)
+    await every_second.create(stage.client, stage.span)
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
     progress.say("all is up")
@@ -130,6 +142,7 @@ async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
         # Of what was killed and is not back yet, nothing can arrive.
         last_ms = max(callers.start_ms + plan.end_ms, *(int(kill.ready_ms) for kill in stage.kills))
         await _wait_for_all(stage.folder, arrivals, last_ms)
+        await _wait_for_schedule(stage, last_ms)
     except ExceptionGroup as group:
         raise _first(group) from group
     finally:
@@ -200,6 +213,15 @@ async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> 
         await asyncio.sleep(_LOOK_S)
 
 
+async def _wait_for_schedule(stage: Stage, last_ms: int) -> None:
+    """As above."""
+    deadline_ms = max(last_ms, stage.span.end_ms) + _PATIENCE_S * 1000
+    while now_ms() < deadline_ms:
+        if every_second.is_complete(stage.span, stage.logs_of_schedule()):
+            return
+        await asyncio.sleep(_LOOK_S)
+
+
 async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Verdict]) -> Report:
     logs = read_logs([stage.folder / "callers.log", stage.folder / "worker.log"])
     verdict = judging(logs)
@@ -207,22 +229,26 @@ async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Ve
     return Report(
         settings=settings,
         verdict=verdict,
-        figures=await _compared(stage.client, verdict, len(repeated)),
+        figures=await _compared(stage, verdict, len(repeated)),
         victim=stage.servers.victim,
         down_ms=sum(kill.ready_ms - kill.killed_ms for kill in logs.kills),
         cancels_asked=sum(call.verb == "cancel" for call in logs.calls),
         moves_asked=sum(call.verb == "move" for call in logs.calls),
+        every_second=every_second.judge(stage.span, stage.logs_of_schedule()),
     )
 
 
-async def _compared(client: Client, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
+async def _compared(stage: Stage, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
+    span = stage.span
+    scheduled = span.count, span.count + span.most_ticks
     deadline_ms = now_ms() + _LEDGER_PATIENCE_S * 1000
     while True:
         try:
-            ledger = (await client.server_info()).ledger
+            ledger = (await stage.client.server_info()).ledger
         except TimerdError as error:
             raise DemoFailed(f"The server did not show its ledger: {error}") from error
-        figures = compare(verdict, {name: getattr(ledger, name) for name in _LEDGER}, written_again)
+        seen = {name: getattr(ledger, name) for name in _LEDGER}
+        figures = compare(verdict, seen, written_again, scheduled)
         if all(figure.agrees for figure in figures) or now_ms() > deadline_ms:
             return figures
         await asyncio.sleep(_LOOK_S)

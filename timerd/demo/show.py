@@ -16,6 +16,7 @@ _EXAMPLES = 3
 
 def record_of(report: Report) -> dict[str, Any]:
     verdict = report.verdict
+    wrong = *verdict.violations.values(), report.every_second.wrong
     return {
         "holds": report.holds,
         "tasks": report.settings.tasks,
@@ -30,10 +31,11 @@ def record_of(report: Report) -> dict[str, Any]:
         **{name.replace(" ", "_"): len(cases) for name, cases in verdict.violations.items()},
         "duplicates": verdict.duplicates,
         "duplicates_explained": verdict.duplicates_explained,
+        "every_second": {"instants": report.every_second.instants, "came": report.every_second.came},
         "down_ms": round(report.down_ms, 1),
         "lateness": {name: asdict(lateness) for name, lateness in verdict.lateness.items()},
         "ledger": [asdict(figure) | {"agrees": figure.agrees} for figure in report.figures],
-        "violations": [case for cases in verdict.violations.values() for case in cases[:_EXAMPLES]],
+        "violations": [case for cases in wrong for case in cases[:_EXAMPLES]],
     }
 
 
@@ -49,9 +51,19 @@ def show(report: Report) -> None:
     for cases in report.verdict.violations.values():
         for case in cases[:_EXAMPLES]:
             console.print(f"[red]{case}[/red]")
+    console.print(_every_second(report))
     agrees = all(figure.agrees for figure in report.figures)
     logs = "[green]all as promised[/green]" if report.verdict.holds else "[red]promises were broken[/red]"
     console.print(f"By the logs: {logs}. The server's ledger {'agrees' if agrees else '[red]does not agree[/red]'}.")
+
+
+def _every_second(report: Report) -> str:
+    seen = report.every_second
+    each = f"A schedule of every second: {seen.came} of {seen.instants} instants came, "
+    if not seen.wrong:
+        return f"{each}each once and at its own time, also those of the kill. [green]ok[/green]"
+    cases = "; ".join(seen.wrong[:_EXAMPLES])
+    return f"{each}and {cases}. [red]WRONG[/red]"
 
 
 def _counts(report: Report) -> list[tuple[str, int, str]]:

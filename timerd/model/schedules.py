@@ -135,6 +135,12 @@ class Schedule:
     voids: int = 0
     # Of occurrences that must not run beside each other.
     overlap: OverlapState = NOTHING_OPEN
+    # The generation of the data of time zones that this revision was armed by (model/zones.py); 0 = its zone is UTC.
+    zones: int = 0
+    # The zone of an update that is announced (rule Z4).
+    coming_zone: str = ""
+    # The release of tzdata by which its instants were computed last.
+    tzdata: str = ""
     kept: str = ""
 
     @property

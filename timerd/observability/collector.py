@@ -143,6 +143,13 @@ def _schedules(f: Figures) -> Iterator[Metric]:
         f.schedules.instants,
     )
     yield gauge("timerd_schedules_broken", "Schedules whose ticks fail again and again.", f.schedules.broken)
+    if (zones := f.schedules.zones) is not None:
+        swept = CounterMetricFamily(
+            "timerd_schedules_swept", "Schedules by what a sweep after a new tzdata did here.", labels=("outcome",)
+        )
+        yield _each(swept, zones.swept)
+        yield gauge("timerd_zone_sweep_open", "1 while a sweep is under way or held.", zones.is_open)
+        yield gauge("timerd_zones_differing", "Zones in use whose schedules are left to others.", zones.differing)
 
 
 def _calls(f: Figures) -> Iterator[Metric]:

@@ -32,6 +32,7 @@ from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
 from timerd.services.schedules.ticking import TickWorker
+from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
@@ -50,11 +51,12 @@ class QueueFigures(NamedTuple):
 
 
 class ScheduleFigures(NamedTuple):
-    """`broken`: whose ticks have failed ten times on this instance, and go on failing."""
+    """`broken`: whose ticks have failed ten times on this instance, and go on failing. `zones`: None without ticks."""
 
     ticks: Mapping[str, int]
     instants: Mapping[str, int]
     broken: int
+    zones: SweepFigures | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class Observed:
         checkup: Checkup,
         peers: Peers | None = None,
         ticks: TickWorker | None = None,
+        zones: ZoneSweep | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -133,6 +136,7 @@ class Observed:
         self._checkup = checkup
         self._peers = peers
         self._ticks = ticks
+        self._zones = zones
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -186,7 +190,7 @@ class Observed:
             loop_busy=self.loop_lag.busy,
             facts=self._facts,
             health=health_of(self._checkup),
-            schedules=_schedules(self._ticks),
+            schedules=_schedules(self._ticks, self._zones),
         )
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
@@ -226,8 +230,9 @@ def _queue(tally: QueueTally) -> QueueFigures:
     return QueueFigures(*curves, dict(tally.outcomes), tally.dead)
 
 
-def _schedules(ticks: TickWorker | None) -> ScheduleFigures:
+def _schedules(ticks: TickWorker | None, zones: ZoneSweep | None) -> ScheduleFigures:
     if ticks is None:
         return ScheduleFigures({}, {}, 0)
     tally = ticks.tally
-    return ScheduleFigures(dict(tally.ticks), dict(tally.instants), tally.broken)
+    swept = zones.figures if zones is not None else None
+    return ScheduleFigures(dict(tally.ticks), dict(tally.instants), tally.broken, swept)

@@ -94,6 +94,18 @@ class Operations(Lookups):
         )
         return await self._calls("AnnounceLoad", request, pb.AnnounceLoadResponse)
 
+    async def sweep_zones(self, *zones: str) -> pb.SweepZonesResponse:
+        """The call brings the data of time zones of the server that is asked into force.
+
+        Schedules are armed anew by them, each once, while the call has long returned.
+
+        Args:
+            zones: names such as "Europe/Berlin". Default those that the last release of the data changed.
+        """
+        self._open()
+        request = pb.SweepZonesRequest(zones=[name(each, "zones") for each in zones])
+        return await self._calls("SweepZones", request, pb.SweepZonesResponse)
+
     async def drain(self, instance: str) -> pb.DrainInstanceResponse:
         """The call makes an instance hand over all of its partitions and take no new ones.
 

@@ -163,6 +163,7 @@ class Schedule:
         pause_on_dead: whether a dead letter pauses it.
         skipped: how many instants have no task, for the one before was open.
         waiting: how many instants wait for the end of the one before.
+        tzdata: the release of the data of time zones by which its instants were computed last.
         open_task_id: the id of the task that was open when it was last looked at; None where there was none, in a
             list, and with `overlap` "allow".
         last: how the last ten tasks have ended, the latest first; empty in a list, and with `overlap` "allow".
@@ -188,6 +189,7 @@ class Schedule:
     pause_on_dead: bool = False
     skipped: int = 0
     waiting: int = 0
+    tzdata: str = ""
     open_task_id: str | None = None
     last: tuple[ScheduleOutcome, ...] = ()
 
@@ -222,6 +224,7 @@ class Schedule:
             pause_on_dead=message.policies.pause_on_dead,
             skipped=message.skipped,
             waiting=message.waiting,
+            tzdata=message.tzdata,
             open_task_id=message.open_task_id or None,
             last=tuple(map(ScheduleOutcome.of, message.last)),
         )

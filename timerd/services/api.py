@@ -95,6 +95,7 @@ class TimerApi:
             "GetPartition": operate.get_partition,
             "DrainInstance": operate.drain_instance,
             "AnnounceLoad": operate.announce_load,
+            "SweepZones": operate.sweep_zones,
         }
 
     def handler(self) -> grpc.GenericRpcHandler:

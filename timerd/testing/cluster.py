@@ -18,6 +18,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Self, cast
 
 from timerd.adapters.memory import MemoryStore
@@ -27,7 +28,7 @@ from timerd.config import ServerConfig
 from timerd.core.cluster import Timing
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
-from timerd.ports import Hints, Store
+from timerd.ports import Hints, Store, ZoneData
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.services.holding.membership import Member
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
@@ -69,6 +70,7 @@ class Cluster:
         timing: how often instances show that they live, and how long they are believed. Default 2 s and 10 s.
         patience_s: how long handlers may take in real time, in seconds; then `advance` raises TimeoutError. Default 20.
         hints: a function that makes an instance's second way to the others. Default none.
+        zones: the data of time zones of each, as `timerd.ports.ZoneData` says. Default those of the package tzdata.
     """
 
     def __init__(
@@ -80,6 +82,7 @@ class Cluster:
         timing: Timing = TIMING,
         patience_s: float = 20.0,
         hints: Callable[[], Hints] | None = None,
+        zones: ZoneData | None = None,
     ) -> None:
         self.store = store or MemoryStore()
         self.instances: dict[str, Running] = {}
@@ -87,6 +90,7 @@ class Cluster:
         self._config = config
         self._timing = timing
         self._hints = hints
+        self._zones = zones
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
         self._clients: list[Client] = []
@@ -112,7 +116,7 @@ class Cluster:
 
     # -- instances ------------------------------------------------------------------------------------------------
 
-    async def add(self, name: str, clock_offset_ms: int = 0) -> Running:
+    async def add(self, name: str, clock_offset_ms: int = 0, zones: ZoneData | None = None) -> Running:
         """The cluster gets one more instance, which serves when this returns.
 
         Where an earlier one of the name was killed, its lease is waited for in virtual time.
@@ -120,6 +124,7 @@ class Cluster:
         Args:
             name: the name of the instance.
             clock_offset_ms: what its wall clock shows more than the right time, in milliseconds. Default 0.
+            zones: its data of time zones, as `timerd.ports.ZoneData` says. Default those of the cluster.
 
         Raises:
             StartupError: it cannot start.
@@ -136,8 +141,8 @@ class Cluster:
             clock.now_ms = self._turning.now_ms
 
         store = cast(Store, gate)
-        timing = self._timing
-        node = await assemble(self._config, store, clock, lambda _: alarm, name, timing, hints=hints, sleep=sleep)
+        joining = partial(assemble, hints=hints, sleep=sleep, zones=zones or self._zones)
+        node = await joining(self._config, store, clock, lambda _: alarm, name, self._timing)
         running = Running(Instance(node, clock, alarm), gate)
         listening = asyncio.create_task(node.listen())
         while not (await asyncio.wait({listening}, timeout=0.02))[0]:

@@ -27,7 +27,7 @@ from timerd.adapters.sqlite.store import SqliteStore
 from timerd.bootstrap import Node, assemble
 from timerd.client import Client
 from timerd.config import ServerConfig
-from timerd.ports import Store
+from timerd.ports import Store, ZoneData
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.sdk.traces import Traces
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
@@ -51,6 +51,7 @@ class Server:
         start: the instant that its clock shows at first, a datetime with a zone. Default 2030-01-01 UTC.
         config: its configuration. Default that of `timerd serve`, on a free port, without fsync.
         patience_s: how long handlers may take in real time, in seconds; then `advance` raises TimeoutError. Default 10.
+        zones: the data of time zones, as `timerd.ports.ZoneData` says. Default those of the package tzdata.
     """
 
     def __init__(
@@ -60,7 +61,9 @@ class Server:
         start: datetime = START,
         config: ServerConfig = CONFIG,
         patience_s: float = 10.0,
+        zones: ZoneData | None = None,
     ) -> None:
+        self.zones = zones
         self._clock = SimClock(instant_ms(start, "start"))
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
@@ -111,7 +114,7 @@ class Server:
             self._config.data, lambda: self._clock.now_ms, self._config.synchronous
         )
         alarm = SimAlarm(self._clock)
-        node = await assemble(self._config, store, self._clock, lambda _: alarm, "timerd-test")
+        node = await assemble(self._config, store, self._clock, lambda _: alarm, "timerd-test", zones=self.zones)
         address = await node.listen()
         self._config = replace(self._config, listen=address)
         self._node = node

@@ -26,7 +26,7 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17timerd/v1/operate.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x01\n\rHeldPartition\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x06\x12\x0e\n\x06lag_ms\x18\x06 \x01(\x04\x12\x0f\n\x07waiting\x18\x07 \x01(\x04\x12\x0c\n\x04open\x18\x08 \x01(\x04\"\xe9\x01\n\x0eInstanceReport\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x16\n\x0eschema_version\x18\x02 \x01(\r\x12\x16\n\x0e\x65ngine_time_ms\x18\x03 \x01(\x10\x12\x16\n\x0ewall_offset_ms\x18\x04 \x01(\x12\x12\x15\n\rclock_trusted\x18\x05 \x01(\x08\x12\x15\n\rlease_trusted\x18\x06 \x01(\x08\x12\x11\n\tin_flight\x18\x07 \x01(\x04\x12\x0f\n\x07workers\x18\x08 \x01(\x04\x12,\n\npartitions\x18\t \x03(\x0b\x32\x18.timerd.v1.HeldPartition\"\xff\x01\n\x08Instance\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.timerd.v1.InstanceState\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x30\n\rheartbeat_age\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06report\x18\x06 \x01(\x0b\x32\x19.timerd.v1.InstanceReport\x12\x1b\n\x13\x63lock_difference_ms\x18\x07 \x01(\x12\x12\x1c\n\x14\x63lock_uncertainty_ms\x18\x08 \x01(\x04\"\x13\n\x11GetClusterRequest\"\xbe\x01\n\x12GetClusterResponse\x12&\n\tinstances\x18\x01 \x03(\x0b\x32\x13.timerd.v1.Instance\x12\x13\n\x0b\x61nswered_by\x18\x02 \x01(\t\x12\x17\n\x0foverdue_buckets\x18\x03 \x01(\x04\x12\x39\n\x15oldest_overdue_bucket\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x62\x61\x63klog_buckets\x18\x05 \x01(\x04\"\x93\x01\n\x13GetPartitionRequest\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\x05shard\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x12\n\ncount_rows\x18\x05 \x01(\x08\x42\x08\n\x06_shard\"\xd8\x01\n\nControlRow\x12\x15\n\rfencing_token\x18\x01 \x01(\x06\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x11\n\tsuccessor\x18\x05 \x01(\t\x12\x12\n\nclosing_ms\x18\x06 \x01(\x10\x12\x13\n\x0bverified_ms\x18\x07 \x01(\x10\x12/\n\x0b\x66inish_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08inserted\x18\t \x01(\x04\"\xd4\x02\n\rPartitionInfo\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\x12&\n\x07\x63ontrol\x18\x04 \x01(\x0b\x32\x15.timerd.v1.ControlRow\x12\x11\n\tplaced_on\x18\x05 \x01(\t\x12\x32\n\x05\x65nded\x18\x06 \x03(\x0b\x32#.timerd.v1.PartitionInfo.EndedEntry\x12\x13\n\x0bunexplained\x18\x07 \x01(\x03\x12\x16\n\x0esettle_records\x18\x08 \x01(\x04\x12\x11\n\x04rows\x18\t \x01(\x04H\x00\x88\x01\x01\x12&\n\x04held\x18\n \x01(\x0b\x32\x18.timerd.v1.HeldPartition\x1a,\n\nEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x07\n\x05_rows\"\x91\x01\n\x14GetPartitionResponse\x12\x11\n\tannounced\x18\x01 \x01(\x08\x12\x11\n\tfinishing\x18\x02 \x01(\x08\x12\x10\n\x08\x66inished\x18\x03 \x01(\x08\x12\x13\n\x0bshard_count\x18\x04 \x01(\r\x12,\n\npartitions\x18\x05 \x03(\x0b\x32\x18.timerd.v1.PartitionInfo\"$\n\x14\x44rainInstanceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x15\x44rainInstanceResponse\x12\x1c\n\x0fpartitions_held\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_partitions_held\"e\n\x13\x41nnounceLoadRequest\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05tasks\x18\x02 \x01(\x04\x12\x15\n\rpayload_bytes\x18\x03 \x01(\r\"D\n\x14\x41nnounceLoadResponse\x12\x17\n\x0f\x62ucket_start_ms\x18\x01 \x01(\x10\x12\x13\n\x0bshard_count\x18\x02 \x01(\r*\x99\x01\n\rInstanceState\x12\x1e\n\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INSTANCE_STATE_SERVING\x10\x01\x12\x1a\n\x16INSTANCE_STATE_LEAVING\x10\x02\x12\x17\n\x13INSTANCE_STATE_LEFT\x10\x03\x12\x17\n\x13INSTANCE_STATE_DEAD\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17timerd/v1/operate.proto\x12\ttimerd.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x9b\x01\n\rHeldPartition\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\x12\r\n\x05phase\x18\x04 \x01(\t\x12\x15\n\rfencing_token\x18\x05 \x01(\x06\x12\x0e\n\x06lag_ms\x18\x06 \x01(\x04\x12\x0f\n\x07waiting\x18\x07 \x01(\x04\x12\x0c\n\x04open\x18\x08 \x01(\x04\"\x90\x02\n\x0eInstanceReport\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x16\n\x0eschema_version\x18\x02 \x01(\r\x12\x16\n\x0e\x65ngine_time_ms\x18\x03 \x01(\x10\x12\x16\n\x0ewall_offset_ms\x18\x04 \x01(\x12\x12\x15\n\rclock_trusted\x18\x05 \x01(\x08\x12\x15\n\rlease_trusted\x18\x06 \x01(\x08\x12\x11\n\tin_flight\x18\x07 \x01(\x04\x12\x0f\n\x07workers\x18\x08 \x01(\x04\x12,\n\npartitions\x18\t \x03(\x0b\x32\x18.timerd.v1.HeldPartition\x12\x0e\n\x06tzdata\x18\n \x01(\t\x12\x15\n\rtzdata_advice\x18\x0b \x03(\t\"\xff\x01\n\x08Instance\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\'\n\x05state\x18\x03 \x01(\x0e\x32\x18.timerd.v1.InstanceState\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x30\n\rheartbeat_age\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12)\n\x06report\x18\x06 \x01(\x0b\x32\x19.timerd.v1.InstanceReport\x12\x1b\n\x13\x63lock_difference_ms\x18\x07 \x01(\x12\x12\x1c\n\x14\x63lock_uncertainty_ms\x18\x08 \x01(\x04\"\x13\n\x11GetClusterRequest\"\xbe\x01\n\x12GetClusterResponse\x12&\n\tinstances\x18\x01 \x03(\x0b\x32\x13.timerd.v1.Instance\x12\x13\n\x0b\x61nswered_by\x18\x02 \x01(\t\x12\x17\n\x0foverdue_buckets\x18\x03 \x01(\x04\x12\x39\n\x15oldest_overdue_bucket\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x17\n\x0f\x62\x61\x63klog_buckets\x18\x05 \x01(\x04\"\x93\x01\n\x13GetPartitionRequest\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\x05shard\x18\x02 \x01(\rH\x00\x88\x01\x01\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\r\n\x05queue\x18\x04 \x01(\t\x12\x12\n\ncount_rows\x18\x05 \x01(\x08\x42\x08\n\x06_shard\"\xd8\x01\n\nControlRow\x12\x15\n\rfencing_token\x18\x01 \x01(\x06\x12\x0e\n\x06holder\x18\x02 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x03 \x01(\t\x12\x13\n\x0bincarnation\x18\x04 \x01(\x06\x12\x11\n\tsuccessor\x18\x05 \x01(\t\x12\x12\n\nclosing_ms\x18\x06 \x01(\x10\x12\x13\n\x0bverified_ms\x18\x07 \x01(\x10\x12/\n\x0b\x66inish_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x10\n\x08inserted\x18\t \x01(\x04\"\xd4\x02\n\rPartitionInfo\x12\r\n\x05scope\x18\x01 \x01(\x06\x12\x17\n\x0f\x62ucket_start_ms\x18\x02 \x01(\x10\x12\r\n\x05shard\x18\x03 \x01(\r\x12&\n\x07\x63ontrol\x18\x04 \x01(\x0b\x32\x15.timerd.v1.ControlRow\x12\x11\n\tplaced_on\x18\x05 \x01(\t\x12\x32\n\x05\x65nded\x18\x06 \x03(\x0b\x32#.timerd.v1.PartitionInfo.EndedEntry\x12\x13\n\x0bunexplained\x18\x07 \x01(\x03\x12\x16\n\x0esettle_records\x18\x08 \x01(\x04\x12\x11\n\x04rows\x18\t \x01(\x04H\x00\x88\x01\x01\x12&\n\x04held\x18\n \x01(\x0b\x32\x18.timerd.v1.HeldPartition\x1a,\n\nEndedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x04:\x02\x38\x01\x42\x07\n\x05_rows\"\x91\x01\n\x14GetPartitionResponse\x12\x11\n\tannounced\x18\x01 \x01(\x08\x12\x11\n\tfinishing\x18\x02 \x01(\x08\x12\x10\n\x08\x66inished\x18\x03 \x01(\x08\x12\x13\n\x0bshard_count\x18\x04 \x01(\r\x12,\n\npartitions\x18\x05 \x03(\x0b\x32\x18.timerd.v1.PartitionInfo\"$\n\x14\x44rainInstanceRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"I\n\x15\x44rainInstanceResponse\x12\x1c\n\x0fpartitions_held\x18\x01 \x01(\x04H\x00\x88\x01\x01\x42\x12\n\x10_partitions_held\"e\n\x13\x41nnounceLoadRequest\x12(\n\x04time\x18\x01 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\r\n\x05tasks\x18\x02 \x01(\x04\x12\x15\n\rpayload_bytes\x18\x03 \x01(\r\"D\n\x14\x41nnounceLoadResponse\x12\x17\n\x0f\x62ucket_start_ms\x18\x01 \x01(\x10\x12\x13\n\x0bshard_count\x18\x02 \x01(\r\"\"\n\x11SweepZonesRequest\x12\r\n\x05zones\x18\x01 \x03(\t\"3\n\x12SweepZonesResponse\x12\x0e\n\x06tzdata\x18\x01 \x01(\t\x12\r\n\x05zones\x18\x02 \x03(\t*\x99\x01\n\rInstanceState\x12\x1e\n\x1aINSTANCE_STATE_UNSPECIFIED\x10\x00\x12\x1a\n\x16INSTANCE_STATE_SERVING\x10\x01\x12\x1a\n\x16INSTANCE_STATE_LEAVING\x10\x02\x12\x17\n\x13INSTANCE_STATE_LEFT\x10\x03\x12\x17\n\x13INSTANCE_STATE_DEAD\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,34 +35,38 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_PARTITIONINFO_ENDEDENTRY']._loaded_options = None
   _globals['_PARTITIONINFO_ENDEDENTRY']._serialized_options = b'8\001'
-  _globals['_INSTANCESTATE']._serialized_start=2116
-  _globals['_INSTANCESTATE']._serialized_end=2269
+  _globals['_INSTANCESTATE']._serialized_start=2244
+  _globals['_INSTANCESTATE']._serialized_end=2397
   _globals['_HELDPARTITION']._serialized_start=104
   _globals['_HELDPARTITION']._serialized_end=259
   _globals['_INSTANCEREPORT']._serialized_start=262
-  _globals['_INSTANCEREPORT']._serialized_end=495
-  _globals['_INSTANCE']._serialized_start=498
-  _globals['_INSTANCE']._serialized_end=753
-  _globals['_GETCLUSTERREQUEST']._serialized_start=755
-  _globals['_GETCLUSTERREQUEST']._serialized_end=774
-  _globals['_GETCLUSTERRESPONSE']._serialized_start=777
-  _globals['_GETCLUSTERRESPONSE']._serialized_end=967
-  _globals['_GETPARTITIONREQUEST']._serialized_start=970
-  _globals['_GETPARTITIONREQUEST']._serialized_end=1117
-  _globals['_CONTROLROW']._serialized_start=1120
-  _globals['_CONTROLROW']._serialized_end=1336
-  _globals['_PARTITIONINFO']._serialized_start=1339
-  _globals['_PARTITIONINFO']._serialized_end=1679
-  _globals['_PARTITIONINFO_ENDEDENTRY']._serialized_start=1626
-  _globals['_PARTITIONINFO_ENDEDENTRY']._serialized_end=1670
-  _globals['_GETPARTITIONRESPONSE']._serialized_start=1682
-  _globals['_GETPARTITIONRESPONSE']._serialized_end=1827
-  _globals['_DRAININSTANCEREQUEST']._serialized_start=1829
-  _globals['_DRAININSTANCEREQUEST']._serialized_end=1865
-  _globals['_DRAININSTANCERESPONSE']._serialized_start=1867
-  _globals['_DRAININSTANCERESPONSE']._serialized_end=1940
-  _globals['_ANNOUNCELOADREQUEST']._serialized_start=1942
-  _globals['_ANNOUNCELOADREQUEST']._serialized_end=2043
-  _globals['_ANNOUNCELOADRESPONSE']._serialized_start=2045
-  _globals['_ANNOUNCELOADRESPONSE']._serialized_end=2113
+  _globals['_INSTANCEREPORT']._serialized_end=534
+  _globals['_INSTANCE']._serialized_start=537
+  _globals['_INSTANCE']._serialized_end=792
+  _globals['_GETCLUSTERREQUEST']._serialized_start=794
+  _globals['_GETCLUSTERREQUEST']._serialized_end=813
+  _globals['_GETCLUSTERRESPONSE']._serialized_start=816
+  _globals['_GETCLUSTERRESPONSE']._serialized_end=1006
+  _globals['_GETPARTITIONREQUEST']._serialized_start=1009
+  _globals['_GETPARTITIONREQUEST']._serialized_end=1156
+  _globals['_CONTROLROW']._serialized_start=1159
+  _globals['_CONTROLROW']._serialized_end=1375
+  _globals['_PARTITIONINFO']._serialized_start=1378
+  _globals['_PARTITIONINFO']._serialized_end=1718
+  _globals['_PARTITIONINFO_ENDEDENTRY']._serialized_start=1665
+  _globals['_PARTITIONINFO_ENDEDENTRY']._serialized_end=1709
+  _globals['_GETPARTITIONRESPONSE']._serialized_start=1721
+  _globals['_GETPARTITIONRESPONSE']._serialized_end=1866
+  _globals['_DRAININSTANCEREQUEST']._serialized_start=1868
+  _globals['_DRAININSTANCEREQUEST']._serialized_end=1904
+  _globals['_DRAININSTANCERESPONSE']._serialized_start=1906
+  _globals['_DRAININSTANCERESPONSE']._serialized_end=1979
+  _globals['_ANNOUNCELOADREQUEST']._serialized_start=1981
+  _globals['_ANNOUNCELOADREQUEST']._serialized_end=2082
+  _globals['_ANNOUNCELOADRESPONSE']._serialized_start=2084
+  _globals['_ANNOUNCELOADRESPONSE']._serialized_end=2152
+  _globals['_SWEEPZONESREQUEST']._serialized_start=2154
+  _globals['_SWEEPZONESREQUEST']._serialized_end=2188
+  _globals['_SWEEPZONESRESPONSE']._serialized_start=2190
+  _globals['_SWEEPZONESRESPONSE']._serialized_end=2241
 # @@protoc_insertion_point(module_scope)

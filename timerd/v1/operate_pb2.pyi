@@ -45,7 +45,7 @@ class HeldPartition(_message.Message):
     def __init__(self, scope: _Optional[int] = ..., bucket_start_ms: _Optional[int] = ..., shard: _Optional[int] = ..., phase: _Optional[str] = ..., fencing_token: _Optional[int] = ..., lag_ms: _Optional[int] = ..., waiting: _Optional[int] = ..., open: _Optional[int] = ...) -> None: ...
 
 class InstanceReport(_message.Message):
-    __slots__ = ("version", "schema_version", "engine_time_ms", "wall_offset_ms", "clock_trusted", "lease_trusted", "in_flight", "workers", "partitions")
+    __slots__ = ("version", "schema_version", "engine_time_ms", "wall_offset_ms", "clock_trusted", "lease_trusted", "in_flight", "workers", "partitions", "tzdata", "tzdata_advice")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
     ENGINE_TIME_MS_FIELD_NUMBER: _ClassVar[int]
@@ -55,6 +55,8 @@ class InstanceReport(_message.Message):
     IN_FLIGHT_FIELD_NUMBER: _ClassVar[int]
     WORKERS_FIELD_NUMBER: _ClassVar[int]
     PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    TZDATA_FIELD_NUMBER: _ClassVar[int]
+    TZDATA_ADVICE_FIELD_NUMBER: _ClassVar[int]
     version: str
     schema_version: int
     engine_time_ms: int
@@ -64,7 +66,9 @@ class InstanceReport(_message.Message):
     in_flight: int
     workers: int
     partitions: _containers.RepeatedCompositeFieldContainer[HeldPartition]
-    def __init__(self, version: _Optional[str] = ..., schema_version: _Optional[int] = ..., engine_time_ms: _Optional[int] = ..., wall_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., lease_trusted: bool = ..., in_flight: _Optional[int] = ..., workers: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[HeldPartition, _Mapping]]] = ...) -> None: ...
+    tzdata: str
+    tzdata_advice: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, version: _Optional[str] = ..., schema_version: _Optional[int] = ..., engine_time_ms: _Optional[int] = ..., wall_offset_ms: _Optional[int] = ..., clock_trusted: bool = ..., lease_trusted: bool = ..., in_flight: _Optional[int] = ..., workers: _Optional[int] = ..., partitions: _Optional[_Iterable[_Union[HeldPartition, _Mapping]]] = ..., tzdata: _Optional[str] = ..., tzdata_advice: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Instance(_message.Message):
     __slots__ = ("name", "address", "state", "incarnation", "heartbeat_age", "report", "clock_difference_ms", "clock_uncertainty_ms")
@@ -214,3 +218,17 @@ class AnnounceLoadResponse(_message.Message):
     bucket_start_ms: int
     shard_count: int
     def __init__(self, bucket_start_ms: _Optional[int] = ..., shard_count: _Optional[int] = ...) -> None: ...
+
+class SweepZonesRequest(_message.Message):
+    __slots__ = ("zones",)
+    ZONES_FIELD_NUMBER: _ClassVar[int]
+    zones: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, zones: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class SweepZonesResponse(_message.Message):
+    __slots__ = ("tzdata", "zones")
+    TZDATA_FIELD_NUMBER: _ClassVar[int]
+    ZONES_FIELD_NUMBER: _ClassVar[int]
+    tzdata: str
+    zones: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, tzdata: _Optional[str] = ..., zones: _Optional[_Iterable[str]] = ...) -> None: ...

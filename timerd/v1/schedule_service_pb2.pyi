@@ -246,7 +246,7 @@ class ScheduleOutcome(_message.Message):
     def __init__(self, instant: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., state: _Optional[_Union[_task_pb2.TaskState, str]] = ..., is_trigger: bool = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("schedule_id", "namespace", "spec", "policies", "template", "payload", "state", "revision", "labels", "note", "pause_until", "error", "upcoming", "created", "missed", "skipped", "waiting", "open_task_id", "last")
+    __slots__ = ("schedule_id", "namespace", "spec", "policies", "template", "payload", "state", "revision", "labels", "note", "pause_until", "error", "upcoming", "created", "missed", "skipped", "waiting", "open_task_id", "last", "tzdata")
     class LabelsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -273,6 +273,7 @@ class Schedule(_message.Message):
     WAITING_FIELD_NUMBER: _ClassVar[int]
     OPEN_TASK_ID_FIELD_NUMBER: _ClassVar[int]
     LAST_FIELD_NUMBER: _ClassVar[int]
+    TZDATA_FIELD_NUMBER: _ClassVar[int]
     schedule_id: str
     namespace: str
     spec: ScheduleSpec
@@ -292,7 +293,8 @@ class Schedule(_message.Message):
     waiting: int
     open_task_id: str
     last: _containers.RepeatedCompositeFieldContainer[ScheduleOutcome]
-    def __init__(self, schedule_id: _Optional[str] = ..., namespace: _Optional[str] = ..., spec: _Optional[_Union[ScheduleSpec, _Mapping]] = ..., policies: _Optional[_Union[SchedulePolicies, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., payload: _Optional[bytes] = ..., state: _Optional[_Union[ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., upcoming: _Optional[_Iterable[_Union[Occurrence, _Mapping]]] = ..., created: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., waiting: _Optional[int] = ..., open_task_id: _Optional[str] = ..., last: _Optional[_Iterable[_Union[ScheduleOutcome, _Mapping]]] = ...) -> None: ...
+    tzdata: str
+    def __init__(self, schedule_id: _Optional[str] = ..., namespace: _Optional[str] = ..., spec: _Optional[_Union[ScheduleSpec, _Mapping]] = ..., policies: _Optional[_Union[SchedulePolicies, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., payload: _Optional[bytes] = ..., state: _Optional[_Union[ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., upcoming: _Optional[_Iterable[_Union[Occurrence, _Mapping]]] = ..., created: _Optional[int] = ..., missed: _Optional[int] = ..., skipped: _Optional[int] = ..., waiting: _Optional[int] = ..., open_task_id: _Optional[str] = ..., last: _Optional[_Iterable[_Union[ScheduleOutcome, _Mapping]]] = ..., tzdata: _Optional[str] = ...) -> None: ...
 
 class CreateScheduleRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "schedule_id", "spec", "policies", "template", "payload", "labels", "on_conflict", "request_time")

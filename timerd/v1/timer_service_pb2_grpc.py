@@ -128,6 +128,11 @@ class TimerServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.FromString,
                 _registered_method=True)
+        self.SweepZones = channel.unary_unary(
+                '/timerd.v1.TimerService/SweepZones',
+                request_serializer=timerd_dot_v1_dot_operate__pb2.SweepZonesRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_operate__pb2.SweepZonesResponse.FromString,
+                _registered_method=True)
 
 
 class TimerServiceServicer(object):
@@ -258,6 +263,13 @@ class TimerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SweepZones(self, request, context):
+        """The data of time zones that the asked instance has come into force, and schedules are armed anew by them.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_TimerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -350,6 +362,11 @@ def add_TimerServiceServicer_to_server(servicer, server):
                     servicer.AnnounceLoad,
                     request_deserializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.SerializeToString,
+            ),
+            'SweepZones': grpc.unary_unary_rpc_method_handler(
+                    servicer.SweepZones,
+                    request_deserializer=timerd_dot_v1_dot_operate__pb2.SweepZonesRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_operate__pb2.SweepZonesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -841,6 +858,33 @@ class TimerService(object):
             '/timerd.v1.TimerService/AnnounceLoad',
             timerd_dot_v1_dot_operate__pb2.AnnounceLoadRequest.SerializeToString,
             timerd_dot_v1_dot_operate__pb2.AnnounceLoadResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SweepZones(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.TimerService/SweepZones',
+            timerd_dot_v1_dot_operate__pb2.SweepZonesRequest.SerializeToString,
+            timerd_dot_v1_dot_operate__pb2.SweepZonesResponse.FromString,
             options,
             channel_credentials,
             insecure,

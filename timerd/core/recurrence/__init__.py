@@ -1,7 +1,8 @@
 """When a schedule comes: instants from a spec and a zone, without a clock and without the zones' files."""
 
+from timerd.core.recurrence.digests import zone_digest
 from timerd.core.recurrence.errors import SpecError
 from timerd.core.recurrence.preview import Change, Foreseen, preview
 from timerd.core.recurrence.recurrence import Recurrence, recurrence
 
-__all__ = ["Change", "Foreseen", "Recurrence", "SpecError", "preview", "recurrence"]
+__all__ = ["Change", "Foreseen", "Recurrence", "SpecError", "preview", "recurrence", "zone_digest"]

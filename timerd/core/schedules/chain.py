@@ -14,7 +14,15 @@ from timerd.core.schedules.occurrences import rows_of, task_of, tick_row, window
 from timerd.core.schedules.opened import finish, next_record
 from timerd.core.schedules.overlap import is_guarded
 from timerd.core.schedules.planning import LAST_MS, next_instants, plan
-from timerd.core.schedules.world import Times, World, current_definition, definition_of, place_rows, read_schedule
+from timerd.core.schedules.world import (
+    Times,
+    World,
+    current_definition,
+    definition_of,
+    place_rows,
+    read_schedule,
+    times_of,
+)
 from timerd.model.overlap import OverlapState
 from timerd.model.registers import RegisterKey
 from timerd.model.schedules import Definition, Recorded, Schedule, ScheduleState, Tick, definition_key, schedule_key
@@ -103,7 +111,9 @@ def record(
     if is_guarded(entry, definition):
         recorded = yield from next_record(entry, definition, world, tick)
     else:
-        recorded = plan(entry, definition, world.times(tick.schedule_id, definition), world, tick)
+        times = yield from times_of(tick.schedule_id, entry, definition, world)
+        recorded = plan(entry, definition, times, world, tick)
+    recorded = replace(recorded, tzdata=world.tzdata)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
     if result.status is not CasStatus.APPLIED:
         return None
@@ -137,7 +147,8 @@ def bring(
     if entry.state is not ScheduleState.ACTIVE:
         return True
     definition = yield from current_definition(namespace, schedule_id, entry)
-    if not _has_come_due(entry, definition, world.times(schedule_id, definition), until_ms):
+    times = yield from times_of(schedule_id, entry, definition, world)
+    if not _has_come_due(entry, definition, times, until_ms):
         return True
     if entry.seq:
         yield from complete(namespace, schedule_id, entry, definition, world)

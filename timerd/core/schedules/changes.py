@@ -11,7 +11,8 @@ from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, win
 from timerd.core.schedules.occurrences import tick_row
 from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
-from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule
+from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule, times_of
+from timerd.core.schedules.zones import computed_by
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
 from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
@@ -26,6 +27,7 @@ from timerd.model.schedules import (
     schedule_key,
 )
 from timerd.model.storage import Cas, CasResult, CasStatus, Entry
+from timerd.model.zones import UTC, namespace_entry
 
 TRIES = 10
 
@@ -60,8 +62,9 @@ Decide = Callable[[Schedule, Definition, int], Change | None]
 
 
 def create(name: Name, request: str, definition: Definition, world: World) -> Procedure[Schedule]:
-    """F1: definition and name, THEN the first tick, THEN the cas that brings revision 1 into force. Raises
-    AlreadyExists, and NotFound where another try of the call has created it and it was deleted since."""
+    """F1: definition and name, THEN whose zones are in force (Z4), THEN the first tick, THEN the cas that brings
+    revision 1 into force. Raises AlreadyExists, ZonesDiffer, and NotFound where another try of the call has created it
+    and it was deleted since."""
     for _ in range(TRIES):
         entry, stored = yield from read_schedule(name.key)
         if entry is not None and request in entry.requests:
@@ -73,10 +76,13 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
                 "SCHEDULE_EXISTS",
                 field="schedule_id",
             )
-        now_ms = world.now_ms()
+        now_ms, zone = world.now_ms(), definition.spec.zone
+        yield from computed_by(world.zones, zone, 0, now_ms)
         fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
         fresh = replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
-        yield from _write_definition(name, fresh, definition, is_new=True)
+        yield from _write_definition(name, fresh, definition, world, is_new=True)
+        generation = yield from computed_by(world.zones, zone, 0, now_ms, anew=True)
+        fresh = replace(fresh, zones=generation, tzdata=world.tzdata)
         yield from _write_first_tick(name, fresh, definition, world)
         result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
         if result.status is CasStatus.APPLIED:
@@ -104,9 +110,22 @@ def change(name: Name, request: str, revision: int, decide: Decide, world: World
         wanted = decide(entry, definition, now_ms)
         if wanted is None:
             return entry
+        if (yield from _announce_zone(name, entry, stored, definition, wanted.definition)):
+            continue
         yield from finish(name.schedule_id, entry, definition, world)
         yield from _bring_into_force(name, entry, stored, wanted, request, now_ms, world)
     raise busy()
+
+
+def _announce_zone(
+    name: Name, entry: Schedule, stored: bytes, definition: Definition, wanted: Definition
+) -> Procedure[bool]:
+    """Z4: whether it is to be read again. A sweep of the zone sees that the schedule is about to be one of it."""
+    zone = wanted.spec.zone
+    if zone in (definition.spec.zone, entry.coming_zone, UTC):
+        return False
+    yield TryCas(Cas(name.key, stored, replace(entry, coming_zone=zone).to_bytes()))
+    return True
 
 
 def tick_or_resume(tick: Tick, world: World) -> Procedure[Ticked]:
@@ -209,6 +228,10 @@ def _bring_into_force(
     """The definition, THEN the first tick, THEN the cas, which also notes all that is ahead, not the last window
     alone."""
     cur_ms = wanted.cur_ms if wanted.cur_ms is not None else _reached(entry, now_ms)
+    generation, zone = entry.zones, wanted.definition.spec.zone
+    if wanted.state is not ScheduleState.DELETED:
+        is_announced = bool(entry.coming_zone)
+        generation = yield from computed_by(world.zones, zone, entry.zones, now_ms, anew=is_announced)
     fresh = replace(
         entry,
         revision=entry.revision + 1,
@@ -224,10 +247,13 @@ def _bring_into_force(
         taken=tuple(each for each in entry.taken if each > cur_ms),
         remaining=_remaining(entry, wanted.definition),
         overlap=_overlap(entry.overlap, wanted),
+        zones=generation,
+        coming_zone="",
+        tzdata=world.tzdata,
         error="",
     ).asked(request)
     if wanted.state is not ScheduleState.DELETED:
-        yield from _write_definition(name, fresh, wanted.definition, is_new=False)
+        yield from _write_definition(name, fresh, wanted.definition, world, is_new=False)
     if wanted.state is ScheduleState.ACTIVE or wanted.definition.until_ms:
         yield from _write_first_tick(name, fresh, wanted.definition, world)
     expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
@@ -263,11 +289,18 @@ def _remaining(entry: Schedule, definition: Definition) -> int:
     return max(0, most - entry.created) if most else -1
 
 
-def _write_definition(name: Name, entry: Schedule, definition: Definition, *, is_new: bool) -> Procedure[None]:
+def _write_definition(
+    name: Name, entry: Schedule, definition: Definition, world: World, *, is_new: bool
+) -> Procedure[None]:
     key = definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)
     entries = [Entry(key, definition.to_bytes())]
     if is_new:
         entries.append(Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1"))
+    announced = world.zones.announced if world.zones is not None else {name.namespace}
+    if name.namespace not in announced:
+        # Before the name, so that a sweep comes to it.
+        yield WriteEntries([Entry(namespace_entry(name.namespace), b"1")])
+        announced.add(name.namespace)
     yield WriteEntries(entries)
 
 
@@ -276,7 +309,8 @@ def _write_first_tick(name: Name, entry: Schedule, definition: Definition, world
     if entry.state is ScheduleState.PAUSED:
         place = tick_place(tick, max(definition.until_ms, world.now_ms()), world)
     else:
-        place = first_tick_place(tick, entry.cur_ms, world.times(name.schedule_id, definition), world)
+        times = yield from times_of(name.schedule_id, entry, definition, world)
+        place = first_tick_place(tick, entry.cur_ms, times, world)
     yield from place_rows([tick_row(tick, *place)], world)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from timerd.core.protocol import Procedure, TryCas
 from timerd.core.schedules.chain import complete, tick_of
 from timerd.core.schedules.opened import next_record
@@ -25,6 +27,7 @@ def hinted(namespace: str, schedule_id: str, world: World) -> Procedure[bool]:
     recorded = yield from next_record(entry, definition, world, tick_of(namespace, schedule_id, entry))
     if not recorded.win:
         return False
+    recorded = replace(recorded, tzdata=world.tzdata)
     result: CasResult = yield TryCas(Cas(key, stored, recorded.to_bytes()))
     if result.status is not CasStatus.APPLIED:
         return False

@@ -20,7 +20,7 @@ from timerd.core.protocol import (
 )
 from timerd.core.schedules.occurrences import trigger_row
 from timerd.core.schedules.overlap import decide, noted
-from timerd.core.schedules.world import World, place_rows
+from timerd.core.schedules.world import World, place_rows, times_of
 from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.overlap import Opened, Overlap
 from timerd.model.schedules import Definition, Schedule, Tick, prefix_of
@@ -37,7 +37,8 @@ def next_record(entry: Schedule, definition: Definition, world: World, tick: Tic
     now_ms = world.now_ms()
     looked = yield from look(tick.schedule_id, entry, definition, world)
     at = replace(world, now_ms=lambda: now_ms)
-    return decide(looked, definition, world.times(tick.schedule_id, definition), at, tick)
+    times = yield from times_of(tick.schedule_id, entry, definition, world)
+    return decide(looked, definition, times, at, tick)
 
 
 def look(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[Schedule]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from timerd.core.protocol import Call, FindEntries, Forgotten, Procedure, ReadRegister, place_message
+from timerd.core.schedules.zones import OwnZones, computed_by
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, place_key
@@ -39,7 +40,8 @@ def _silent(before: Schedule, after: Schedule) -> None:
 class World:
     """`shard_of` says where a new row of a bucket goes, `times` what a definition's instants are, `token` makes a name
     that nobody else has. `watches` is told for the end of which task, by its digest, a schedule waits; `recorded` is
-    told of each record and change that was applied, after what was there before."""
+    told of each record and change that was applied, after what was there before. Without `zones` all instances have
+    the same data of time zones."""
 
     now_ms: Callable[[], int]
     shard_of: Callable[[bytes, int], int]
@@ -48,6 +50,12 @@ class World:
     retention_ms: int
     watches: Callable[[str, str, bytes], None] = _nobody
     recorded: Callable[[Schedule, Schedule], None] = _silent
+    zones: OwnZones | None = None
+
+    @property
+    def tzdata(self) -> str:
+        """The release by which this instance computes."""
+        return self.zones.version if self.zones is not None else ""
 
 
 class _Late(Exception):
@@ -73,6 +81,12 @@ def current_definition(namespace: str, schedule_id: str, entry: Schedule) -> Pro
     if found is None:
         raise StoreUnknown("The schedule was changed while it was read.")
     return found
+
+
+def times_of(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[Times]:
+    """Z3. Raises ZonesDiffer: others are to compute them."""
+    yield from computed_by(world.zones, definition.spec.zone, entry.zones, world.now_ms())
+    return world.times(schedule_id, definition)
 
 
 Row = tuple[bytes, Partition, RowGroup]

@@ -11,16 +11,19 @@ from timerd.model.errors import StartupError
 from timerd.model.partition import BUCKET_MS
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.storage import Cas, CasStatus
+from timerd.model.zones import ZONES
 from timerd.ports import Registers
 
 CLUSTER = RegisterKey(Table.CLUSTER, b"settings")
 
 
 class ClusterSettings(NamedTuple):
-    """`secret` signs ids; `shards` is how many each bucket has that is not hot."""
+    """`secret` signs ids; `shards` is how many each bucket has that is not hot; `zones`: what stands there of the data
+    of time zones, if anything."""
 
     secret: bytes
     shards: int
+    zones: bytes | None = None
 
 
 async def cluster_settings(store: Registers, shards: int, default_shards: int) -> ClusterSettings:
@@ -29,7 +32,8 @@ async def cluster_settings(store: Registers, shards: int, default_shards: int) -
     made = {"bucket_ms": BUCKET_MS, "secret": os.urandom(32).hex(), "shards": shards or default_shards}
     text = dump_json(made)
     result = (await store.cas([Cas(CLUSTER, None, text)]))[0]
-    stored = text if result.status is CasStatus.APPLIED else (await store.read([CLUSTER]))[0]
+    is_new = result.status is CasStatus.APPLIED
+    stored, zones = (text, None) if is_new else await store.read([CLUSTER, ZONES])
     if stored is None:
         raise StartupError("The store did not take in what all instances share: look at its health, and start again.")
     settings = json.loads(stored)
@@ -44,4 +48,4 @@ async def cluster_settings(store: Registers, shards: int, default_shards: int) -
             f"The buckets of these data have {recorded} shard(s), and this process was told {shards}: leave --shards "
             "out, or use another keyspace. A hot bucket gets more shards by itself."
         )
-    return ClusterSettings(bytes.fromhex(settings["secret"]), recorded)
+    return ClusterSettings(bytes.fromhex(settings["secret"]), recorded, zones)

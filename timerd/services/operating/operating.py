@@ -20,7 +20,7 @@ from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, 
 from timerd.model.shard_counts import MOST_SHARDS
 from timerd.model.storage import BucketEntry
 from timerd.ports import Clock, Store
-from timerd.services.calls.fields import namespace_of, queue_of, quoted
+from timerd.services.calls.fields import namespace_of, plain_text, queue_of, quoted
 from timerd.services.calls.replies import duration, optional_timestamp
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member
@@ -29,6 +29,7 @@ from timerd.services.holding.shards import Shards
 from timerd.services.operating.inspect_service import Colleagues, drain
 from timerd.services.operating.partition_facts import bucket_entry, partition_info
 from timerd.services.operating.reporting import Reporting
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.v1 import operate_pb2 as pb
 
 # The end of the year 9999, after which a Timestamp names no instant.
@@ -36,6 +37,7 @@ END_MS = 253_402_300_800_000
 # A bucket may stay open so much longer than its last worker may hold it up.
 OVERDUE_GRACE_MS = 120_000
 MOST_ANNOUNCED = 1 << 40
+MAX_ZONE_CHARS = 64
 # Of one bucket, read at a time.
 SHARDS_AT_ONCE = 8
 STATES = {
@@ -58,7 +60,9 @@ class Operating:
         colleagues: Colleagues | None,
         shards: Shards,
         max_mark_lag_ms: int,
+        zones: ZoneSweep,
     ) -> None:
+        self._zones = zones
         self._store = store
         self._shards = shards
         self._scheduler = scheduler
@@ -184,6 +188,11 @@ class Operating:
             raise Invalid("These five minutes are over: announce a time that is still to come.", "time")
         count = await self._shards.announce(bucket_ms, request.tasks, request.tasks * request.payload_bytes)
         return pb.AnnounceLoadResponse(bucket_start_ms=bucket_ms, shard_count=count)
+
+    async def sweep_zones(self, request: pb.SweepZonesRequest) -> pb.SweepZonesResponse:
+        """It goes on when this is answered, by whichever instance has these data."""
+        asked = await self._zones.ask([plain_text(zone, MAX_ZONE_CHARS, "zones", "zone") for zone in request.zones])
+        return pb.SweepZonesResponse(tzdata=self._zones.own.version, zones=asked.changed if asked is not None else ())
 
     # -- draining -------------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from timerd.ports import Store
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.v1 import operate_pb2 as pb
 
 LOADING = frozenset({Phase.ACQUIRE, Phase.RECOVER, Phase.LOAD})
@@ -19,12 +20,18 @@ class Reporting:
     """Of one instance."""
 
     def __init__(
-        self, store: Store, scheduler: Scheduler, time: EngineTime, delivery: Callable[[], DeliveryFacts]
+        self,
+        store: Store,
+        scheduler: Scheduler,
+        time: EngineTime,
+        delivery: Callable[[], DeliveryFacts],
+        zones: ZoneSweep,
     ) -> None:
         self._store = store
         self._scheduler = scheduler
         self._time = time
         self._delivery = delivery
+        self._zones = zones
 
     async def report(self) -> pb.InstanceReport:
         """The clock is read last, so that who asks can compare it with its own."""
@@ -42,6 +49,8 @@ class Reporting:
             in_flight=delivery.in_flight,
             workers=delivery.workers,
             partitions=[held_partition(machine, now_ms) for machine in machines],
+            tzdata=self._zones.own.version,
+            tzdata_advice=self._zones.sentences(),
         )
 
 

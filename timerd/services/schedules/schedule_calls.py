@@ -307,6 +307,7 @@ def schedule_of(shown: Shown, *, brief: bool = False) -> wire.Schedule:
         missed=entry.missed,
         skipped=entry.overlap.skipped,
         waiting=len(entry.overlap.waiting),
+        tzdata=entry.tzdata,
     )
     if definition.until_ms:
         out.pause_until.CopyFrom(timestamp(definition.until_ms))

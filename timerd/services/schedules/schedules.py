@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from datetime import tzinfo
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
 from timerd.core.schedules.triggering import trigger
 from timerd.core.schedules.world import World, current_definition, read_schedule
+from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import Invalid
 from timerd.model.identity import RowKey, TaskId, digest_of, mac_of
 from timerd.model.occurrences import Occurrence, Reason
@@ -43,7 +43,6 @@ from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
-Zones = Callable[[str], tzinfo]
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
@@ -74,7 +73,7 @@ class Schedules:
         store: Store,
         engine: Engine,
         performer: Performs,
-        zones: Zones,
+        own_zones: OwnZones,
         now_ms: Callable[[], int],
         retention_ms: int,
         watches: Callable[[str, str, bytes], None],
@@ -83,9 +82,10 @@ class Schedules:
         self._store = store
         self._engine = engine
         self._performer = performer
-        self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
-        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches, recorded)
+        self._own_zones = own_zones
+        heard = watches, recorded
+        self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, *heard, own_zones)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
@@ -98,7 +98,7 @@ class Schedules:
             raise Invalid(str(error), f"spec.{error.field}", error.reason) from None
 
     def _make_recurrence(self, spec: Spec, schedule_id: str) -> when.Recurrence:
-        return when.recurrence(spec, self._zones(spec.zone), schedule_id.encode())
+        return when.recurrence(spec, self._own_zones.zone(spec.zone), schedule_id.encode())
 
     def check(self, schedule_id: str, spec: Spec) -> None:
         """Raises Invalid: it cannot be computed, or has no instant from now on."""
@@ -161,7 +161,8 @@ class Schedules:
         """With what is recorded ahead, and what follows."""
         now_ms = self.world.now_ms()
         upcoming = [(each.instant_ms, each.fire_at_ms) for each in entry.ahead.slots if each.fire_at_ms > now_ms]
-        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING:
+        is_known = self._own_zones.speaks_of(definition.spec.zone)
+        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING and is_known:
             times = self.times(name.schedule_id, definition.spec)
             following = next_instants(entry, times, UPCOMING - len(upcoming) + 1)
             nexts: list[int | None] = [*following[1:], None]

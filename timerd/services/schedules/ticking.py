@@ -17,6 +17,7 @@ from timerd.core.protocol import NotTakenIn, Undecided
 from timerd.core.schedules.chain import Ticked, mark_broken
 from timerd.core.schedules.changes import tick_or_resume
 from timerd.core.schedules.world import World
+from timerd.core.schedules.zones import ZonesDiffer
 from timerd.core.settlement import Action
 from timerd.core.taken import TICKS, Taken
 from timerd.model.errors import Aborted, StoreUnknown, TimerdError, Unavailable
@@ -50,7 +51,15 @@ class TickWorker:
     counts_as_worker = False
     takes_backlog = True
 
-    def __init__(self, delivery: Delivery, world: World, performer: Performs, tally: ScheduleTally) -> None:
+    def __init__(
+        self,
+        delivery: Delivery,
+        world: World,
+        performer: Performs,
+        tally: ScheduleTally,
+        others: Callable[[bytes], Awaitable[bool]] | None = None,
+    ) -> None:
+        """`others`: has another instance work a tick."""
         self.number = delivery.next_number()
         self.namespace = TICKS.namespace
         self.closing = False
@@ -58,6 +67,7 @@ class TickWorker:
         self._delivery = delivery
         self._world = world
         self._performer = performer
+        self._others = others
         self._in_hand: set[bytes] = set()
         self._sequence = 0
         self._extending: asyncio.Task[None] | None = None
@@ -103,7 +113,7 @@ class TickWorker:
         action, error = Action.NACK, ""
         try:
             tick = Tick.from_bytes(payload)
-            error = await self._try(tick)
+            error = await self.try_tick(tick, self._others)
             action = Action.NACK if error else Action.ACK
             if error and attempt >= BROKEN_AFTER:
                 self.tally.failed_often(tick)
@@ -115,14 +125,23 @@ class TickWorker:
             self._delivery.settle(self, self._sequence, action, token, None, error)
             self._delivery.credit(self, TICKS.queue, 1)
 
-    async def _try(self, tick: Tick) -> str:
-        """What kept it from its end; nothing: it may be acked."""
+    async def work_for_peer(self, payload: bytes) -> str:
+        """Of a tick that another instance holds. What kept it from its end; nothing: it may be acked."""
+        return await self.try_tick(Tick.from_bytes(payload))
+
+    async def try_tick(self, tick: Tick, others: Callable[[bytes], Awaitable[bool]] | None = None) -> str:
+        """As above. What this instance may not compute is worked by others, if there are any."""
         try:
             ticked: Ticked = await until_decided(
                 lambda: drive(tick_or_resume(tick, self._world), self._performer), TICK_PAUSE_S
             )
             self.tally.came_through(tick, ticked.value)
             return ""
+        except ZonesDiffer as failed:
+            if others is not None and await others(tick.to_bytes()):
+                self.tally.ticks["passed on"] += 1
+                return ""
+            error = str(failed)
         except FORESEEN as failed:
             _log.warning("the tick of the schedule %r comes again: %s", tick.schedule_id, failed)
             error = str(failed)

@@ -31,7 +31,7 @@ _OF_SCHEDULES = (
 )
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
-    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad"),
+    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones"),
 )
 # Method -> the role it needs. A method that is not here is nobody's.
 NEEDED = {

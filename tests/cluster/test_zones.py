@@ -1,0 +1,114 @@
+"""Two releases of tzdata in one cluster: instances of the older one compute nothing of a zone that changed, and lose
+and double nothing."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+
+import grpc
+import pytest
+
+from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
+from timerd.client import ScheduleState
+from timerd.commands.doctor_cluster import cluster_findings
+from timerd.testing import Cluster
+from timerd.v1 import schedule_service_pb2 as wire
+from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
+from timerd.worker import Delivery
+
+# Nine in the summer of Utopia is at seven, and at eight without it.
+START = datetime(2030, 5, 2, 6, 50, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
+Came = dict[str, list[datetime]]
+
+
+async def listening(cluster: Cluster, name: str) -> Came:
+    """The instants that come, by schedule."""
+    came: Came = defaultdict(list)
+    worker = cluster.worker(name)
+
+    @worker.on("nine")
+    async def take(delivery: Delivery) -> None:
+        assert delivery.occurrence is not None
+        came[delivery.occurrence.schedule_id].append(delivery.occurrence.instant)
+
+    await worker.start()
+    return came
+
+
+async def create(cluster: Cluster, name: str, schedule_id: str, zone: str) -> None:
+    """Each minute from nine to ten."""
+    schedules = cluster.client(name).schedules
+    await schedules.create(schedule_id, queue="nine", cron="* 9 * * *", zone=zone, catch_up="all")
+
+
+async def test_both_releases_in_one_cluster() -> None:
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        came = await listening(cluster, "a")
+        await create(cluster, "a", "utopia", CHANGED)
+        await create(cluster, "a", "arcadia", UNCHANGED)
+        await cluster.advance(minutes=9)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(minutes=3)
+        utopia = await cluster.client("a").schedules.get("utopia")
+        assert (utopia.revision, utopia.tzdata) == (2, "2030b")
+        assert (await cluster.client("b").schedules.get("arcadia")).revision == 1
+        await cluster.advance(minutes=70)
+        hour = [START + timedelta(minutes=10 + n) for n in range(60)]
+        assert came["arcadia"] == hour
+        assert came["utopia"] == [each + 60 * MINUTE for each in hour][: len(came["utopia"])]
+        assert len(came["utopia"]) >= 10
+        for name in ("a", "b"):
+            assert (await cluster.client(name).schedules.get("utopia")).tzdata == "2030b"
+        passed = [each.node.ticks.tally.ticks["passed on"] for each in cluster.instances.values() if each.node.ticks]
+        assert passed[0] > 0
+        assert passed[1] == 0
+
+
+async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_must_not_compute() -> None:
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        await create(cluster, "a", "utopia", CHANGED)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(seconds=20)
+        behind = [each for each in cluster_findings(await cluster.client("b").cluster()) if "tzdata" in each]
+        assert len(behind) == 1
+        assert behind[0].startswith("a: Its time zones are of tzdata 2030a, and the schedules go by 2030b")
+        async with grpc.aio.insecure_channel(cluster.instances["a"].node.address) as channel:
+            call = ScheduleServiceStub(channel).PauseSchedule
+            with pytest.raises(grpc.aio.AioRpcError, match="go by 2030b, which says something else") as refused:
+                await call(wire.PauseScheduleRequest(schedule_id="utopia"), timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        seen = await cluster.client("a").schedules.get("utopia")
+        assert (seen.state, seen.revision) == (ScheduleState.ACTIVE, 2)
+
+
+async def test_without_an_instance_of_the_release_in_force_ticks_wait_for_one() -> None:
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        came = await listening(cluster, "a")
+        await create(cluster, "a", "utopia", CHANGED)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(seconds=20)
+        await cluster.kill("b")
+        await cluster.advance(minutes=75)
+        assert came["utopia"] == []
+        await cluster.add("c", zones=NEW)
+        await cluster.advance(minutes=10)
+        first = START + timedelta(minutes=70)
+        assert sorted(came["utopia"]) == [first + n * MINUTE for n in range(len(came["utopia"]))]
+        assert len(came["utopia"]) >= 14
+
+
+async def test_an_operator_brings_the_earlier_release_back_into_force() -> None:
+    async with Cluster("a", "b", start=START, zones=NEW) as cluster:
+        await create(cluster, "a", "utopia", CHANGED)
+        await cluster.kill("b")
+        await cluster.advance(seconds=20)
+        await cluster.add("c", zones=OLD)
+        await cluster.client("c").sweep_zones()
+        await cluster.advance(seconds=20)
+        utopia = await cluster.client("c").schedules.get("utopia")
+        assert (utopia.revision, utopia.tzdata, utopia.upcoming[0].instant) == (2, "2030a", START + 10 * MINUTE)
+        sweep = cluster.instances["a"].node.zone_sweep
+        assert sweep is not None
+        assert sweep.own.differing == (CHANGED,)

@@ -1,0 +1,111 @@
+"""Two releases of the data of time zones: the later one takes the summer time from Utopia, and leaves Arcadia alone."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, tzinfo
+
+from timerd.core.protocol import Request, TryCas
+from timerd.core.recurrence import Recurrence, recurrence
+from timerd.core.schedules.world import World
+from timerd.core.schedules.zones import OwnZones
+from timerd.model.errors import Invalid
+from timerd.model.registers import Table
+from timerd.model.schedules import Definition
+from timerd.services.holding.driving import Performs
+from timerd.testing import Server
+
+# A summer begins here, in both releases of Arcadia, and in the first one of Utopia.
+SUMMER = datetime(2030, 4, 1, 1)
+CHANGED, UNCHANGED = "Mundus/Utopia", "Mundus/Arcadia"
+
+
+class SummerFrom(tzinfo):
+    """An hour ahead of UTC, and two from `SUMMER` on, where there is one."""
+
+    def __init__(self, *, has_summer: bool) -> None:
+        self._has_summer = has_summer
+
+    def utcoffset(self, at: datetime | None) -> timedelta:
+        assert at is not None
+        wall = at.replace(tzinfo=None)
+        return timedelta(hours=2 if self._has_summer and wall >= SUMMER + timedelta(hours=1) else 1)
+
+    def dst(self, at: datetime | None) -> timedelta:
+        return self.utcoffset(at) - timedelta(hours=1)
+
+    def tzname(self, at: datetime | None) -> str:
+        return "summer" if self.dst(at) else "winter"
+
+    def fromutc(self, at: datetime) -> datetime:
+        is_summer = self._has_summer and at.replace(tzinfo=None) >= SUMMER
+        return at + timedelta(hours=2 if is_summer else 1)
+
+
+class Release:
+    """Implements timerd.ports.ZoneData."""
+
+    def __init__(self, version: str, *, utopia_has_summer: bool) -> None:
+        self.version = version
+        self._zones: dict[str, tzinfo] = {
+            "UTC": UTC,
+            CHANGED: SummerFrom(has_summer=utopia_has_summer),
+            UNCHANGED: SummerFrom(has_summer=True),
+        }
+
+    def zone(self, name: str) -> tzinfo:
+        if name not in self._zones:
+            raise Invalid(f"There is no time zone {name!r}.", "zone")
+        return self._zones[name]
+
+
+OLD, NEW = Release("2030a", utopia_has_summer=True), Release("2030b", utopia_has_summer=False)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class Dying:
+    """Implements services.holding.driving.Performs. It is gone when so many requests have been performed."""
+
+    def __init__(self, runner: Performs, most: int) -> None:
+        self._runner = runner
+        self._left = most
+
+    async def perform(self, request: Request) -> object:
+        answer = await self._runner.perform(request)
+        self._left -= 1
+        if self._left < 0:
+            raise Killed
+        return answer
+
+
+class Stopped:
+    """Implements services.holding.driving.Performs. It stands still before a compare-and-set of a schedule, the `nth`
+    of them, until it may go on."""
+
+    def __init__(self, runner: Performs, nth: int = 1) -> None:
+        self.is_there, self.may_go_on = asyncio.Event(), asyncio.Event()
+        self._runner = runner
+        self._left = nth
+
+    async def perform(self, request: Request) -> object:
+        if isinstance(request, TryCas) and request.change.key.table is Table.SCHEDULES:
+            self._left -= 1
+            if not self._left:
+                self.is_there.set()
+                await self.may_go_on.wait()
+        return await self._runner.perform(request)
+
+
+def world_of(server: Server, release: Release, stored: bytes | None) -> World:
+    """That of an instance with these data, beside the server."""
+    node = server.node
+    assert node.zone_sweep is not None
+
+    def times(schedule_id: str, it: Definition) -> Recurrence:
+        return recurrence(it.spec, release.zone(it.spec.zone), schedule_id.encode())
+
+    return replace(node.zone_sweep.world, zones=OwnZones(release, stored), times=times)

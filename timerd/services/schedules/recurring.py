@@ -1,0 +1,49 @@
+"""What comes again, put together: schedules, the worker of their ticks, and the sweep after a new tzdata."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from time import monotonic
+
+from timerd.core.schedules.zones import OwnZones
+from timerd.ports import Store
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.engine.engine import Engine
+from timerd.services.holding.driving import Performs
+from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.passing import OtherInstances
+from timerd.services.schedules.schedule_tally import ScheduleTally
+from timerd.services.schedules.schedules import Schedules
+from timerd.services.schedules.ticking import TickWorker
+from timerd.services.schedules.zone_reads import ZoneReads
+from timerd.services.schedules.zone_sweep import ZoneSweep
+
+
+class Recurring:
+    """Of one instance. `is_single`: there is no other one on these data. `holds`: see ZoneSweep."""
+
+    def __init__(
+        self,
+        store: Store,
+        engine: Engine,
+        runner: Performs,
+        now_ms: Callable[[], int],
+        retention_ms: int,
+        own: OwnZones,
+        *,
+        is_single: bool,
+        holds: bool,
+    ) -> None:
+        self._runner = ZoneReads(runner)
+        self._hints, self._stats = EndHints(self._runner), ScheduleTally(monotonic)
+        heard = self._hints.watch, self._stats.recorded
+        self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
+        self.sweep = ZoneSweep(store, self._runner, self.schedules.world, is_single=is_single, holds=holds)
+
+    def ticks(self, delivery: Delivery, others: OtherInstances | None) -> TickWorker:
+        """`others`: work what this instance may not compute."""
+        world = self.schedules.world
+        delivery.on_durable(partial(self._hints.settled, world=world))
+        work = others.work if others is not None else None
+        return TickWorker(delivery, world, self._runner, self._stats, work)
