@@ -63,6 +63,8 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.cycle_calls import CycleCalls
+from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedule_tally import ScheduleTally
@@ -76,6 +78,7 @@ from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
+from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
 from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
@@ -96,6 +99,7 @@ LIMITS: Sequence[Callable[[], Limit]] = ()
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
+CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -283,17 +287,18 @@ async def assemble(
     colleagues = Colleagues(peers.peers) if peers is not None else None
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms)
     api = TimerApi(engine, config, delivered, operating, patience)
-    ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, config.history_retention_ms)
+    retention_ms = config.history_retention_ms
+    ticks, calls = _scheduling(store, engine, scheduler, delivery, api, now_ms, retention_ms, shard_count)
     hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
     if peers is None or member is None or peer_links is None or lending is None:
-        server = serve(config, api, WorkService(delivery, hanging_up), [calls, scaler])
+        server = serve(config, api, WorkService(delivery, hanging_up), [*calls, scaler])
         alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, reporting)
-    inside = [calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
+    inside = [*calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home, hanging_up), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
@@ -308,12 +313,17 @@ def _scheduling(
     api: TimerApi,
     now_ms: Callable[[], int],
     retention_ms: int,
-) -> tuple[TickWorker, grpc.GenericRpcHandler]:
-    """Who works the ticks of schedules, and who answers calls of them."""
+    shard_count: int,
+) -> tuple[TickWorker, Sequence[grpc.GenericRpcHandler]]:
+    """Who works the ticks of schedules and cycles, and who answers calls of them."""
     hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
     schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
     delivery.on_durable(partial(hints.settled, world=schedules.world))
-    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
+    cycles = CycleCalls(Cycles(schedules, store, scheduler.procedures), engine, shard_count)
+    calls = (
+        api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs()),
+        api.handler_of(CYCLE_SERVICE, cycles.verbs()),
+    )
     return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
 
 

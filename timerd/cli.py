@@ -16,6 +16,7 @@ from timerd.commands import (
     change,
     cluster,
     config,
+    cycles,
     dead,
     demo,
     doctor,
@@ -43,7 +44,22 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(serve, schedule, schedules, change, look, purge, dead, work, doctor, health, cluster, partition, announce),
+    *(
+        serve,
+        schedule,
+        schedules,
+        cycles,
+        change,
+        look,
+        purge,
+        dead,
+        work,
+        doctor,
+        health,
+        cluster,
+        partition,
+        announce,
+    ),
     *(config, token, backup, schema, version, demo, simulate),
 ):
     group.register(app)
