@@ -65,6 +65,7 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.passing import OtherInstances, TickService
 from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import ScheduleCalls
@@ -79,6 +80,7 @@ from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import Relaying, relaying
 from timerd.services.work.work_service import WorkService
+from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
 from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
 from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
@@ -102,6 +104,7 @@ LIMITS: Sequence[Callable[[], Limit]] = ()
 STOP_GRACE_MS = 500
 OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
 SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
+CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
@@ -302,11 +305,12 @@ async def assemble(
     operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms, sweep)
     api = TimerApi(engine, config, delivered, operating, patience)
     calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs())
+    cycles = api.handler_of(CYCLE_SERVICE, CycleCalls(recurring.cycles, engine, shard_count).verbs())
     ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
     connected, hanging_up = ConnectedWorkers(now_ms), HangingUp()
     activity = Activity(engine, scheduler, delivery, connected, now_ms, lambda: ticks.tally.broken)
     overview = Overview(activity, engine, membership, colleagues, now_ms).verbs()
-    beside = [calls, api.handler_of(OVERVIEW_SERVICE, overview), Foreseeing(store, now_ms).handler()]
+    beside = [calls, cycles, api.handler_of(OVERVIEW_SERVICE, overview), Foreseeing(store, now_ms).handler()]
     if peers is None or member is None or peer_links is None or lending is None:
         work = WorkService(delivery, hanging_up, connected)
         server = serve(config, api, work, beside)

@@ -16,6 +16,7 @@ from timerd.commands import (
     change,
     cluster,
     config,
+    cycles,
     dead,
     demo,
     dev,
@@ -45,7 +46,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for group in (
-    *(dev, serve, schedule, schedules, zones, change, look, purge, dead, work),
+    *(dev, serve, schedule, schedules, cycles, zones, change, look, purge, dead, work),
     *(doctor, health, cluster, partition, announce),
     *(config, token, backup, schema, version, demo, simulate),
 ):

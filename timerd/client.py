@@ -7,6 +7,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 
 from timerd.sdk.async_client import Client
 from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
+from timerd.sdk.cycles import Cycle, Cycles, SlotCost, SyncCycles
 from timerd.sdk.errors import (
     Aborted,
     AccessDenied,
@@ -22,6 +23,7 @@ from timerd.sdk.errors import (
 from timerd.sdk.receiving import ReceivedTask
 from timerd.sdk.schedule_values import Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
 from timerd.sdk.schedules import Schedules, SyncSchedules
+from timerd.sdk.slots import Slot, slot_hash
 from timerd.sdk.sync_client import SyncClient
 from timerd.sdk.task_fields import DeadLetter, Item, TaskInfo, TaskKeywords, TaskOptions
 from timerd.sdk.values import (
@@ -47,6 +49,8 @@ __all__ = [
     "ConflictPolicy",
     "ConnectOptions",
     "Count",
+    "Cycle",
+    "Cycles",
     "DeadLetter",
     "FailedPrecondition",
     "InvalidTask",
@@ -64,8 +68,11 @@ __all__ = [
     "ScheduleOutcome",
     "ScheduleState",
     "Schedules",
+    "Slot",
+    "SlotCost",
     "SpecKeywords",
     "SyncClient",
+    "SyncCycles",
     "SyncSchedules",
     "Task",
     "TaskInfo",
@@ -75,4 +82,5 @@ __all__ = [
     "TimerdError",
     "Unavailable",
     "Upcoming",
+    "slot_hash",
 ]

@@ -31,6 +31,7 @@ from timerd.sdk.lanes import BatchLane, Lane, SingleLane
 from timerd.sdk.schedule_values import Occurrence, OccurrenceReason, SpecKeywords, spec_of
 from timerd.sdk.schedules import Opened, Schedules
 from timerd.sdk.signals import run_until_signalled
+from timerd.sdk.slots import Slot
 from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, ms_clock, span_ms
 from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
@@ -323,6 +324,7 @@ __all__ = [
     "OccurrenceReason",
     "Reject",
     "Retry",
+    "Slot",
     "TimerdError",
     "Worker",
     "WorkerKeywords",

@@ -14,6 +14,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd.cli import run
+from timerd.testing import Server
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,26 @@ def server(terminal: Terminal) -> Iterator[FakeServer]:
     terminal.monkeypatch.setenv("TIMERD_SERVER", fake.target)
     yield fake
     asyncio.run_coroutine_threadsafe(fake.stop(), loop).result(20)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(20)
+    loop.close()
+
+
+@pytest.fixture
+def whole(terminal: Terminal) -> Iterator[Server]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="whole server")
+    thread.start()
+
+    async def begin() -> Server:
+        server = Server()
+        await server.start()
+        return server
+
+    server = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
+    terminal.monkeypatch.setenv("TIMERD_SERVER", server.address)
+    yield server
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(20)
     loop.close()

@@ -21,7 +21,10 @@ from timerd.worker import Worker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 TUTORIAL = "docs/use/tutorial.md"
-TYPED = ("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md")
+TYPED = (
+    *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md"),
+    "docs/use/cycles.md",
+)
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
@@ -116,6 +119,12 @@ def test_schedules(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[3])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["seen"]) >= 2))
     assert {(name, reason.name) for name, reason in names["seen"]} >= {("report", "TRIGGER"), ("books", "TRIGGER")}
+    names["client"].close()
+
+
+def test_cycles(server: Server) -> None:
+    names = play(blocks.blocks(blocks.read(TYPED[4])), server.address, {})
+    asyncio.run(work(names["worker"], lambda: {*names["synced"]} == {*range(30)}))
     names["client"].close()
 
 

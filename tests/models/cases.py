@@ -36,6 +36,11 @@ HOLDS = [
     "zones",
     "zones MOVE",
     "zones NCRASH=2",
+    "cycle ADD",
+    "cycle ADD NCRASH=2",
+    "cycle REMOVE",
+    "cycle BOTH",
+    "cycle AGAIN",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -83,6 +88,11 @@ BROKEN = [
     )),
     "schedules ONE PAUSE NCRASH=2 OLDTICKENDS",
     "schedules CREATE ONE NCRASH=0 SPEC2=7 VACUITY2",
+    *(f"cycle ADD {rule}" for rule in (
+        "READFIRST", "READONE", "ACKFIRST", "NOLOOK", "LOOKFIRST", "EARLYOK", "BLINDINSERT", "VACUITY1",
+    )),
+    *(f"cycle REMOVE {rule}" for rule in ("CANCELFIRST", "REMLOOKFIRST", "NOSTICK", "VACUITY2")),
+    "cycle BOTH ADDBLIND",
     *(f"overlap {rule}" for rule in (
         "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "VACUITY",
     )),
@@ -104,4 +114,6 @@ QUICK = (
     "schedules ONE NOFENCE",
     "overlap LOOKFIRST",
     "zones NOWIND",
+    "cycle ADD",
+    "cycle ADD NOLOOK",
 )

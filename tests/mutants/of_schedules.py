@@ -1,4 +1,4 @@
-"""What comes again: S1 to S5."""
+"""What comes again: S1 to S6."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/change
 PLANNING = "timerd/core/schedules/planning.py"
 SWEEP = "tests/schedules/test_zones.py"
 SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zones.py"
+CYCLES = "tests/cycles/test_story.py"
 
 MUTANTS = (
     Mutant(
@@ -173,5 +174,32 @@ MUTANTS = (
         new="        done = replace(known, armed=known.armed + armed, changed=())\n",
         breaks="schedules whose names come later keep the instants of the old data",
         tests=(f"{SWEEP}::test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_schedule_once",),
+    ),
+    Mutant(
+        name="named-late-is-another-task",
+        guarantee="S6",
+        file="timerd/core/schedules/member_tasks.py",
+        old='    rows["position_ms"] = rows["fire_at_ms"] = moments_ms\n',
+        new='    rows["fire_at_ms"] = moments_ms\n    rows["position_ms"] = np.maximum(moments_ms, now_ms)\n',
+        breaks="a member that is named twice after its moment has two turns",
+        tests=(f"{CYCLES}::test_who_is_named_too_late_has_its_turn_at_once",),
+    ),
+    Mutant(
+        name="slot-of-any-key",
+        guarantee="S6",
+        file="timerd/core/schedules/member_tasks.py",
+        old="    return slot_of(hash_of(key), shape.slots) == slot\n",
+        new="    return True\n",
+        breaks="a database with another hash names members that are not in the slot, and nobody is told",
+        tests=(f"{CYCLES}::test_a_key_outside_of_the_slot_is_refused_and_nothing_is_written",),
+    ),
+    Mutant(
+        name="cycle-created-again",
+        guarantee="S6",
+        file="timerd/services/schedules/cycle_calls.py",
+        old='            "CreateCycle": self._once(self.create, wire.CreateCycleResponse),\n',
+        new='            "CreateCycle": self.create,\n',
+        breaks="a repeat of Create brings back a cycle that was deleted since",
+        tests=(f"{CYCLES}::test_a_call_that_comes_again_is_answered_as_the_first_time",),
     ),
 )

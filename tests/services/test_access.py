@@ -24,10 +24,17 @@ from timerd.services.transport.access import NEEDED, allow
 from timerd.services.transport.principals import ROLES, Principal, Principals, read_principals
 from timerd.services.transport.tls import peer_credentials
 from timerd.testing import Server
-from timerd.v1 import overview_service_pb2, schedule_service_pb2, timer_service_pb2, work_service_pb2
+from timerd.v1 import cycle_service_pb2, overview_service_pb2, schedule_service_pb2, timer_service_pb2, work_service_pb2
 from timerd.worker import Worker
 
-CALLED = (timer_service_pb2, work_service_pb2, schedule_service_pb2, overview_service_pb2, externalscaler_pb2)
+CALLED = (
+    timer_service_pb2,
+    work_service_pb2,
+    schedule_service_pb2,
+    overview_service_pb2,
+    cycle_service_pb2,
+    externalscaler_pb2,
+)
 FILES = [module.DESCRIPTOR for module in CALLED]
 SERVICES = [service for file in FILES for service in file.services_by_name.values()]
 LATER = datetime(2030, 6, 1, tzinfo=UTC)

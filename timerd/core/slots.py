@@ -95,7 +95,7 @@ def scaled(hashes: NDArray[np.uint64], factor: int) -> NDArray[np.int64]:
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class CycleSlots:
     """A period that repeats from `origin_ms` on, cut into slots, with `places` for the kinds of one member. Made by
     `cycle`, which checks it."""
 
@@ -123,13 +123,13 @@ class Cycle:
         return place * (self.period_ms // self.places)
 
 
-def cycle(period_ms: int, slots: int = 0, places: int = 1, origin_ms: int = 0) -> Cycle:
+def cycle(period_ms: int, slots: int = 0, places: int = 1, origin_ms: int = 0) -> CycleSlots:
     """`slots` 0: as many as `default_slots` says. Raises Invalid."""
     if not MIN_PERIOD_MS <= period_ms <= MAX_PERIOD_MS:
         raise Invalid(f"The period is {period_ms} ms: it must be from 1 s to 100 years.", "period")
     _check_divides(slots or 1, period_ms, "slots")
     _check_divides(places, period_ms, "places")
-    return Cycle(period_ms, slots or default_slots(period_ms), places, origin_ms)
+    return CycleSlots(period_ms, slots or default_slots(period_ms), places, origin_ms)
 
 
 def default_slots(period_ms: int) -> int:

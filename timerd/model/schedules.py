@@ -16,6 +16,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
+from timerd.model.cycles import CYCLE, CycleShape
 from timerd.model.identity import PREFIX_BYTES
 from timerd.model.overlap import NOTHING_OPEN, Overlap, OverlapState
 from timerd.model.recurrence import Spec
@@ -217,6 +218,8 @@ class Definition:
     # Of a pause, and when it ends by itself (0 = it does not).
     note: str = ""
     until_ms: int = 0
+    # Of a cycle, whose instants are its slots.
+    cycle: CycleShape | None = None
     kept: str = ""
 
     def to_bytes(self) -> bytes:
@@ -226,7 +229,8 @@ class Definition:
             "template": self.template.to_json(),
             "payload": base64.b64encode(self.payload).decode(),
         }
-        more = {"labels": self.labels, "note": self.note, "until_ms": self.until_ms}
+        cycle = self.cycle.to_json() if self.cycle is not None else None
+        more = {"labels": self.labels, "note": self.note, "until_ms": self.until_ms, "cycle": cycle}
         return dump_json(with_kept(stored | {name: value for name, value in more.items() if value}, self.kept))
 
     @classmethod
@@ -242,6 +246,7 @@ class Definition:
             tuple((name, value) for name, value in values.get("labels", ())),
             values.get("note", ""),
             values.get("until_ms", 0),
+            CycleShape.from_json(values["cycle"]) if "cycle" in values else None,
             kept,
         )
 
@@ -293,13 +298,14 @@ def definition_key(namespace: str, schedule_id: str, uid: str, revision: int, at
     return EntryKey(f"definitions\0{namespace}\0{schedule_id}".encode(), f"{uid}.{revision}.{attempt}".encode())
 
 
-def names_place(namespace: str, slot: int) -> bytes:
-    return f"schedules\0{namespace}\0{slot}".encode()
+def names_place(namespace: str, slot: int, kind: str = "schedules") -> bytes:
+    return f"{kind}\0{namespace}\0{slot}".encode()
 
 
 def name_entry(namespace: str, schedule_id: str, uid: str) -> EntryKey:
     slot = blake2b(schedule_id.encode(), digest_size=1, person=b"timerd.slot").digest()[0] % NAME_SLOTS
-    return EntryKey(names_place(namespace, slot), f"{schedule_id}\0{uid}".encode())
+    kind = "cycles" if schedule_id.startswith(CYCLE) else "schedules"
+    return EntryKey(names_place(namespace, slot, kind), f"{schedule_id}\0{uid}".encode())
 
 
 def named(entry: bytes) -> tuple[str, str]:

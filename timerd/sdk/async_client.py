@@ -12,6 +12,7 @@ from timerd.sdk.bulk import Bulk, BulkItem, Progress, batches_of
 from timerd.sdk.checks import id_list, name, optional_name
 from timerd.sdk.coalescing import outcomes_in, write_cancel
 from timerd.sdk.columns import Part, Tasks, batches_of_columns
+from timerd.sdk.cycles import Cycles
 from timerd.sdk.ids import new_request_id
 from timerd.sdk.operations import Operations
 from timerd.sdk.receiving import Receiving
@@ -63,6 +64,11 @@ class Client(Operations, Receiving, Singles):
     def schedules(self) -> Schedules:
         """The schedules are what comes again: `client.schedules.create(...)` and the like."""
         return Schedules(self)
+
+    @cached_property
+    def cycles(self) -> Cycles:
+        """The cycles are members that have their turn in every period: `client.cycles.create(...)` and the like."""
+        return Cycles(self)
 
     async def schedule_many(
         self,

@@ -13,6 +13,7 @@ from itertools import accumulate
 
 from timerd.sdk.ids import encode_id
 from timerd.sdk.schedule_values import Occurrence
+from timerd.sdk.slots import SLOT_CONTENT, Slot
 from timerd.sdk.times import datetime_of_ms, now_ms
 from timerd.v1 import work_service_pb2 as pb
 
@@ -203,6 +204,11 @@ class Delivery:
         occurrences = self._batch.occurrences
         message = occurrences[self._index] if occurrences else None
         return Occurrence.of(message) if message is not None and message.schedule_id else None
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot says whose turn it is, where the task is that of a slot of a cycle; None for every other task."""
+        return Slot.of_payload(self.payload) if self.content_type == SLOT_CONTENT else None
 
     @property
     def traceparent(self) -> str:

@@ -11,6 +11,7 @@ from timerd.sdk.addresses import DEFAULT_TARGET
 from timerd.sdk.async_client import Client
 from timerd.sdk.checks import check_keywords
 from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
+from timerd.sdk.cycles import SyncCycles
 from timerd.sdk.schedules import SyncSchedules
 from timerd.sdk.sync_twin import SHARED_LOOP, Caller, blocking, iterating
 
@@ -55,6 +56,11 @@ class SyncClient:
     def schedules(self) -> SyncSchedules:
         """The schedules are what comes again: `client.schedules.create(...)` and the like."""
         return SyncSchedules(self)
+
+    @cached_property
+    def cycles(self) -> SyncCycles:
+        """The cycles are members that have their turn in every period: `client.cycles.create(...)` and the like."""
+        return SyncCycles(self)
 
     schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)

@@ -25,7 +25,13 @@ from timerd.services.transport.principals import Principals
 from timerd.services.transport.streams import StreamLimit, Unfinished
 from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.services.work.work_service import work_handler
-from timerd.v1 import overview_service_pb2, schedule_service_pb2, timer_service_pb2, work_service_pb2
+from timerd.v1 import (
+    cycle_service_pb2,
+    overview_service_pb2,
+    schedule_service_pb2,
+    timer_service_pb2,
+    work_service_pb2,
+)
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
 log = logging.getLogger(__name__)
@@ -33,12 +39,12 @@ TIMER_SERVICE = timer_service_pb2.DESCRIPTOR.services_by_name["TimerService"].fu
 WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_name
 OVERVIEW_SERVICE = overview_service_pb2.DESCRIPTOR.services_by_name["OverviewService"].full_name
 SCHEDULE_SERVICE = schedule_service_pb2.DESCRIPTOR.services_by_name["ScheduleService"].full_name
+CYCLE_SERVICE = cycle_service_pb2.DESCRIPTOR.services_by_name["CycleService"].full_name
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 # What can be asked for -> the part of the board that answers. Callers and workers need all of it.
-CHECKED = dict.fromkeys((READY, TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, OVERVIEW_SERVICE), READY) | {
-    part: part for part in (LIVE, *PARTS)
-}
+SERVICES = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, CYCLE_SERVICE, OVERVIEW_SERVICE)
+CHECKED = dict.fromkeys((READY, *SERVICES), READY) | {part: part for part in (LIVE, *PARTS)}
 # Calls of one connection beyond the streams: the rest waits in the client.
 _UNARY_CALLS_PER_CONNECTION = 1_000
 _WIND_UP_S = 2.0
@@ -168,7 +174,7 @@ def _options(config: ServerConfig) -> list[tuple[str, int]]:
 
 def _add_reflection(server: grpc.aio.Server) -> None:
     """Under both names of the protocol: v1 has the same messages as v1alpha, and newer tools ask for it first."""
-    names = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, OVERVIEW_SERVICE, HEALTH_SERVICE, reflection.SERVICE_NAME)
+    names = (*SERVICES, HEALTH_SERVICE, reflection.SERVICE_NAME)
     reflection.enable_server_reflection(names, server)
     servicer = reflection.aio.ReflectionServicer(names)
     handler = grpc.stream_stream_rpc_method_handler(

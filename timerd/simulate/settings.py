@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from timerd.core.slots import Cycle, cycle
+from timerd.core.slots import CycleSlots, cycle
 from timerd.model.errors import Invalid
 from timerd.simulate.durations import durations
 
@@ -75,7 +75,7 @@ class Settings:
     seed: int = 1
 
     @property
-    def cycle(self) -> Cycle:
+    def cycle(self) -> CycleSlots:
         return cycle(round(self.cycle_s * 1_000), self.slots)
 
     @property

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from timerd.core.slots import (
     MAX_PERIOD_MS,
     SPACE,
-    Cycle,
+    CycleSlots,
     Key,
     cycle,
     default_slots,
@@ -83,7 +83,7 @@ def test_many_are_scaled_as_each(hashes: list[int], factor: int) -> None:
 
 @given(KEYS, PERIODS)
 def test_many_moments_are_those_of_each(key: Key, period_ms: int) -> None:
-    made = Cycle(period_ms, 1, 1, 5)
+    made = CycleSlots(period_ms, 1, 1, 5)
     assert made.moments_ms(hashes_of([key])).tolist() == [made.moment_ms(key)]
     assert hashes_of([key]).tolist() == [hash_of(key)]
 

@@ -237,6 +237,13 @@ class FindEntries:
 
 
 @dataclass(frozen=True, slots=True)
+class ListEntries:
+    """-> list[Sequence[Entry]]: of each (place, after which name, how many at most)"""
+
+    asked: Sequence[tuple[bytes, bytes, int]]
+
+
+@dataclass(frozen=True, slots=True)
 class RemoveEntries:
     """-> None: they are gone for good"""
 
@@ -266,6 +273,7 @@ Request = (
     | Recheck
     | WriteEntries
     | FindEntries
+    | ListEntries
     | RemoveEntries
 )
 Procedure = Generator[Request, Any, Result]

@@ -13,6 +13,7 @@ from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
 from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule, times_of
 from timerd.core.schedules.zones import computed_by
+from timerd.model.cycles import CYCLE
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
 from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
@@ -43,6 +44,15 @@ class Name:
     def key(self) -> RegisterKey:
         return schedule_key(self.namespace, self.schedule_id)
 
+    @property
+    def kind(self) -> str:
+        """As callers know it."""
+        return "cycle" if self.schedule_id.startswith(CYCLE) else "schedule"
+
+    @property
+    def shown(self) -> str:
+        return self.schedule_id.removeprefix(CYCLE)
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -72,9 +82,9 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
             return check_alive(name, entry)
         if entry is not None and entry.state is not ScheduleState.DELETED:
             raise AlreadyExists(
-                f"There is a schedule {name.schedule_id!r} already: update it, delete it first, or choose another id.",
-                "SCHEDULE_EXISTS",
-                field="schedule_id",
+                f"There is a {name.kind} {name.shown!r} already: update it, delete it first, or choose another id.",
+                f"{name.kind.upper()}_EXISTS",
+                field=f"{name.kind}_id",
             )
         now_ms, zone = world.now_ms(), definition.spec.zone
         yield from computed_by(world.zones, zone, 0, now_ms)
@@ -205,10 +215,10 @@ def check_alive(name: Name, entry: Schedule | None, request: str = "") -> Schedu
     """Of one that was deleted by the same call the register still tells so. Raises NotFound."""
     if entry is None or (entry.state is ScheduleState.DELETED and request not in entry.requests):
         raise NotFound(
-            f"There is no schedule {name.schedule_id!r} in the namespace {name.namespace!r}: check the id and the "
+            f"There is no {name.kind} {name.shown!r} in the namespace {name.namespace!r}: check the id and the "
             "namespace.",
-            "SCHEDULE_NOT_FOUND",
-            field="schedule_id",
+            f"{name.kind.upper()}_NOT_FOUND",
+            field=f"{name.kind}_id",
         )
     return entry
 

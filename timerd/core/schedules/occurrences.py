@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from timerd.core.schedules.slot_tasks import slot_payload
 from timerd.core.schedules.world import Row
 from timerd.core.taken import TICKS
+from timerd.model.cycles import CYCLE
 from timerd.model.identity import MAC_BYTES, RowKey, TaskId, digest_of
 from timerd.model.occurrences import Occurrence, Reason
 from timerd.model.overlap import Opened, Overlap
@@ -53,8 +55,11 @@ def rows_of(
 def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot, definition: Definition) -> Row:
     prefix = row_prefix(uid, recorded.revision, slot)
     reason = Reason.CATCH_UP if slot.place_ms > slot.fire_at_ms + OVER_MS else Reason.SCHEDULE
+    payload = definition.payload
+    if definition.cycle is not None:
+        payload = slot_payload(schedule_id, definition.cycle, slot.instant_ms)
     said = Occurrence(
-        schedule_id,
+        schedule_id.removeprefix(CYCLE),
         occurrence_id(uid, slot.instant_ms).hex(),
         slot.instant_ms,
         recorded.before(number),
@@ -66,7 +71,7 @@ def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot
     template = replace(definition.template, expire_at_ms=expire_at_ms)
     key = RowKey(slot.place_ms, digest_of(prefix, 0), 0)
     flags = FLAG_LATE if slot.is_catch_up else 0
-    row = single_row(key, slot.fire_at_ms, template, definition.payload, Extra(occurrence=said.to_text()), flags)
+    row = single_row(key, slot.fire_at_ms, template, payload, Extra(occurrence=said.to_text()), flags)
     return prefix, Partition(TIME_SCOPE, bucket_of(slot.place_ms), slot.shard), row
 
 

@@ -58,7 +58,7 @@ class World:
         return self.zones.version if self.zones is not None else ""
 
 
-class _Late(Exception):
+class MissedPlace(Exception):
     """Some row is too late for its place: each goes by itself, for its next place is a matter of its own."""
 
 
@@ -99,7 +99,7 @@ def place_rows(rows: Sequence[Row], world: World) -> Procedure[None]:
     if len(rows) > 1:
         try:
             yield from _all_in_time(rows, Call(TOGETHER, now_ms, now_ms + KEPT_MS, world.retention_ms))
-        except (_Late, Forgotten):
+        except (MissedPlace, Forgotten):
             pass
         else:
             return
@@ -113,17 +113,21 @@ def place_rows(rows: Sequence[Row], world: World) -> Procedure[None]:
 
 
 def _all_in_time(rows: Sequence[Row], call: Call) -> Procedure[None]:
-    """In one append. Raises _Late before anything is pointed elsewhere."""
     groups: dict[Partition, list[RowGroup]] = {}
     for _, partition, row in rows:
         groups.setdefault(partition, []).append(row)
-    message = Append(tuple((partition, concat(parts)) for partition, parts in groups.items()))
+    yield from in_time(Append(tuple((partition, concat(parts)) for partition, parts in groups.items())), call)
+
+
+def in_time(message: Append, call: Call) -> Procedure[None]:
+    """Rows of which each has a message of its own, in one append. Raises MissedPlace before any is pointed
+    elsewhere, and Forgotten."""
     placing = place_message(message, call)
     try:
         request = next(placing)
         while True:
-            if isinstance(request, ReadRegister) and request.key == place_key(TOGETHER):
-                raise _Late
+            if isinstance(request, ReadRegister) and request.key == place_key(call.prefix):
+                raise MissedPlace
             try:
                 answer = yield request
             except Exception as error:  # noqa: BLE001 - it is for the procedure inside

@@ -24,6 +24,7 @@ from timerd.core.protocol import (
     FindVacant,
     HintRows,
     HolderAnswer,
+    ListEntries,
     LookAt,
     MarkAndLook,
     OfferRows,
@@ -43,7 +44,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 from timerd.model.rows import RowGroup
-from timerd.model.storage import Appended, BucketEntry, CasResult, Found, Looked
+from timerd.model.storage import Appended, BucketEntry, CasResult, Entry, Found, Looked
 from timerd.ports import Store
 from timerd.services.holding.held import Held
 from timerd.services.holding.own_machines import OwnMachines
@@ -95,6 +96,7 @@ class Performer:
             Recheck: self._recheck,
             WriteEntries: self._write_entries,
             FindEntries: self._find_entries,
+            ListEntries: self._list_entries,
             RemoveEntries: self._remove_entries,
         }
 
@@ -232,6 +234,9 @@ class Performer:
 
     async def _find_entries(self, request: FindEntries) -> list[bytes | None]:
         return list(await self._store.find_entries(request.keys))
+
+    async def _list_entries(self, request: ListEntries) -> list[Sequence[Entry]]:
+        return await asyncio.gather(*(self._store.list_entries(*each) for each in request.asked))
 
     async def _remove_entries(self, request: RemoveEntries) -> None:
         await self._store.remove_entries(request.keys)

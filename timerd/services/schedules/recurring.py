@@ -11,6 +11,7 @@ from timerd.ports import Store
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.holding.driving import Performs
+from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.passing import OtherInstances
 from timerd.services.schedules.schedule_tally import ScheduleTally
@@ -39,6 +40,7 @@ class Recurring:
         self._hints, self._stats = EndHints(self._runner), ScheduleTally(monotonic)
         heard = self._hints.watch, self._stats.recorded
         self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
+        self.cycles = Cycles(self.schedules, store, self._runner)
         self.sweep = ZoneSweep(store, self._runner, self.schedules.world, is_single=is_single, holds=holds)
 
     def ticks(self, delivery: Delivery, others: OtherInstances | None) -> TickWorker:

@@ -171,13 +171,15 @@ class Schedules:
         opened = entry.overlap.open
         return Shown(name, entry, definition, upcoming[:UPCOMING], self.task_of(name, opened) if opened else None)
 
-    async def page(self, namespace: str, place: Place, limit: int) -> tuple[list[Shown], Place | None]:
+    async def page(
+        self, namespace: str, place: Place, limit: int, kind: str = "schedules"
+    ) -> tuple[list[Shown], Place | None]:
         """About so many of those that there are, and where the next ones are; None: there are no more."""
         found: list[Shown] = []
         slot, after = place
         while slot < NAME_SLOTS:
             most = min(READ_AT_ONCE, limit - len(found))
-            entries = await self._store.list_entries(names_place(namespace, slot), after, most)
+            entries = await self._store.list_entries(names_place(namespace, slot, kind), after, most)
             found += await self._living(namespace, [each.key.name for each in entries])
             if len(entries) < most:
                 slot, after = slot + 1, b""

@@ -20,6 +20,7 @@ from timerd.services.transport.status import Context, abort, problem_of
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 _SCHEDULES = "/timerd.v1.ScheduleService/"
 _OVERVIEW = "/timerd.v1.OverviewService/"
+_CYCLES = "/timerd.v1.CycleService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _OF_CALLERS = (
     *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
@@ -29,6 +30,7 @@ _OF_SCHEDULES = (
     *("CreateSchedule", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
     *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule"),
 )
+_OF_CYCLES = (*("CreateCycle", "GetCycle", "ListCycles", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),)
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
     *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones"),
@@ -38,6 +40,7 @@ NEEDED = {
     **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
     **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
     **{f"{_SCHEDULES}{name}": SCHEDULE for name in _OF_SCHEDULES},
+    **{f"{_CYCLES}{name}": SCHEDULE for name in _OF_CYCLES},
     **{f"{_WORKER}{name}": WORK for name in ("Work", "Receive", "Finish", "Extend")},
     **{f"{_OVERVIEW}{name}": OPERATE for name in ("GetOverview", "GetLoad")},
     **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},

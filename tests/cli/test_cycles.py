@@ -1,0 +1,68 @@
+"""`timerd cycles` against a whole server in a thread of its own, and the SQL that it prints on a real SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from tests.cli.conftest import Terminal
+from timerd.client import slot_hash
+from timerd.core.slots import Key, hash_of, slot_range
+from timerd.testing import Server
+
+SYNC = ("--every", "8h", "--queue", "accounts", "--slot-queue", "account-slots")
+
+
+def test_a_cycle_from_its_creation_to_its_end(terminal: Terminal, whole: Server) -> None:
+    made = terminal("cycles", "create", "sync", *SYNC, "--label", "team=a", "--json").json
+    assert (made["state"], made["slots"], made["period"], made["slot_queue"]) == (
+        *("ACTIVE", 480, "8:00:00"),
+        "account-slots",
+    )
+    again = terminal("cycles", "create", "sync", *SYNC)
+    assert again.code == 1
+    assert "There is a cycle 'sync' already" in again.err
+    assert "sync" in terminal("cycles", "list").out
+    assert terminal("cycles", "list", "--prefix", "x").out.strip() == "No cycles."
+    assert terminal("cycles", "pause", "sync", "--note", "a move", "--json").json["state"] == "PAUSED"
+    assert "a move" in terminal("cycles", "show", "sync").out
+    assert terminal("cycles", "resume", "sync", "--json").json["revision"] == 3
+    assert terminal("cycles", "show", "sync", "--json").json["members"] == 0
+    assert terminal("cycles", "delete", "sync", "--revision", "2").code == 1
+    assert terminal("cycles", "delete", "sync").out == "sync is deleted.\n"
+    assert terminal("cycles", "show", "sync").code == 1
+
+
+def test_the_sql_of_sqlite_finds_each_member_in_its_slot(terminal: Terminal) -> None:
+    printed = terminal("cycles", "sql", "--dialect", "sqlite", "--table", "account").out
+    *made, select = [each for each in printed.split(";") if each.strip()]
+    database = sqlite3.connect(":memory:")
+    database.create_function("slot_hash", 1, slot_hash, deterministic=True)
+    database.execute("CREATE TABLE account (id INTEGER PRIMARY KEY)")
+    for statement in made:
+        database.execute(statement)
+    database.executemany("INSERT INTO account (id) VALUES (?)", [(number,) for number in range(1_000)])
+    found: list[int] = []
+    for slot in range(7):
+        lo, hi = slot_range(slot, 7).signed
+        found += [key for (key,) in database.execute(select, {"lo": lo, "hi": hi})]
+    assert sorted(found) == list(range(1_000))
+    plan = " ".join(map(str, database.execute(f"EXPLAIN QUERY PLAN {select}", {"lo": 0, "hi": 1}).fetchall()))
+    assert "account_slot_hash" in plan
+    database.close()
+
+
+def test_the_sql_of_others_names_the_table_and_an_unknown_one_is_refused(terminal: Terminal) -> None:
+    assert "ALTER TABLE users" in terminal("cycles", "sql", "--dialect", "postgres", "--table", "users").out
+    assert (
+        r"replace(name, '\', '\\')" in terminal("cycles", "sql", "--dialect", "postgres", "--key", "name", "--text").out
+    )
+    assert "SHA2(id, 256)" in terminal("cycles", "sql", "--dialect", "mysql").out
+    refused = terminal("cycles", "sql", "--dialect", "oracle")
+    assert (refused.code, "postgres, mysql, sqlite" in refused.err) == (2, True)
+
+
+@pytest.mark.parametrize("key", [0, -1, 42, 2**70, "zoë", ""])
+def test_the_hash_of_the_sdk_is_that_of_the_server(key: Key) -> None:
+    assert slot_hash(key) == hash_of(key) - 2**63  # type: ignore[arg-type]

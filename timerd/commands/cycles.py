@@ -1,0 +1,179 @@
+"""`timerd cycles`: members that have their turn in every period."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import Call, online
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import Record, labels_shown
+from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
+
+if TYPE_CHECKING:
+    from timerd.client import Cycle
+
+_COLUMNS = ("cycle_id", "state", "period", "slots", "queue", "slot_queue", "slots_created")
+# What a list does not say of each.
+_OF_ONE = ("next_slot", "members", "mean", "largest", "costs")
+CycleId = Annotated[str, typer.Argument(metavar="ID", help="The cycle.")]
+OfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
+_POSTGRES = r"""ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
+  ((('x' || substr(encode(sha256({bytes}), 'hex'), 1, 16))::bit(64) # x'8000000000000000')::bigint) STORED;
+CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
+SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+_MYSQL = """ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
+  (CAST(CAST(CONV(LEFT(SHA2({key}, 256), 16), 16, 10) AS UNSIGNED) ^ 9223372036854775808 AS SIGNED)) STORED;
+CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
+SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+_SQLITE = """-- On each connection, in Python: connection.create_function("slot_hash", 1, slot_hash, deterministic=True)
+-- with: from timerd.client import slot_hash
+ALTER TABLE {table} ADD COLUMN slot_hash integer GENERATED ALWAYS AS (slot_hash({key})) VIRTUAL;
+CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
+SELECT {key} FROM {table} WHERE slot_hash BETWEEN :lo AND :hi;"""
+_DIALECTS = {"postgres": _POSTGRES, "mysql": _MYSQL, "sqlite": _SQLITE}
+
+
+async def create(
+    call: Call,
+    cycle_id: CycleId,
+    every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How long a cycle is: 8h, 1d.")],
+    queue: Annotated[str, typer.Option("--queue", help="Workers of this queue receive the members' tasks.")],
+    slot_queue: Annotated[str, typer.Option("--slot-queue", help="Workers of this queue fill the slots.")],
+    slots: Annotated[int, typer.Option("--slots", min=0, help="So many slots; 0 = slots of a minute.")] = 0,
+    origin: Annotated[str | None, typer.Option("--origin", metavar="TIME", help="From when cycles count.")] = None,
+    label: options.Labels = None,
+) -> None:
+    """Create a cycle: each of its members has a turn in every period.
+
+    timerd cycles create sync --every 8h --queue accounts --slot-queue account-slots
+    """
+    span, labels = parse_span(every), options.parse_labels(label)
+    since = parse_instant(origin) if origin is not None else None
+    client = await call.connect()
+    made = await client.cycles.create(
+        cycle_id, every=span, queue=queue, slot_queue=slot_queue, slots=slots, origin=since, labels=labels
+    )
+    call.out.one(_record(made), f"{made.id}: {made.slots:,} slots, {_next_shown(made)}.")
+
+
+async def list_cycles(
+    call: Call,
+    prefix: Annotated[str, typer.Option("--prefix", help="Whose ID begins so.")] = "",
+    label: options.Labels = None,
+) -> None:
+    """List cycles, in no order."""
+    labels = options.parse_labels(label)
+    client = await call.connect()
+    records = [_listed(each) async for each in client.cycles.list(prefix=prefix, labels=labels)]
+    call.out.many(records, _COLUMNS, "No cycles.")
+
+
+async def show(call: Call, cycle_id: CycleId) -> None:
+    """Show a cycle, and what its slots cost."""
+    client = await call.connect()
+    found = await client.cycles.get(cycle_id)
+    record = _record(found)
+    largest = max(found.costs, key=lambda each: each.members, default=None)
+    words: Record = {
+        "labels": labels_shown(found.labels),
+        "next_slot": shown(found.next_slot) if found.next_slot is not None else "",
+        "largest": f"slot {largest.slot} with {largest.members:,}" if largest is not None else "",
+        "costs": f"of {len(found.costs):,} slots that were filled; --json shows each",
+    }
+    call.out.details(record, {**record, **words})
+
+
+async def pause(
+    call: Call,
+    cycle_id: CycleId,
+    note: Annotated[str, typer.Option("--note", help="Why, for people who look.")] = "",
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")] = None,
+    revision: OfRevision = 0,
+) -> None:
+    """Pause a cycle: no slot begins until it is resumed."""
+    end = parse_moment(until) if until is not None else None
+    client = await call.connect()
+    paused = await client.cycles.pause(cycle_id, note=note, until=end, revision=revision)
+    call.out.one(_record(paused), f"{paused.id} is paused.")
+
+
+async def resume(
+    call: Call,
+    cycle_id: CycleId,
+    catch_up: Annotated[bool, typer.Option("--catch-up", help="With the slots of the last period.")] = False,
+    revision: OfRevision = 0,
+) -> None:
+    """End a pause."""
+    client = await call.connect()
+    resumed = await client.cycles.resume(cycle_id, catch_up=catch_up, revision=revision)
+    call.out.one(_record(resumed), f"{resumed.id}: {_next_shown(resumed)}.")
+
+
+async def delete(call: Call, cycle_id: CycleId, revision: OfRevision = 0) -> None:
+    """Delete a cycle: no slot of it begins any more."""
+    client = await call.connect()
+    await client.cycles.delete(cycle_id, revision=revision)
+    call.out.one({"cycle_id": cycle_id, "deleted": True}, f"{cycle_id} is deleted.")
+
+
+def sql(
+    dialect: Annotated[str, typer.Option("--dialect", help="postgres, mysql or sqlite.")],
+    table: Annotated[str, typer.Option("--table", help="Of the members.")] = "account",
+    key: Annotated[str, typer.Option("--key", help="Its column.")] = "id",
+    text: Annotated[
+        bool, typer.Option("--text", help="The key is a text: of PostgreSQL it is written otherwise.")
+    ] = False,
+) -> None:
+    """Print the SQL by which a database finds the members of a slot."""
+    if dialect not in _DIALECTS:
+        raise WrongInput(f"{dialect!r} is not a dialect: allowed are {', '.join(_DIALECTS)}.")
+    packed = rf"replace({key}, '\', '\\')::bytea" if text else f"{key}::text::bytea"
+    typer.echo(_DIALECTS[dialect].format(table=table, key=key, bytes=packed))
+
+
+def _listed(cycle: Cycle) -> Record:
+    """Without what a list does not say."""
+    return {name: value for name, value in _record(cycle).items() if name not in _OF_ONE}
+
+
+def _record(cycle: Cycle) -> Record:
+    members = [each.members for each in cycle.costs]
+    return {
+        "cycle_id": cycle.id,
+        "namespace": cycle.namespace,
+        "state": cycle.state.name,
+        "revision": cycle.revision,
+        "period": str(cycle.period),
+        "origin": iso_of(cycle.origin),
+        "slots": cycle.slots,
+        "lead": str(cycle.lead),
+        "queue": cycle.queue,
+        "slot_queue": cycle.slot_queue,
+        "labels": cycle.labels,
+        "note": cycle.note,
+        "pause_until": iso_of(cycle.pause_until) if cycle.pause_until is not None else None,
+        "error": cycle.error,
+        "slots_created": cycle.slots_created,
+        "slots_missed": cycle.slots_missed,
+        "next_slot": iso_of(cycle.next_slot) if cycle.next_slot is not None else None,
+        "members": sum(members),
+        "mean": round(sum(members) / len(members), 1) if members else 0,
+        "largest": max(members, default=0),
+        "costs": [{"slot": each.slot, "cycle": each.cycle, "members": each.members} for each in cycle.costs],
+    }
+
+
+def _next_shown(cycle: Cycle) -> str:
+    return f"next slot at {shown(cycle.next_slot)}" if cycle.next_slot is not None else cycle.state.name.lower()
+
+
+def register(app: typer.Typer) -> None:
+    group = typer.Typer(help="What every member has in turn: cycles.", no_args_is_help=True)
+    for command in (create, show, pause, resume, delete):
+        group.command()(online(command))
+    group.command("list")(online(list_cycles))
+    group.command()(sql)
+    app.add_typer(group, name="cycles")

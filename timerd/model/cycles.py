@@ -1,0 +1,81 @@
+"""What is stored of a cycle beside what any schedule has: a cycle is a schedule whose instants are its slots.
+
+Its name in the registers is that of no schedule, for callers may use no brackets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from timerd.model.codec import check_understood, field_names, split_known, with_kept
+from timerd.model.registers import RegisterKey, Table
+from timerd.model.task import Template
+
+# Before the id of a cycle, where those of schedules stand.
+CYCLE = "(cycle)"
+# Of the task of a slot: a SlotTask of the wire, as JSON.
+SLOT_CONTENT = "application/vnd.timerd.slot+json"
+
+
+@dataclass(frozen=True, slots=True)
+class CycleShape:
+    """`members`: what their tasks have. `lead_ms`: the task of a slot comes so long before the slot. `shards`: over so
+    many the tasks of members are spread in each bucket: it never changes, for a repeat finds a task by it."""
+
+    period_ms: int
+    slots: int
+    origin_ms: int
+    lead_ms: int
+    shards: int
+    members: Template
+    # Whether timerd keeps the members, and not the caller's database.
+    has_roster: bool = False
+    kept: str = ""
+
+    @property
+    def slot_ms(self) -> int:
+        return self.period_ms // self.slots
+
+    def to_json(self) -> dict[str, Any]:
+        values: dict[str, Any] = {name: getattr(self, name) for name in _SHAPE if name != "has_roster"}
+        values |= {"has_roster": True} if self.has_roster else {}
+        return with_kept(values | {"members": self.members.to_json()}, self.kept)
+
+    @classmethod
+    def from_json(cls, stored: dict[str, Any]) -> CycleShape:
+        """Raises NotUnderstood."""
+        values, kept = split_known(stored, _SHAPE)
+        check_understood("A cycle", kept)
+        values["members"] = Template.from_json(values["members"])
+        return cls(**values, kept=kept)
+
+
+class Turn(NamedTuple):
+    """Of a slot: in cycle number `cycle`."""
+
+    cycle: int
+    slot: int
+
+
+def turn_at(shape: CycleShape, instant_ms: int) -> Turn:
+    """Of an instant of the chain, which is a lead before its slot."""
+    begin_ms = instant_ms + shape.lead_ms - shape.origin_ms
+    return Turn(begin_ms // shape.period_ms, begin_ms % shape.period_ms // shape.slot_ms)
+
+
+def begin_ms(shape: CycleShape, turn: Turn) -> int:
+    return shape.origin_ms + turn.cycle * shape.period_ms + turn.slot * shape.slot_ms
+
+
+def instant_ms(shape: CycleShape, turn: Turn) -> int:
+    """The inverse of `turn_at`."""
+    return begin_ms(shape, turn) - shape.lead_ms
+
+
+def cost_key(uid: str, slot: int) -> RegisterKey:
+    """Of what a slot has cost. No namespace is empty, so no schedule is named so."""
+    return RegisterKey(Table.SCHEDULES, f"\0cost\0{uid}\0{slot}".encode())
+
+
+_SHAPE = field_names(CycleShape)
