@@ -10,11 +10,10 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import grpc
 
@@ -39,10 +38,10 @@ from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
 from timerd.services.api import TimerApi
-from timerd.services.background import begin, noted_by_loop
+from timerd.services.background import noted_by_loop
 from timerd.services.calls.patience import LIMIT_S, Patience
 from timerd.services.calls.reads import DeliveryFacts
-from timerd.services.checkup import Checkup, checkup_of
+from timerd.services.checkup import checkup_of
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Alarm
 from timerd.services.engine.engine import Engine
@@ -55,7 +54,7 @@ from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
 from timerd.services.holding.throttle import Throttle
-from timerd.services.housekeeping import every
+from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
 from timerd.services.operating.foreseeing import Foreseeing
 from timerd.services.operating.inspect_service import Colleagues, InspectService
@@ -72,13 +71,11 @@ from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
-from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.lending import Lending
-from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.peer_links import PeerLinks
-from timerd.services.work.relaying import Relaying, relaying
+from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
 from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
 from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
@@ -89,9 +86,6 @@ if TYPE_CHECKING:
     from timerd.observability.watch import Watch
 
 log = logging.getLogger(__name__)
-DROP_EVERY_S = 60.0
-FLUSH_EVERY_S = 10.0
-SWEEP_EVERY_S = 10.0
 # Of each bucket of a shared store, where nothing is recorded yet: so that a few instances share a minute that nobody
 # announced.
 DEFAULT_SHARDS = 4
@@ -100,8 +94,6 @@ SELDOM_SETTLE_MS = 20
 # What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
 GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
-# For calls that are being answered.
-STOP_GRACE_MS = 500
 OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
 SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
 CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
@@ -109,132 +101,55 @@ CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
 
 
-@dataclass(slots=True)
-class Node:
-    """One running instance: everything below the CLI."""
+class Foundation(NamedTuple):
+    """What keeps tasks and fires them, before anybody is served. Without `calling` there is no other instance."""
 
     config: ServerConfig
     store: Store
+    patience: Patience
+    secret: bytes
+    shard_count: int
+    known_zones: bytes | None
+    member: Member | None
+    membership: Membership
     time: EngineTime
+    machine: DeliveryMachine
+    calling: Calling | None
     scheduler: Scheduler
+    shards: Shards
     engine: Engine
-    delivery: Delivery
-    server: ApiServer
-    hanging_up: HangingUp
-    # To the other instances; None: there are none.
-    peering: Peering | None = None
-    relaying: Relaying | None = None
-    clocks: ClockWatch | None = None
-    # None: where it is run without a server.
-    checkup: Checkup | None = None
-    # Of recurring schedules.
-    ticks: TickWorker | None = None
-    work: WorkService | None = None
-    zone_sweep: ZoneSweep | None = None
-    address: str = ""
-    _loops: tuple[asyncio.Task[None], ...] = ()
 
-    async def start(self) -> str:
-        """Listening and serving; returns HOST:PORT. Raises StartupError."""
-        await self.listen()
-        work = [
-            self.membership.run(),
-            self.scheduler.run(),
-            every(DROP_EVERY_S, self._drop_expired),
-            every(FLUSH_EVERY_S, self.engine.flush_estimates),
-            every(SWEEP_EVERY_S, self._sweep_zones),
-        ]
-        if self.clocks is not None:
-            work.append(self.clocks.run())
-        self._loops = tuple(begin(each, "loops") for each in work)
-        if self.checkup is not None:
-            self.checkup.watch(self._loops)
-        return self.address
-
-    async def listen(self) -> str:
-        """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
-        self.address = str(await self.server.start())
-        try:
-            if self.clocks is not None:
-                await self.clocks.before_joining()
-            await self.membership.join(self.config.advertise or self.address)
-        except BaseException:
-            await self.server.kill()
-            raise
-        await self.server.set_serving(serving=True)
-        if self.checkup is not None:
-            self.checkup.join()
-        if self.zone_sweep is not None:
-            await self.zone_sweep.begin()
-        if self.ticks is not None:
-            self.ticks.join()
-        return self.address
-
-    @property
-    def membership(self) -> Membership:
-        return self.scheduler.membership
-
-    async def step(self) -> None:
-        """What the loops do, once and to its end."""
-        await self.membership.step()
-        if self.clocks is not None:
-            await self.clocks.step()
-        await self.scheduler.step(int(self.time.exact_ms()))
-        if self.checkup is not None:
-            self.checkup.look()
-
-    async def keep_house(self) -> None:
-        await self._drop_expired()
-        await self.engine.flush_estimates()
-        await self._sweep_zones()
-
-    async def stop(self, drain_ms: int) -> None:
-        """Takes nothing new, lets workers finish, carries what they still have, settles, closes. Where others take
-        over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
-        callers: they stay connected until it hangs up, and what they ask others may fire at once."""
-        await self.server.set_serving(serving=False)
-        if self.checkup is not None:
-            self.checkup.stop()
-        if not self.membership.present():
-            self.engine.drain()
-        self.scheduler.hand_over.keep()
-        await self.membership.leaving()
-        if self.membership.incarnation:
-            await self.scheduler.leave(int(self.time.exact_ms()))
-        await self.delivery.drain(stop_wait_ms(drain_ms, set(self.membership.live()) - {self.membership.name}))
-        self.engine.drain()
-        for step in self._last_steps():
-            await bounded(step)
-
-    def _last_steps(self) -> Iterator[Coroutine[Any, Any, object]]:
-        if self.relaying is not None:
-            yield self.relaying.sync()
-        yield self.hanging_up.hang_up()
-        if self.relaying is not None:
-            yield self.relaying.links.close()
-        yield self.server.stop(STOP_GRACE_MS)
-        for loop in self._loops:
-            loop.cancel()
-        yield self.scheduler.leave(int(self.time.exact_ms()))
-        yield self.membership.left()
-        yield self.engine.flush_estimates()
-        yield self.engine.shards.close()
-        self.delivery.close()
-        if self.peering is not None:
-            yield self.peering.peers.close()
-        yield self.store.close()
-
-    async def _sweep_zones(self) -> None:
-        if self.zone_sweep is not None:
-            await self.zone_sweep.step()
-
-    async def _drop_expired(self) -> None:
-        await self.scheduler.drop_expired(int(self.time.exact_ms()))
+    def now_ms(self) -> int:
+        return int(self.time.exact_ms())
 
 
-def _settings(config: ServerConfig, name: str, traits: StoreTraits) -> Settings:
-    settings = Settings(name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, traits=traits)
-    return settings if traits.commit_is_cheap else replace(settings, settle_every_ms=SELDOM_SETTLE_MS)
+async def _foundation(
+    config: ServerConfig,
+    store: Store,
+    clock: Clock,
+    name: str,
+    timing: Timing | None,
+    hints: Hints | None,
+    sleep: Callable[[float], Awaitable[None]],
+    connect: Connect | None,
+) -> Foundation:
+    traits = store.traits
+    patience = Patience(LIMIT_S) if traits.is_shared else Patience()
+    store = patience.watch(store)
+    default = DEFAULT_SHARDS if traits.is_shared else 1
+    secret, shard_count, known_zones = await cluster_settings(store, config.shards, default)
+    member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
+    membership = member or Alone(name)
+    time = EngineTime(clock, membership.trust, config.clock_stable_ms)
+    machine = DeliveryMachine(secret, config.resume_grace_ms)
+    calling = Calling(store, member, secret, time, config, hints, connect) if member is not None else None
+    scheduler = _scheduler(config, store, time, membership, machine, calling)
+    grows = traits.is_shared or shard_count > 1
+    now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
+    shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
+    engine = Engine(store, scheduler, time, secret, config, shards)
+    found = secret, shard_count, known_zones, member, membership, time, machine, calling, scheduler, shards, engine
+    return Foundation(config, store, patience, *found)
 
 
 def _scheduler(
@@ -245,11 +160,14 @@ def _scheduler(
     machine: DeliveryMachine,
     calling: Calling | None,
 ) -> Scheduler:
-    """Holds the partitions of this instance. Without `calling` there is no other one."""
+    """Holds the partitions of this instance."""
+    settings = Settings(membership.name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, traits=store.traits)
+    if not store.traits.commit_is_cheap:
+        settings = replace(settings, settle_every_ms=SELDOM_SETTLE_MS)
     return Scheduler(
         store,
         time,
-        _settings(config, membership.name, store.traits),
+        settings,
         InstanceMachine(config.look_ahead_ms),
         Memory(config.memory_budget_bytes),
         config.history_retention_ms,
@@ -258,6 +176,49 @@ def _scheduler(
         Throttle(config.catch_up_rows_per_s),
         calling.view if calling is not None else None,
     )
+
+
+class Answering(NamedTuple):
+    """Who answers callers and operators, and works the ticks of what comes again."""
+
+    api: TimerApi
+    handlers: Sequence[grpc.GenericRpcHandler]
+    ticks: TickWorker
+    sweep: ZoneSweep
+    connected: ConnectedWorkers
+    reporting: Reporting
+    activity: Activity
+
+
+def _answering(
+    base: Foundation, clock: Clock, delivery: Delivery, peers: Peering | None, zones: ZoneData | None
+) -> Answering:
+    """`peers`: where there are other instances."""
+    config, store, scheduler, engine, membership = base.config, base.store, base.scheduler, base.engine, base.membership
+    own_zones = OwnZones(zones or TzdataPackage(), base.known_zones)
+    again = store, engine, scheduler.procedures, base.now_ms, config.history_retention_ms, own_zones
+    recurring = Recurring(*again, is_single=base.member is None, holds=config.hold_tzdata)
+    ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
+
+    def delivered() -> DeliveryFacts:
+        return DeliveryFacts(delivery.in_flight, delivery.workers)
+
+    colleagues = Colleagues(peers.peers) if peers is not None else None
+    reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
+    last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
+    api = TimerApi(
+        engine, config, delivered, Operating(store, scheduler, base.time, clock, reporting, *last), base.patience
+    )
+    connected = ConnectedWorkers(base.now_ms)
+    activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.tally.broken)
+    overview = Overview(activity, engine, membership, colleagues, base.now_ms)
+    handlers = (
+        api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs()),
+        api.handler_of(CYCLE_SERVICE, CycleCalls(recurring.cycles, engine, base.shard_count).verbs()),
+        api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
+        Foreseeing(store, base.now_ms).handler(),
+    )
+    return Answering(api, handlers, ticks, recurring.sweep, connected, reporting, activity)
 
 
 async def assemble(
@@ -275,78 +236,34 @@ async def assemble(
 ) -> Node:
     """With `timing` it is one of several on the same store, and `hints` is a way to those that it cannot call. `sleep`
     is how time passes before it has joined, `connect` how it reaches the others, `zones` other data of time zones."""
-    traits = store.traits
-    patience = Patience(LIMIT_S) if traits.is_shared else Patience()
-    store = patience.watch(store)
-    default = DEFAULT_SHARDS if traits.is_shared else 1
-    secret, shard_count, known_zones = await cluster_settings(store, config.shards, default)
-    member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
-    membership = member or Alone(name)
-    time = EngineTime(clock, membership.trust, config.clock_stable_ms)
-    machine = DeliveryMachine(secret, config.resume_grace_ms)
-    calling = Calling(store, member, secret, time, config, hints, connect) if member is not None else None
-    scheduler = _scheduler(config, store, time, membership, machine, calling)
-    grows = traits.is_shared or shard_count > 1
-    now_ms, instances = lambda: int(time.exact_ms()), lambda: len(membership.live())
-    shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
-    engine = Engine(store, scheduler, time, secret, config, shards)
-    gates, limits = [gate() for gate in GATES], [limit() for limit in LIMITS]
-    peer_links = PeerLinks(store, secret) if calling is not None else None
-    firing = Firing(scheduler, time, store, secret, max(RETURN_MS, config.resume_grace_ms), peer_links, gates)
-    lending = Lending(machine, firing, peer_links.links) if peer_links is not None else None
-    delivery = Delivery(firing, make(time.exact_ms), machine, abroad=lending, server=name, limits=limits)
-    peers = peering(calling, scheduler, time) if calling is not None else None
-    delivered = partial(_facts_of, delivery)
-    own_zones = OwnZones(zones or TzdataPackage(), known_zones)
-    recurring = _recurring(config, store, engine, scheduler, now_ms, own_zones, is_single=member is None)
-    sweep = recurring.sweep
-    reporting = Reporting(store, scheduler, time, delivered, sweep)
-    colleagues = Colleagues(peers.peers) if peers is not None else None
-    operating = Operating(store, scheduler, time, clock, reporting, colleagues, shards, config.max_mark_lag_ms, sweep)
-    api = TimerApi(engine, config, delivered, operating, patience)
-    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs())
-    cycles = api.handler_of(CYCLE_SERVICE, CycleCalls(recurring.cycles, engine, shard_count).verbs())
-    ticks = recurring.ticks(delivery, OtherInstances(peers.peers, membership) if peers is not None else None)
-    connected, hanging_up = ConnectedWorkers(now_ms), HangingUp()
-    activity = Activity(engine, scheduler, delivery, connected, now_ms, lambda: ticks.tally.broken)
-    overview = Overview(activity, engine, membership, colleagues, now_ms).verbs()
-    beside = [calls, cycles, api.handler_of(OVERVIEW_SERVICE, overview), Foreseeing(store, now_ms).handler()]
+    base = await _foundation(config, store, clock, name, timing, hints, sleep, connect)
+    store, time, scheduler, member = base.store, base.time, base.scheduler, base.member
+    peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
+    grace_ms, gates = max(RETURN_MS, config.resume_grace_ms), [gate() for gate in GATES]
+    firing = Firing(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
+    lending = Lending(base.machine, firing, peer_links.links) if peer_links is not None else None
+    limits = [limit() for limit in LIMITS]
+    delivery = Delivery(firing, make(time.exact_ms), base.machine, abroad=lending, server=name, limits=limits)
+    peers = peering(base.calling, scheduler, time) if base.calling is not None else None
+    to = _answering(base, clock, delivery, peers, zones)
+    hanging_up = HangingUp()
+    parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or lending is None:
-        work = WorkService(delivery, hanging_up, connected)
-        server = serve(config, api, work, beside)
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work, sweep
-        return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
-    token = peer_token(secret)
-    relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
+        work = WorkService(delivery, hanging_up, to.connected)
+        server = serve(config, to.api, work, to.handlers)
+        alone = None, None, None, checkup_of(config, server, base.engine, scheduler, delivery, time)
+        return Node(*parts, server, hanging_up, *alone, to.ticks, work, to.sweep)
+    token = peer_token(base.secret)
+    relays = relaying(delivery, lending, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
-    inspected, worked = (
-        InspectService(token, scheduler, reporting, activity),
-        TickService(token, ticks.work_for_peer),
-    )
+    inspected = InspectService(token, scheduler, to.reporting, to.activity)
+    worked = TickService(token, to.ticks.work_for_peer)
     inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
-    work = WorkService(relays.home, hanging_up, connected)
-    server = serve(config, api, work, [*beside, *inside])
+    work = WorkService(relays.home, hanging_up, to.connected)
+    server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks, work, sweep
-    return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
-
-
-def _facts_of(delivery: Delivery) -> DeliveryFacts:
-    return DeliveryFacts(delivery.in_flight, delivery.workers)
-
-
-def _recurring(
-    config: ServerConfig,
-    store: Store,
-    engine: Engine,
-    scheduler: Scheduler,
-    now_ms: Callable[[], int],
-    own_zones: OwnZones,
-    *,
-    is_single: bool,
-) -> Recurring:
-    again = store, engine, scheduler.procedures, now_ms, config.history_retention_ms, own_zones
-    return Recurring(*again, is_single=is_single, holds=config.hold_tzdata)
+    several = peers, relays, clocks, checkup_of(config, server, base.engine, scheduler, delivery, time)
+    return Node(*parts, server, hanging_up, *several, to.ticks, work, to.sweep)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:

@@ -10,8 +10,8 @@ from datetime import timedelta
 import pytest
 
 from tests.engines.whole_server import node
-from timerd.bootstrap import Node
 from timerd.client import Client
+from timerd.services.node import Node
 from timerd.worker import Delivery, Worker
 
 __all__ = ["node"]

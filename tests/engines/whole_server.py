@@ -12,8 +12,9 @@ from tests.engines.keyspace import Keyspace
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.adapters.clocks import SystemClock
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
+from timerd.services.node import Node
 
 
 async def started(keyspace: Keyspace) -> Node:

@@ -16,9 +16,10 @@ import pytest
 
 from tests.extensions.file_sink import LEASE_MS, FileSink
 from timerd.adapters.memory import MemoryStore
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.client import Client
 from timerd.sdk.times import datetime_of_ms
+from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock
 from timerd.testing.server import CONFIG
 

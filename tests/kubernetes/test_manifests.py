@@ -13,10 +13,10 @@ import pytest
 
 import manifests
 from timerd import __version__
-from timerd.bootstrap import STOP_GRACE_MS
 from timerd.commands.settings import load
 from timerd.config import MIB, ServerConfig
 from timerd.services.holding.hand_over import MOST_LEAVE_S, SUCCEEDED_S
+from timerd.services.node import STOP_GRACE_MS
 from timerd.services.operating.foreseeing import wish_of
 from timerd.services.transport.hanging_up import WRITTEN_S
 from timerd.services.work.relaying import SYNC_S

@@ -13,7 +13,6 @@ import pytest
 
 from tests.schedules.zones_rig import CHANGED, NEW, OLD
 from timerd.adapters.sqlite.files import DATABASE
-from timerd.bootstrap import Node
 from timerd.core.protocol import Procedure
 from timerd.core.schedules.chain import Ticked
 from timerd.core.schedules.world import World
@@ -22,6 +21,7 @@ from timerd.model.schedules import Tick
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.store_timing import StoreTimes
+from timerd.services.node import Node
 from timerd.services.schedules import ticking
 from timerd.testing import Server
 from timerd.testing.server import CONFIG

@@ -11,6 +11,7 @@ from timerd.adapters.alarm import make_alarm
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.memory import MemoryStore
 from timerd.services import housekeeping
+from timerd.services import node as running
 from timerd.testing.server import CONFIG
 
 PATIENCE_S = 30.0
@@ -34,4 +35,4 @@ async def test_it_does_not_wait_for_its_first_period(monkeypatch: pytest.MonkeyP
 
 
 def test_the_first_time_is_well_before_the_second() -> None:
-    assert 2 * housekeeping.FIRST_S < bootstrap.DROP_EVERY_S
+    assert 2 * housekeeping.FIRST_S < running.DROP_EVERY_S

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 from tests.simulator.faults import FaultyStore
 from tests.simulator.virtual_loop import LoopClock, Owner, VirtualLoop
 from timerd.adapters.alarm import LoopAlarm
-from timerd.bootstrap import Node
 from timerd.config import ServerConfig
 from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.deliveries import Deliveries
@@ -26,6 +25,7 @@ from timerd.services.engine.firing import Firing
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.node import Node
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.work_service import WorkService
 

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Self, cast
 
 from timerd.adapters.memory import MemoryStore
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.client import Client
 from timerd.config import ServerConfig
 from timerd.core.cluster import Timing
@@ -31,6 +31,7 @@ from timerd.model.registers import Control, control_key
 from timerd.ports import Hints, Store, ZoneData
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.services.holding.membership import Member
+from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.gate import Gate
 from timerd.testing.server import CONFIG, START

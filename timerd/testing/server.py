@@ -24,12 +24,13 @@ from typing import Self
 
 from timerd.adapters.memory import MemoryStore
 from timerd.adapters.sqlite.store import SqliteStore
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.client import Client
 from timerd.config import ServerConfig
 from timerd.ports import Store, ZoneData
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.sdk.traces import Traces
+from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker

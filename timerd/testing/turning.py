@@ -14,8 +14,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from timerd.bootstrap import Node
 from timerd.model.partition import TIME_SCOPE
+from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.workers import Worker
 

@@ -22,6 +22,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite import far, retention
 from timerd.config import ServerConfig
 from timerd.core.partition.holding import Settings
+from timerd.services import node
 from timerd.services.holding import paging, scheduler
 
 _MARK_EVERY_MS = 50
@@ -42,7 +43,7 @@ def quicken() -> None:
     """Every interval short, every page and slice as small as it can be."""
     patched: Any = bootstrap
     patched.Settings = partial(Settings, mark_every_ms=_MARK_EVERY_MS)
-    bootstrap.DROP_EVERY_S = 0.1
+    node.DROP_EVERY_S = 0.1
     scheduler.TICK_S = 0.02
     scheduler.RECONCILE_MS = 100
     paging.PAGE_BYTES = 1

@@ -15,7 +15,7 @@ from tests.simulator.cluster.store import RemoteStore
 from tests.simulator.server import DRAIN_MS, Gone, Wires
 from tests.simulator.virtual_loop import LoopClock
 from timerd.adapters.alarm import LoopAlarm
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
 from timerd.core.cluster.membership import Timing
 from timerd.core.partition.holding import Settings
@@ -23,6 +23,7 @@ from timerd.model.errors import TimerdError
 from timerd.ports import Store
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.membership import Member
+from timerd.services.node import Node
 from timerd.services.work.work_service import WorkService
 
 Result = TypeVar("Result")
