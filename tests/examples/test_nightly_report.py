@@ -23,7 +23,9 @@ async def test_each_night_has_one_report_and_each_order_is_in_one(name: str) -> 
     assert change.date() in nights
     assert all(one.until == other.since for one, other in pairwise(reports))
     first, last = reports[0].since, reports[-1].until
-    assert sum(report.orders for report in reports) == sum(first <= each.placed < last for each in orders_around(change))
+    assert sum(report.orders for report in reports) == sum(
+        first <= each.placed < last for each in orders_around(change)
+    )
 
 
 async def test_the_page_shows_what_it_prints(capsys: pytest.CaptureFixture[str]) -> None:
