@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED, Dying, Killed, Stopped, world_of
+from tests.schedules.zones_rig import CHANGED, GONE, NEW, OLD, UNCHANGED, Dying, Killed, Stopped, world_of
 from timerd.client import Client, NotFound, Schedule
 from timerd.core.protocol import Procedure
 from timerd.core.schedules.changes import Name, change, create, updated
@@ -108,6 +108,20 @@ async def test_a_sweep_that_is_held_waits_for_an_operator_and_may_be_asked_for_a
             "utopia": 3, "far": 3, "arcadia": 1, "utc": 1, "paused": 2,
         }  # fmt: skip
         assert not list((await client.cluster()).instances[0].report.tzdata_advice)
+
+
+async def test_a_schedule_whose_zone_is_gone_does_not_hold_up_the_others() -> None:
+    async with Server(start=START, zones=OLD) as server:
+        client = server.client()
+        await with_schedules(client)
+        await client.schedules.create("atlantis", queue="nine", cron="0 9 * * *", zone=GONE)
+        server.zones = NEW
+        await server.restart()
+        await server.advance(seconds=20)
+        sweep = server.node.zone_sweep
+        assert sweep is not None
+        assert (sweep.figures.swept["failed"], sweep.figures.is_open) == (1, False)
+        assert [(await client.schedules.get(each)).revision for each in ("utopia", "atlantis")] == [2, 1]
 
 
 async def test_an_earlier_release_comes_back_into_force_where_there_is_no_other_instance() -> None:

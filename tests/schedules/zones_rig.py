@@ -1,4 +1,5 @@
-"""Two releases of the data of time zones: the later one takes the summer time from Utopia, and leaves Arcadia alone."""
+"""Two releases of the data of time zones: the later one takes the summer time from Utopia, leaves Arcadia as it is, and
+knows nothing of Atlantis."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from timerd.testing import Server
 
 # A summer begins here, in both releases of Arcadia, and in the first one of Utopia.
 SUMMER = datetime(2030, 4, 1, 1)
-CHANGED, UNCHANGED = "Mundus/Utopia", "Mundus/Arcadia"
+CHANGED, UNCHANGED, GONE = "Mundus/Utopia", "Mundus/Arcadia", "Mundus/Atlantis"
 
 
 class SummerFrom(tzinfo):
@@ -46,13 +47,15 @@ class SummerFrom(tzinfo):
 class Release:
     """Implements timerd.ports.ZoneData."""
 
-    def __init__(self, version: str, *, utopia_has_summer: bool) -> None:
+    def __init__(self, version: str, *, is_old: bool) -> None:
         self.version = version
         self._zones: dict[str, tzinfo] = {
             "UTC": UTC,
-            CHANGED: SummerFrom(has_summer=utopia_has_summer),
+            CHANGED: SummerFrom(has_summer=is_old),
             UNCHANGED: SummerFrom(has_summer=True),
         }
+        if is_old:
+            self._zones[GONE] = UTC
 
     def zone(self, name: str) -> tzinfo:
         if name not in self._zones:
@@ -60,7 +63,7 @@ class Release:
         return self._zones[name]
 
 
-OLD, NEW = Release("2030a", utopia_has_summer=True), Release("2030b", utopia_has_summer=False)
+OLD, NEW = Release("2030a", is_old=True), Release("2030b", is_old=False)
 
 
 class Killed(BaseException):

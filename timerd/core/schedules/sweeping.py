@@ -33,6 +33,8 @@ class Swept(Enum):
     NOTED = "noted"
     # It is a name without a schedule.
     VOID = "void"
+    # It has no instants by the new data, or cannot be read.
+    FAILED = "failed"
 
 
 def sweep_one(name: Name, uid: str, zones: Zones, world: World) -> Procedure[Swept]:

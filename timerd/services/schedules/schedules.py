@@ -161,15 +161,24 @@ class Schedules:
         """With what is recorded ahead, and what follows."""
         now_ms = self.world.now_ms()
         upcoming = [(each.instant_ms, each.fire_at_ms) for each in entry.ahead.slots if each.fire_at_ms > now_ms]
-        is_known = self._own_zones.speaks_of(definition.spec.zone)
-        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING and is_known:
-            times = self.times(name.schedule_id, definition.spec)
-            following = next_instants(entry, times, UPCOMING - len(upcoming) + 1)
-            nexts: list[int | None] = [*following[1:], None]
-            uid = bytes.fromhex(entry.uid)
-            upcoming += [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
+        if entry.state is ScheduleState.ACTIVE and len(upcoming) < UPCOMING:
+            upcoming += self._following(name, entry, definition, UPCOMING - len(upcoming))
         opened = entry.overlap.open
         return Shown(name, entry, definition, upcoming[:UPCOMING], self.task_of(name, opened) if opened else None)
+
+    def _following(self, name: Name, entry: Schedule, definition: Definition, count: int) -> Sequence[tuple[int, int]]:
+        """None, where the data of this instance do not say when it comes."""
+        if not self._own_zones.speaks_of(definition.spec.zone):
+            return ()
+        try:
+            times = self.times(name.schedule_id, definition.spec)
+        except Invalid:
+            # Its zone is gone with a later release.
+            return ()
+        following = next_instants(entry, times, count + 1)
+        nexts: list[int | None] = [*following[1:], None]
+        uid = bytes.fromhex(entry.uid)
+        return [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
 
     async def page(
         self, namespace: str, place: Place, limit: int, kind: str = "schedules"

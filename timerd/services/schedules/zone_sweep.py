@@ -8,6 +8,7 @@ names, one goes on only with what nobody has moved since it last looked.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
@@ -17,8 +18,9 @@ from timerd.core.schedules.changes import Name
 from timerd.core.schedules.sweeping import Swept, sweep_one, swept_to
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ask_for_sweep, come_into_force
-from timerd.model.schedules import NAME_SLOTS, Definition, Schedule, definition_key, named, names_place, schedule_key
-from timerd.model.zones import NAMESPACES, SweptTo, Zones
+from timerd.model.errors import Aborted, Invalid, NotUnderstood
+from timerd.model.schedules import NAME_SLOTS, Schedule, definition_key, named, names_place, schedule_key
+from timerd.model.zones import NAMESPACES, UTC, SweptTo, Zones
 from timerd.ports import Store
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
@@ -134,8 +136,11 @@ class ZoneSweep:
             return
         async with self._running:
             zones = self.own.known
-            while zones is not None and zones.is_sweeping and self.own.is_in_force:
-                zones = await self._page(zones)
+            try:
+                while zones is not None and zones.is_sweeping and self.own.is_in_force:
+                    zones = await self._page(zones)
+            except Aborted as error:
+                _log.warning("the sweep goes on in a moment: %s", error)
             if zones is not None and not zones.changed:
                 _log.info("schedules go by tzdata %s: %d were armed anew", zones.tzdata, zones.armed)
 
@@ -158,7 +163,14 @@ class ZoneSweep:
     async def _one(self, place: SweptTo, zones: Zones) -> Swept:
         schedule_id, uid = named(place.name.encode())
         name = Name(place.namespace, schedule_id)
-        swept = await until_decided(lambda: drive(sweep_one(name, uid, zones, self.world), self._runner), CALL_PAUSE_S)
+        try:
+            swept = await until_decided(
+                lambda: drive(sweep_one(name, uid, zones, self.world), self._runner), CALL_PAUSE_S
+            )
+        except (Invalid, NotUnderstood) as error:
+            # By these data it has no instants, or it is of a later release. It must not keep others from theirs.
+            _log.error("the schedule %r cannot be armed anew: %s", schedule_id, error)
+            swept = Swept.FAILED
         self._swept[swept.value] += 1
         return swept
 
@@ -188,7 +200,7 @@ class ZoneSweep:
         """Without those that are plainly of other zones, which are read together."""
         names = [(place.namespace, *named(place.name.encode())) for place in places]
         stored = await self._store.read([schedule_key(namespace, each) for namespace, each, _ in names])
-        entries = [Schedule.from_bytes(raw) if raw is not None else None for raw in stored]
+        entries = [_read(raw) for raw in stored]
         alive = {
             place: definition_key(namespace, schedule_id, uid, entry.revision, entry.attempt)
             for place, entry, (namespace, schedule_id, uid) in zip(places, entries, names, strict=True)
@@ -198,10 +210,22 @@ class ZoneSweep:
         of_others = {
             place
             for place, raw in zip(alive, found, strict=True)
-            if raw is not None and Definition.from_bytes(raw).spec.zone not in zones.changed
+            if raw is not None and _zone_of(raw) not in zones.changed
         }
         self._swept[Swept.LEFT.value] += len(of_others)
         return [place for place in places if place not in of_others]
+
+
+def _zone_of(definition: bytes) -> str:
+    return str(json.loads(definition)["spec"].get("zone", UTC))
+
+
+def _read(stored: bytes | None) -> Schedule | None:
+    """None: it is to be looked at by itself."""
+    try:
+        return Schedule.from_bytes(stored) if stored is not None else None
+    except NotUnderstood:
+        return None
 
 
 def _shown(zones: Iterable[str]) -> str:
