@@ -44,8 +44,7 @@ class LocalContext:
 
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
-        self._callbacks: list[Callable[[LocalContext], object]] = []
-        self._is_done = False
+        self._lost: Callable[[], None] = lambda: None
 
     def invocation_metadata(self) -> Metadata:
         return self._caller.metadata
@@ -53,16 +52,13 @@ class LocalContext:
     def auth_context(self) -> Mapping[str, Sequence[bytes]]:
         return self._caller.certificate
 
-    def add_done_callback(self, callback: Callable[[LocalContext], object]) -> None:
-        self._callbacks.append(callback)
-
-    def done(self) -> bool:
-        return self._is_done
+    def on_lost(self, lost: Callable[[], None]) -> None:
+        """`lost` is called where the reply does not reach its caller."""
+        self._lost = lost
 
     def end(self, *, is_written: bool) -> None:
-        self._is_done = is_written
-        for callback in self._callbacks:
-            callback(self)
+        if not is_written:
+            self._lost()
 
     async def abort(
         self, code: grpc.StatusCode, details: str = "", trailing_metadata: Iterable[tuple[str, str | bytes]] = ()

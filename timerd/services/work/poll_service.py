@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -11,6 +12,7 @@ from timerd.model.errors import Invalid
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms
 from timerd.services.calls.fields import limit_count, namespace_of, queue_of
+from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
 from timerd.services.work.polls import DEFAULT_LEASE_MS, Polls, WorkerFrontend
@@ -32,7 +34,7 @@ class PollService:
     def in_hand(self) -> int:
         return self._polls.in_hand
 
-    async def receive(self, asked: pb.ReceiveRequest, context: Context) -> pb.ReceiveResponse:
+    async def receive(self, asked: pb.ReceiveRequest, context: Context | LocalContext) -> pb.ReceiveResponse:
         """Raises NotStored. What does not leave any more is nobody's."""
         namespace, queue = namespace_of(asked.namespace), queue_of(asked.queue, "queue")
         if asked.max_tasks > MAX_TASKS:
@@ -40,13 +42,9 @@ class PollService:
         wait_ms = _between(asked.wait, (0, MAX_WAIT_MS), "wait")
         lease_ms = _lease_ms(asked.lease)
         tasks = await self._polls.receive(namespace, queue, asked.max_tasks or 1, wait_ms / 1000, lease_ms)
-        if tokens := [task.ack_token for task in tasks]:
-
-            def ended(call: Context) -> None:
-                if not call.done():
-                    self._polls.released(tokens)
-
-            context.add_done_callback(ended)  # type: ignore[arg-type]
+        if tasks and isinstance(context, LocalContext):
+            # gRPC would keep each call whose end somebody hears of until the next collection of garbage.
+            context.on_lost(partial(self._polls.released, [task.ack_token for task in tasks]))
         return pb.ReceiveResponse(tasks=tasks)
 
     async def finish(self, asked: pb.FinishRequest, context: Context) -> pb.FinishResponse:
