@@ -11,10 +11,10 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TypeVar, Unpack
+from typing import Protocol, TypeVar, Unpack
 
 import grpc.aio
 
@@ -41,6 +41,20 @@ _WORK = "/timerd.v1.WorkService/Work"
 # Of one try to declare a schedule; there are more.
 _DECLARE_S = 10.0
 _DECLARE_AGAIN_S = 1.0
+
+
+class TypedHandlers(Protocol):
+    """What `Worker.include` takes: `timerd.tasks.Tasks`."""
+
+    def handlers(self, concurrency: int) -> Mapping[str, Handler]:
+        """The handler of each queue.
+
+        Args:
+            concurrency: how many calls of plain functions of a queue run at a time.
+        """
+        ...
+
+
 AnyHandler = TypeVar("AnyHandler", bound=Handler)
 AnyBatchHandler = TypeVar("AnyBatchHandler", bound=BatchHandler)
 
@@ -143,6 +157,20 @@ class Worker:
             return handler
 
         return register
+
+    def include(self, tasks: TypedHandlers, *, concurrency: int = 16) -> None:
+        """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
+
+        Args:
+            tasks: a `timerd.tasks.Tasks`.
+            concurrency: how many calls of each queue run at a time. Default 16.
+
+        Raises:
+            InvalidTask: a queue of it has a handler already.
+            TimerdError: the worker runs already (FAILED_PRECONDITION).
+        """
+        for queue, handler in tasks.handlers(_at_least_one(concurrency, "concurrency")).items():
+            self.on(queue, concurrency=concurrency)(handler)
 
     def scheduled(
         self,

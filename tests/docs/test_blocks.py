@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 TUTORIAL = "docs/use/tutorial.md"
 TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md"),
-    "docs/use/cycles.md",
+    *("docs/use/cycles.md", "docs/use/typed.md"),
 )
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
@@ -126,6 +126,12 @@ def test_cycles(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[4])), server.address, {})
     asyncio.run(work(names["worker"], lambda: {*names["synced"]} == {*range(30)}))
     names["client"].close()
+
+
+def test_typed(server: Server) -> None:
+    names = play(blocks.blocks(blocks.read(TYPED[5])), server.address, {})
+    asyncio.run(work(names["worker"], lambda: len(names["sent"]) == 12))
+    assert {(7, "tea is ready"), (8, "call Ada")} < {*names["sent"]}
 
 
 def test_coming_from(server: Server) -> None:

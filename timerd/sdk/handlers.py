@@ -57,6 +57,16 @@ def check_handler(handler: object, queue: str, argument: str) -> None:
     raise invalid(f"The handler of the queue {queue!r} is {wrong}", "handler")
 
 
+def check_plain(function: object, queue: str) -> None:
+    """Refuses what is no function, and one of which a call runs no line. Raises InvalidTask."""
+    if not inspect.isroutine(function) or _is_generator(function):
+        raise invalid(
+            f"The task of the queue {queue!r} is {function!r:.200}: register a function, plain or `async`, without "
+            "`yield`.",
+            "function",
+        )
+
+
 def name_of(handler: object) -> str:
     """Module and name, also of a partial function and of an object that can be called."""
     called = _called(handler)
