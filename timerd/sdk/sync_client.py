@@ -72,5 +72,6 @@ class SyncClient:
     partition = blocking(Client.partition)
     announce = blocking(Client.announce)
     drain = blocking(Client.drain)
+    sweep_zones = blocking(Client.sweep_zones)
     dead_letters = iterating(Client.dead_letters)
     list = iterating(Client.list)
