@@ -43,9 +43,6 @@ class Seconds:
         return 2 * (2 + self.count // _WINDOW_S)
 
 
-NONE = Seconds(0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`came`: instants that had a task. The others are sentences, one for each case."""

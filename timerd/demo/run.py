@@ -67,9 +67,9 @@ class Stage:
     servers: Servers
     client: Client
     log: LogWriter
-    kills: list[Kill] = field(default_factory=list)
     # Of the schedule.
-    seconds: Seconds = every_second.NONE
+    seconds: Seconds
+    kills: list[Kill] = field(default_factory=list)
 
     def logs_of_schedule(self) -> Logs:
         return read_logs([self.folder / f"{every_second.WORKER}.log"])
@@ -90,8 +90,8 @@ async def run_demo(
     """`on`: what it plays on, given the folder of the run."""
     plan = make_plan(settings.tasks, settings.seconds, settings.seed)
     with _folder(settings.data) as folder, Progress(plan, quiet=quiet) as progress:
-        async with _stage(folder, on(folder), progress) as stage:
-            await _play(stage, plan, settings.seconds, progress)
+        async with _stage(folder, on(folder), settings.seconds, progress) as stage:
+            await _play(stage, plan, progress)
             progress.say(f"asking {stage.servers.name} for the ledger")
             return await _report(stage, settings, judging)
 
@@ -109,7 +109,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIterator[Stage]:
+async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progress) -> AsyncIterator[Stage]:
     target = servers.worker_target
     workers = [processes.worker(folder, target, every_second.QUEUE, every_second.WORKER)]
     workers.append(processes.worker(folder, target, QUEUE))
@@ -119,7 +119,7 @@ async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIte
         await servers.start()
         await asyncio.gather(*(worker.start() for worker in workers))
         async with Client(servers.callers_target, timeout=_TIMEOUT_S) as client:
-            yield Stage(folder, servers, client, log)
+            yield Stage(folder, servers, client, log, every_second.seconds_from(int(now_ms()), seconds))
     finally:
         progress.say("stopping")
         await asyncio.gather(*(worker.stop() for worker in workers))
@@ -127,8 +127,7 @@ async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIte
         log.close()
 
 
-async def _play(stage: Stage, plan: Plan, seconds: int, progress: Progress) -> None:
-    stage.seconds = every_second.seconds_from(int(now_ms()), seconds)
+async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
     await every_second.create(stage.client, stage.seconds)
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
