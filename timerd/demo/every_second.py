@@ -22,7 +22,7 @@ _WINDOW_S = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class Seconds:
     """The instants are the whole seconds from `first_ms` on."""
 
     first_ms: int
@@ -43,9 +43,6 @@ class Span:
         return 2 * (2 + self.count // _WINDOW_S)
 
 
-NONE = Span(0, 0)
-
-
 @dataclass(frozen=True, slots=True)
 class Judgement:
     """`came`: instants that had a task. The others are sentences, one for each case."""
@@ -55,26 +52,28 @@ class Judgement:
     wrong: tuple[str, ...]
 
 
-def span_of(start_ms: int, seconds: int) -> Span:
-    return Span(math.ceil((start_ms + _AHEAD_MS) / _SECOND_MS) * _SECOND_MS, seconds)
+def seconds_from(start_ms: int, seconds: int) -> Seconds:
+    return Seconds(math.ceil((start_ms + _AHEAD_MS) / _SECOND_MS) * _SECOND_MS, seconds)
 
 
-async def create(client: Client, span: Span) -> None:
+async def create(client: Client, seconds: Seconds) -> None:
     """Everything that was missed while the server was away comes when it is back."""
-    start, end = (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at) for at in (span.first_ms, span.end_ms))
+    start, end = (
+        datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at) for at in (seconds.first_ms, seconds.end_ms)
+    )
     await client.schedules.create(SCHEDULE, queue=QUEUE, payload="0", every=1, start=start, end=end, catch_up="all")
 
 
-def judge(span: Span, logs: Logs) -> Judgement:
+def judge(seconds: Seconds, logs: Logs) -> Judgement:
     """By what the worker wrote down. A task may come again until its ack is confirmed."""
     tasks: dict[int, set[str]] = defaultdict(set)
     for each in logs.deliveries:
         tasks[each.fire_at_ms].add(each.task_id)
-    wrong = [f"the instant {at} never came" for at in span.instants_ms if at not in tasks]
-    wrong += [f"a task came for {at}, which is no instant" for at in tasks if at not in span.instants_ms]
+    wrong = [f"the instant {at} never came" for at in seconds.instants_ms if at not in tasks]
+    wrong += [f"a task came for {at}, which is no instant" for at in tasks if at not in seconds.instants_ms]
     wrong += [f"the instant {at} came as {len(ids)} tasks" for at, ids in tasks.items() if len(ids) > 1]
     wrong += _badly_delivered(logs.deliveries, logs.confirmed)
-    return Judgement(span.count, sum(at in tasks for at in span.instants_ms), tuple(wrong))
+    return Judgement(seconds.count, sum(at in tasks for at in seconds.instants_ms), tuple(wrong))
 
 
 def _badly_delivered(deliveries: Sequence[Delivery], confirmed: Iterable[Confirmed]) -> list[str]:
@@ -86,7 +85,7 @@ def _badly_delivered(deliveries: Sequence[Delivery], confirmed: Iterable[Confirm
     ]
 
 
-def is_complete(span: Span, logs: Logs) -> bool:
+def is_complete(seconds: Seconds, logs: Logs) -> bool:
     """Each instant has a task whose ack was confirmed."""
     over = {each.delivery_id for each in logs.confirmed}
-    return {each.fire_at_ms for each in logs.deliveries if each.delivery_id in over} >= {*span.instants_ms}
+    return {each.fire_at_ms for each in logs.deliveries if each.delivery_id in over} >= {*seconds.instants_ms}

@@ -13,7 +13,7 @@ from timerd.client import Client, TimerdError
 from timerd.demo import every_second, processes
 from timerd.demo.agreement import Figure, compare, may_be_repeated
 from timerd.demo.callers import QUEUE, Callers
-from timerd.demo.every_second import Span
+from timerd.demo.every_second import Seconds
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
 from timerd.demo.processes import DemoFailed, OneServer, Servers
@@ -67,9 +67,9 @@ class Stage:
     servers: Servers
     client: Client
     log: LogWriter
-    kills: list[Kill] = field(default_factory=list)
     # Of the schedule.
-    span: Span = every_second.NONE
+    seconds: Seconds
+    kills: list[Kill] = field(default_factory=list)
 
     def logs_of_schedule(self) -> Logs:
         return read_logs([self.folder / f"{every_second.WORKER}.log"])
@@ -90,8 +90,8 @@ async def run_demo(
     """`on`: what it plays on, given the folder of the run."""
     plan = make_plan(settings.tasks, settings.seconds, settings.seed)
     with _folder(settings.data) as folder, Progress(plan, quiet=quiet) as progress:
-        async with _stage(folder, on(folder), progress) as stage:
-            await _play(stage, plan, settings.seconds, progress)
+        async with _stage(folder, on(folder), settings.seconds, progress) as stage:
+            await _play(stage, plan, progress)
             progress.say(f"asking {stage.servers.name} for the ledger")
             return await _report(stage, settings, judging)
 
@@ -109,7 +109,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIterator[Stage]:
+async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progress) -> AsyncIterator[Stage]:
     target = servers.worker_target
     workers = [processes.worker(folder, target, every_second.QUEUE, every_second.WORKER)]
     workers.append(processes.worker(folder, target, QUEUE))
@@ -119,7 +119,7 @@ async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIte
         await servers.start()
         await asyncio.gather(*(worker.start() for worker in workers))
         async with Client(servers.callers_target, timeout=_TIMEOUT_S) as client:
-            yield Stage(folder, servers, client, log)
+            yield Stage(folder, servers, client, log, every_second.seconds_from(int(now_ms()), seconds))
     finally:
         progress.say("stopping")
         await asyncio.gather(*(worker.stop() for worker in workers))
@@ -127,9 +127,8 @@ async def _stage(folder: Path, servers: Servers, progress: Progress) -> AsyncIte
         log.close()
 
 
-async def _play(stage: Stage, plan: Plan, seconds: int, progress: Progress) -> None:
-    stage.span = every_second.span_of(int(now_ms()), seconds)
-    await every_second.create(stage.client, stage.span)
+async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
+    await every_second.create(stage.client, stage.seconds)
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
     progress.say("all is up")
@@ -140,9 +139,9 @@ async def _play(stage: Stage, plan: Plan, seconds: int, progress: Progress) -> N
             group.create_task(_kill_and_restart(stage, callers.start_ms + plan.kill_ms, progress))
         progress.say("waiting for what is still to come")
         # Of what was killed and is not back yet, nothing can arrive.
-        last_ms = max(callers.start_ms + plan.end_ms, *(int(kill.ready_ms) for kill in stage.kills))
-        await _wait_for_all(stage.folder, arrivals, last_ms)
-        await _wait_for_schedule(stage, last_ms)
+        ends_ms = callers.start_ms + plan.end_ms, stage.seconds.end_ms
+        last_ms = max(*ends_ms, *(int(kill.ready_ms) for kill in stage.kills))
+        await _wait_for_all(stage, arrivals, last_ms)
     except ExceptionGroup as group:
         raise _first(group) from group
     finally:
@@ -200,24 +199,16 @@ async def _watch(callers: Callers, arrivals: Arrivals, progress: Progress) -> No
         await asyncio.sleep(_LOOK_S)
 
 
-async def _wait_for_all(folder: Path, arrivals: Arrivals, last_fire_ms: int) -> None:
+async def _wait_for_all(stage: Stage, arrivals: Arrivals, last_fire_ms: int) -> None:
     """Bounded: what has not come by then is lost, and the verdict says so. `last_fire_ms`: of what could be fired."""
-    calls = [record for record in LogReader(folder / "callers.log").read() if isinstance(record, Call)]
+    calls = [record for record in LogReader(stage.folder / "callers.log").read() if isinstance(record, Call)]
     must = {story.number for story in stories_of(calls).values() if story.must_arrive}
     deadline_ms = last_fire_ms + _PATIENCE_S * 1000
     while now_ms() < deadline_ms:
         arrivals.look()
         # A little longer than the last fire time, so that what must not come has its chance.
-        if must <= arrivals.confirmed and arrivals.fired <= arrivals.confirmed and now_ms() > last_fire_ms + 1500:
-            return
-        await asyncio.sleep(_LOOK_S)
-
-
-async def _wait_for_schedule(stage: Stage, last_ms: int) -> None:
-    """As above."""
-    deadline_ms = max(last_ms, stage.span.end_ms) + _PATIENCE_S * 1000
-    while now_ms() < deadline_ms:
-        if every_second.is_complete(stage.span, stage.logs_of_schedule()):
+        is_all = must <= arrivals.confirmed and arrivals.fired <= arrivals.confirmed and now_ms() > last_fire_ms + 1500
+        if is_all and every_second.is_complete(stage.seconds, stage.logs_of_schedule()):
             return
         await asyncio.sleep(_LOOK_S)
 
@@ -234,13 +225,13 @@ async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Ve
         down_ms=sum(kill.ready_ms - kill.killed_ms for kill in logs.kills),
         cancels_asked=sum(call.verb == "cancel" for call in logs.calls),
         moves_asked=sum(call.verb == "move" for call in logs.calls),
-        every_second=every_second.judge(stage.span, stage.logs_of_schedule()),
+        every_second=every_second.judge(stage.seconds, stage.logs_of_schedule()),
     )
 
 
 async def _compared(stage: Stage, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
-    span = stage.span
-    scheduled = span.count, span.count + span.most_ticks
+    least = stage.seconds.count
+    scheduled = least, least + stage.seconds.most_ticks
     deadline_ms = now_ms() + _LEDGER_PATIENCE_S * 1000
     while True:
         try:
