@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ import grpc
 import pytest
 
 from tests.process.children import Server
+from tests.process.conftest import Children
 from tests.process.reflected import grpcurl
 from tests.process.waiting import until
 from timerd.client import ScheduleState, SyncClient
@@ -165,6 +167,25 @@ def test_grpcurl_needs_none_of_our_files(server: Server) -> None:
     with SyncClient(server.address) as client:
         task = client.get(answer["taskId"])
         assert (task.queue, task.payload) == ("reminders", b"tea is ready")
+
+
+def test_the_lines_of_curl_make_and_finish_a_task(children: Children, tmp_path: Path) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed here")
+    http = f"127.0.0.1:{free_port()}"
+    server = children.own(Server(tmp_path, "--http", http))
+    server.start()
+    typed = [line for line in shell_lines(section("Any other language")) if line.startswith("curl ")]
+    schedule, receive, finish = [
+        line.replace("127.0.0.1:7401", http).replace("curl ", "curl -sS ", 1) for line in typed
+    ]
+    made = json.loads(subprocess.check_output(schedule, shell=True, text=True))
+    [task] = json.loads(subprocess.check_output(receive, shell=True, text=True))
+    assert (task["task_id"], task["payload"]) == (made["task_id"], "tea is ready")
+    said = subprocess.check_output(finish.replace("TOKEN", task["ack_token"]), shell=True, text=True)
+    assert json.loads(said) == {"finished": 1, "refused": []}
+    with SyncClient(server.address) as client:
+        assert client.get(made["task_id"]).state.name == "ACKED"
 
 
 def test_grpcurl_is_told_what_was_wrong(server: Server) -> None:

@@ -46,8 +46,8 @@ def response_of(failed: CallFailure) -> web.Response:
         headers["Retry-After"] = str(ceil(int(wait_ms) / 1000))
     if failed.code is StatusCode.UNAUTHENTICATED:
         headers["WWW-Authenticate"] = "Bearer"
-    text = json.dumps(body, ensure_ascii=False)
-    return web.Response(status=STATUS[failed.code], text=text, content_type="application/json", headers=headers)
+    text = (json.dumps(body, ensure_ascii=False) + "\n").encode(errors="replace")
+    return web.Response(status=STATUS[failed.code], body=text, content_type="application/json", headers=headers)
 
 
 def _name(code: StatusCode) -> str:

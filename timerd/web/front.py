@@ -127,7 +127,8 @@ def _timeout_s(request: web.Request) -> float | None:
 
 
 def caller_of(request: web.Request) -> Caller:
-    metadata = [(name.lower(), value) for name, value in request.headers.items()]
+    # What is no UTF-8 stands for nobody.
+    metadata = [(name.lower(), value.encode(errors="replace").decode()) for name, value in request.headers.items()]
     return Caller(metadata, names_of(request.get_extra_info("peercert")))
 
 

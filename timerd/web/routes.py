@@ -8,11 +8,16 @@ from aiohttp import web
 
 from timerd.config import ServerConfig
 from timerd.services.transport.local_calls import LocalCalls
-from timerd.web.front import Front
+from timerd.web.front import Front, HttpCall
 from timerd.web.guard import guard_of
+from timerd.web.openapi import document
 from timerd.web.pages import page_routes
 from timerd.web.rpc import rpc_routes
+from timerd.web.task_routes import TASK_ROUTES
 from timerd.web.turnstile import Turnstile
+from timerd.web.work_routes import WORK_ROUTES
+
+SHORT_ROUTES = (*TASK_ROUTES, *WORK_ROUTES)
 
 
 def routes_of(config: ServerConfig, calls: LocalCalls) -> Iterable[web.AbstractRouteDef]:
@@ -20,5 +25,10 @@ def routes_of(config: ServerConfig, calls: LocalCalls) -> Iterable[web.AbstractR
     if not config.http.calls:
         return []
     front = Front(calls, guard_of(config), Turnstile())
+    short = [web.route(route.verb, route.path, front.handler(route.respond)) for route in SHORT_ROUTES]
     pages = [] if config.http.page == "off" else page_routes(may_act=config.http.page == "act")
-    return [*rpc_routes(front), *pages]
+    return [*rpc_routes(front), *short, *pages, web.get("/openapi.json", front.handler(_openapi))]
+
+
+async def _openapi(_: HttpCall) -> web.StreamResponse:
+    return web.Response(text=document(SHORT_ROUTES), content_type="application/json")

@@ -1,0 +1,128 @@
+"""Short routes of callers: schedule, look at, cancel and move a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from timerd.model.errors import Invalid
+from timerd.v1 import timer_service_pb2 as pb
+from timerd.v1.task_pb2 import CancelOutcome, ConflictPolicy, ItemOutcome, TaskTemplate
+from timerd.web.front import HttpCall
+from timerd.web.plain import count_of, instant_of, plain, span_of, word_of
+from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
+
+LABEL = "timerd-label-"
+# What curl says of the body where nobody does.
+_OF_CURL = "application/x-www-form-urlencoded"
+_DUE = {"in": "how long from now, as 3s or 1h30m", "at": "when, as 2030-01-01T09:00:00Z"}
+_CONFLICTS = {"reject": 3, "keep": 1, "replace": 2}
+
+
+async def _schedule(call: HttpCall) -> object:
+    headers = call.request.headers
+    request = pb.ScheduleRequest(
+        namespace=namespace_of(call),
+        request_id=headers.get("Idempotency-Key", ""),
+        template=_template(call),
+        payload=call.body,
+        key=headers.get("Timerd-Key", ""),
+    )
+    _set_due(request, _due(call.request.query))
+    reply = await ask(call, "TimerService/Schedule", request)
+    outcome = word_of(reply.outcome, ItemOutcome.DESCRIPTOR)
+    return {"task_id": reply.task_id, "fire_time": reply.fire_time.ToJsonString(), "outcome": outcome}
+
+
+def _template(call: HttpCall) -> TaskTemplate:
+    headers = call.request.headers
+    labels = {name.lower()[len(LABEL) :]: value for name, value in headers.items() if name.lower().startswith(LABEL)}
+    form, conflict = headers.get("Content-Type", ""), call.request.query.get("on_conflict", "reject")
+    if conflict not in _CONFLICTS:
+        raise Invalid(f"on_conflict is {conflict!r:.60}: use {', '.join(_CONFLICTS)}.", "on_conflict")
+    has_key = "Timerd-Key" in headers
+    return TaskTemplate(
+        queue=path_text(call, "queue"),
+        labels=labels,
+        content_type="" if form.startswith(_OF_CURL) else form,
+        priority=count_of(headers.get("Timerd-Priority", "0"), "Timerd-Priority"),
+        traceparent=headers.get("traceparent", ""),
+        on_conflict=ConflictPolicy.Name(_CONFLICTS[conflict] if has_key else 0),
+    )
+
+
+def _due(given: Mapping[str, Any]) -> Timestamp | Duration | None:
+    if "in" in given and "at" in given:
+        raise Invalid("Both `in` and `at` say when: give one of them.", "in")
+    if "in" in given:
+        return span_of(given["in"], "in")
+    return instant_of(given["at"], "at") if "at" in given else None
+
+
+def _set_due(request: pb.ScheduleRequest | pb.RescheduleRequest, due: Timestamp | Duration | None) -> None:
+    """Raises Invalid where there is none."""
+    if due is None:
+        raise Invalid("It is not said when: add ?in=3s, or ?at=2030-01-01T09:00:00Z.", "in")
+    (request.delay if isinstance(due, Duration) else request.fire_time).CopyFrom(due)  # type: ignore[arg-type]
+
+
+async def _get(call: HttpCall) -> object:
+    request = pb.GetRequest(namespace=namespace_of(call))
+    _set_target(call, request)
+    return plain((await ask(call, "TimerService/Get", request)).task)
+
+
+async def _cancel(call: HttpCall) -> object:
+    request = pb.CancelRequest(namespace=namespace_of(call), request_id=call.request.headers.get("Idempotency-Key", ""))
+    _set_target(call, request)
+    reply = await ask(call, "TimerService/Cancel", request)
+    return {"outcome": word_of(reply.outcome, CancelOutcome.DESCRIPTOR)}
+
+
+async def _move(call: HttpCall) -> object:
+    request = pb.RescheduleRequest(
+        namespace=namespace_of(call), request_id=call.request.headers.get("Idempotency-Key", "")
+    )
+    _set_target(call, request)
+    given: Mapping[str, Any] = {name: value for name, value in call.request.query.items() if name in _DUE}
+    if call.body:
+        given = {**given, **json_body(call)}
+        only(given, _DUE)
+    _set_due(request, _due(given))
+    return plain(await ask(call, "TimerService/Reschedule", request))
+
+
+def _set_target(call: HttpCall, request: pb.GetRequest | pb.CancelRequest | pb.RescheduleRequest) -> None:
+    """By its id or its key, as the path says."""
+    info = call.request.match_info
+    if "id" in info:
+        request.task_id = info["id"]
+    else:
+        request.key = info["key"]
+
+
+def _of_task(path: str, name: str) -> list[ShortRoute]:
+    return [
+        ShortRoute("GET", path, _get, f"The task of {name}.", {}),
+        ShortRoute("DELETE", path, _cancel, f"Cancel the task of {name}: what became of it.", {}),
+        ShortRoute(
+            "PATCH", path, _move, f"Give the task of {name} another time.", _DUE, '{"in"} or {"at"}, or nothing'
+        ),
+    ]
+
+
+TASK_ROUTES = [
+    ShortRoute(
+        "POST",
+        "/v1/queues/{queue}/tasks",
+        _schedule,
+        "Schedule a task. Headers: Idempotency-Key, Timerd-Key, Timerd-Priority, Timerd-Label-NAME.",
+        {**_DUE, "on_conflict": "where the key is in use: reject, keep or replace"},
+        "the payload, as it is",
+    ),
+    *_of_task("/v1/tasks/{id}", "an id"),
+    *_of_task("/v1/keys/{key}", "a key"),
+]

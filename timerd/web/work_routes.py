@@ -1,0 +1,97 @@
+"""Short routes of workers: receive, finish, extend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timerd.model.errors import Invalid
+from timerd.v1 import work_service_pb2 as pb
+from timerd.web.front import HttpCall
+from timerd.web.plain import count_of, plain, span_of, token_of, token_text
+from timerd.web.route import ShortRoute, ask, json_body, namespace_of, only, path_text
+
+_OUTCOMES = {"ack": 1, "nack": 2, "reject": 3, "release": 4}
+_TOKENS = ("ack_token", "ack_tokens")
+
+
+async def _receive(call: HttpCall) -> object:
+    query = call.request.query
+    request = pb.ReceiveRequest(
+        namespace=namespace_of(call),
+        queue=path_text(call, "queue"),
+        max_tasks=count_of(query.get("max", "1"), "max"),
+        wait=span_of(query.get("wait", "20s"), "wait"),
+        lease=span_of(query.get("lease", "30s"), "lease"),
+    )
+    reply = await ask(call, "WorkService/Receive", request)
+    return [plain(task) for task in reply.tasks]
+
+
+async def _finish(call: HttpCall) -> object:
+    body = json_body(call)
+    only(body, (*_TOKENS, "outcome", "error", "after"))
+    outcome, error = body.get("outcome", "ack"), body.get("error", "")
+    if not isinstance(outcome, str) or outcome not in _OUTCOMES:
+        raise Invalid(f"outcome is {outcome!r:.60}: use {', '.join(_OUTCOMES)}.", "outcome")
+    if not isinstance(error, str):
+        raise Invalid("error is a text.", "error")
+    request = pb.FinishRequest(
+        namespace=namespace_of(call),
+        ack_tokens=_tokens(body),
+        action=pb.SettleAction.Name(_OUTCOMES[outcome]),
+        error=error.encode(errors="replace").decode(),
+    )
+    if "after" in body:
+        request.delay.CopyFrom(span_of(body["after"], "after"))
+    reply = await ask(call, "WorkService/Finish", request)
+    refused = [{"index": each.index, **plain(each)} for each in reply.refused]
+    said = {"finished": len(request.ack_tokens) - len(refused), "refused": refused}
+    return {**said, "message": reply.problem.message} if refused else said
+
+
+async def _extend(call: HttpCall) -> object:
+    body = json_body(call)
+    only(body, (*_TOKENS, "lease"))
+    lease = span_of(body.get("lease", "30s"), "lease")
+    request = pb.ExtendRequest(namespace=namespace_of(call), ack_tokens=_tokens(body), lease=lease)
+    reply = await ask(call, "WorkService/Extend", request)
+    return {"lost": [token_text(token) for token in reply.lost]}
+
+
+def _tokens(body: dict[str, Any]) -> list[bytes]:
+    """Raises Invalid."""
+    tokens = body.get("ack_tokens", [])
+    if not isinstance(tokens, list):
+        raise Invalid("ack_tokens is a list of ack tokens.", "ack_tokens")
+    return [token_of(each) for each in ([body["ack_token"]] if "ack_token" in body else []) + tokens]
+
+
+WORK_ROUTES = [
+    ShortRoute(
+        "POST",
+        "/v1/queues/{queue}/receive",
+        _receive,
+        "Wait until tasks are due, and receive some.",
+        {
+            "max": "how many at most; 1 where left out",
+            "wait": "how long to wait, up to 60s; 20s where left out",
+            "lease": "how long a task stays with this worker; 30s where left out",
+        },
+    ),
+    ShortRoute(
+        "POST",
+        "/v1/finish",
+        _finish,
+        "Say what became of received tasks.",
+        {},
+        '{"ack_token" or "ack_tokens", "outcome": ack, nack, reject or release, "error", "after": 3s}',
+    ),
+    ShortRoute(
+        "POST",
+        "/v1/extend",
+        _extend,
+        "Received tasks are still in hand.",
+        {},
+        '{"ack_token" or "ack_tokens", "lease": 30s}',
+    ),
+]
