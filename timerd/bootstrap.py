@@ -66,9 +66,11 @@ from timerd.services.peers.peers import Connect
 from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.rosters import Rosters
 from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedule_tally import ScheduleTally
 from timerd.services.schedules.schedules import Schedules
+from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
@@ -122,8 +124,9 @@ class Node:
     clocks: ClockWatch | None = None
     # None: where it is run without a server.
     checkup: Checkup | None = None
-    # Of recurring schedules.
+    # Of recurring schedules, and of cycles whose members timerd keeps.
     ticks: TickWorker | None = None
+    slots: SlotWorker | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -156,8 +159,9 @@ class Node:
         await self.server.set_serving(serving=True)
         if self.checkup is not None:
             self.checkup.join()
-        if self.ticks is not None:
-            self.ticks.join()
+        for worker in (self.ticks, self.slots):
+            if worker is not None:
+                worker.join()
         return self.address
 
     @property
@@ -292,7 +296,7 @@ async def assemble(
     hanging_up, scaler = HangingUp(), Foreseeing(store, now_ms).handler()
     if peers is None or member is None or peer_links is None or lending is None:
         server = serve(config, api, WorkService(delivery, hanging_up), [*calls, scaler])
-        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+        alone = None, None, None, checkup_of(config, server, engine, scheduler, delivery, time), *ticks
         return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *alone)
     token = peer_token(secret)
     relays = relaying(delivery, lending, peer_links, firing, membership, peers.peers, token, hanging_up)
@@ -301,7 +305,7 @@ async def assemble(
     inside = [*calls, scaler, peers.service.handler(), relays.service.handler(), inspected.handler()]
     server = serve(config, api, WorkService(relays.home, hanging_up), inside)
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), ticks
+    several = peers, relays, clocks, checkup_of(config, server, engine, scheduler, delivery, time), *ticks
     return Node(config, store, time, scheduler, engine, delivery, server, hanging_up, *several)
 
 
@@ -314,17 +318,19 @@ def _scheduling(
     now_ms: Callable[[], int],
     retention_ms: int,
     shard_count: int,
-) -> tuple[TickWorker, Sequence[grpc.GenericRpcHandler]]:
+) -> tuple[tuple[TickWorker, SlotWorker], Sequence[grpc.GenericRpcHandler]]:
     """Who works the ticks of schedules and cycles, and who answers calls of them."""
     hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
     schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
     delivery.on_durable(partial(hints.settled, world=schedules.world))
-    cycles = CycleCalls(Cycles(schedules, store, scheduler.procedures), engine, shard_count)
+    world, rosters = schedules.world, Rosters(schedules.world, scheduler.procedures)
+    cycles = CycleCalls(Cycles(schedules, store, scheduler.procedures), rosters, engine, shard_count)
     calls = (
         api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs()),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
     )
-    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
+    given = delivery, world, scheduler.procedures, tally
+    return (TickWorker(*given), SlotWorker(rosters, *given)), calls
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
