@@ -68,6 +68,7 @@ from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.passing import OtherInstances, TickService
 from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import ScheduleCalls
+from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
@@ -184,6 +185,7 @@ class Answering(NamedTuple):
     api: TimerApi
     handlers: Sequence[grpc.GenericRpcHandler]
     ticks: TickWorker
+    slots: SlotWorker
     sweep: ZoneSweep
     connected: ConnectedWorkers
     reporting: Reporting
@@ -214,11 +216,13 @@ def _answering(
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     handlers = (
         api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs()),
-        api.handler_of(CYCLE_SERVICE, CycleCalls(recurring.cycles, engine, base.shard_count).verbs()),
+        api.handler_of(
+            CYCLE_SERVICE, CycleCalls(recurring.cycles, recurring.rosters, engine, base.shard_count).verbs()
+        ),
         api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
         Foreseeing(store, base.now_ms).handler(),
     )
-    return Answering(api, handlers, ticks, recurring.sweep, connected, reporting, activity)
+    return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
 
 
 async def assemble(
@@ -252,7 +256,7 @@ async def assemble(
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         alone = None, None, None, checkup_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *alone, to.ticks, work, to.sweep)
+        return Node(*parts, server, hanging_up, *alone, to.ticks, to.slots, work, to.sweep)
     token = peer_token(base.secret)
     relays = relaying(delivery, lending, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
@@ -263,7 +267,7 @@ async def assemble(
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, checkup_of(config, server, base.engine, scheduler, delivery, time)
-    return Node(*parts, server, hanging_up, *several, to.ticks, work, to.sweep)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep)
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:

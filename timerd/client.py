@@ -7,7 +7,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 
 from timerd.sdk.async_client import Client
 from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
-from timerd.sdk.cycles import Cycle, Cycles, SlotCost, SyncCycles
+from timerd.sdk.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
 from timerd.sdk.errors import (
     Aborted,
     AccessDenied,
@@ -50,6 +50,7 @@ __all__ = [
     "ConnectOptions",
     "Count",
     "Cycle",
+    "CycleMember",
     "Cycles",
     "DeadLetter",
     "FailedPrecondition",

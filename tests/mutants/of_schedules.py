@@ -1,4 +1,4 @@
-"""What comes again: S1 to S6."""
+"""What comes again: S1 to S7."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ PLANNING = "timerd/core/schedules/planning.py"
 SWEEP = "tests/schedules/test_zones.py"
 SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zones.py"
 CYCLES = "tests/cycles/test_story.py"
+ROSTERS = "tests/cycles/test_histories.py::test_each_member_has_its_turn_once"
+ROSTER = "timerd/core/schedules/roster.py"
 
 MUTANTS = (
     Mutant(
@@ -201,5 +203,38 @@ MUTANTS = (
         new='            "CreateCycle": self.create,\n',
         breaks="a repeat of Create brings back a cycle that was deleted since",
         tests=(f"{CYCLES}::test_a_call_that_comes_again_is_answered_as_the_first_time",),
+    ),
+    Mutant(
+        name="roster-not-read-again",
+        guarantee="S7",
+        file=ROSTER,
+        old="    current = yield from entries_of(roster.uid, [key for _, key in due])\n",
+        new="    current = {m.key: [RosterEntry(_entry('', m, 0).key, m.key, 0, m.payload)] for m in members}\n",
+        breaks="a member that is removed beside a put starts after the OK of the removal",
+        tests=(ROSTERS,),
+    ),
+    Mutant(
+        name="record-not-read-by-a-put",
+        guarantee="S7",
+        file=ROSTER,
+        old="    if not due:\n        return\n",
+        new="    return\n",
+        breaks="who is put while its slot is filled has no turn in it",
+        tests=(
+            ROSTERS,
+            "tests/cycles/test_roster.py::test_who_is_put_while_its_slot_is_under_way_has_its_turn_in_it",
+        ),
+    ),
+    Mutant(
+        name="removed-but-not-withdrawn",
+        guarantee="S7",
+        file=ROSTER,
+        old="    return [(roster.run(number), key) for key in known for number in",
+        new="    return [(roster.run(number), key) for key in known[:0] for number in",
+        breaks="a member whose task is there starts after the OK of its removal",
+        tests=(
+            ROSTERS,
+            "tests/cycles/test_roster.py::test_who_is_removed_has_no_turn_any_more_also_where_its_task_is_there",
+        ),
     ),
 )

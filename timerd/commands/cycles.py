@@ -9,7 +9,7 @@ import typer
 from timerd.commands import options
 from timerd.commands.call import Call, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Record, labels_shown
+from timerd.commands.output import Record, labels_shown, payload_fields
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ _COLUMNS = ("cycle_id", "state", "period", "slots", "queue", "slot_queue", "slot
 _OF_ONE = ("next_slot", "members", "mean", "largest", "costs")
 CycleId = Annotated[str, typer.Argument(metavar="ID", help="The cycle.")]
 OfRevision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
+MemberKeys = Annotated[list[str], typer.Argument(metavar="KEY...", help="The keys of the members.")]
 _POSTGRES = r"""ALTER TABLE {table} ADD COLUMN slot_hash bigint GENERATED ALWAYS AS
   ((('x' || substr(encode(sha256({bytes}), 'hex'), 1, 16))::bit(64) # x'8000000000000000')::bigint) STORED;
 CREATE INDEX {table}_slot_hash ON {table} (slot_hash);
@@ -41,7 +42,9 @@ async def create(
     cycle_id: CycleId,
     every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How long a cycle is: 8h, 1d.")],
     queue: Annotated[str, typer.Option("--queue", help="Workers of this queue receive the members' tasks.")],
-    slot_queue: Annotated[str, typer.Option("--slot-queue", help="Workers of this queue fill the slots.")],
+    slot_queue: Annotated[
+        str, typer.Option("--slot-queue", help="Workers of this queue fill the slots; without it timerd does.")
+    ] = "",
     slots: Annotated[int, typer.Option("--slots", min=0, help="So many slots; 0 = slots of a minute.")] = 0,
     origin: Annotated[str | None, typer.Option("--origin", metavar="TIME", help="From when cycles count.")] = None,
     label: options.Labels = None,
@@ -119,6 +122,27 @@ async def delete(call: Call, cycle_id: CycleId, revision: OfRevision = 0) -> Non
     call.out.one({"cycle_id": cycle_id, "deleted": True}, f"{cycle_id} is deleted.")
 
 
+async def put(call: Call, cycle_id: CycleId, keys: MemberKeys) -> None:
+    """Make members of a cycle whose members timerd keeps."""
+    client = await call.connect()
+    members = await client.cycles.put(cycle_id, keys)
+    call.out.one({"cycle_id": cycle_id, "members": members}, f"{members:,} are members.")
+
+
+async def remove(call: Call, cycle_id: CycleId, keys: MemberKeys) -> None:
+    """Remove members: nothing of them starts any more."""
+    client = await call.connect()
+    await client.cycles.remove(cycle_id, keys)
+    call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{len(keys):,} are no members.")
+
+
+async def list_members(call: Call, cycle_id: CycleId) -> None:
+    """List the members of a cycle, by their moments."""
+    client = await call.connect()
+    records = [{"key": each.key, **payload_fields(each.payload)} async for each in client.cycles.members(cycle_id)]
+    call.out.many(records, ("key", "payload"), "No members.")
+
+
 def sql(
     dialect: Annotated[str, typer.Option("--dialect", help="postgres, mysql or sqlite.")],
     table: Annotated[str, typer.Option("--table", help="Of the members.")] = "account",
@@ -172,8 +196,9 @@ def _next_shown(cycle: Cycle) -> str:
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="What every member has in turn: cycles.", no_args_is_help=True)
-    for command in (create, show, pause, resume, delete):
+    for command in (create, show, pause, resume, delete, put, remove):
         group.command()(online(command))
     group.command("list")(online(list_cycles))
+    group.command("members")(online(list_members))
     group.command()(sql)
     app.add_typer(group, name="cycles")

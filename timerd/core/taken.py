@@ -31,6 +31,8 @@ class QueueKey(NamedTuple):
 CANARY = QueueKey("(canary)", "(canary)")
 # Of the ticks of schedules (services/schedules/ticking.py).
 TICKS = QueueKey("(schedules)", "(ticks)")
+# Of the slots of cycles whose members timerd keeps (services/schedules/slot_work.py).
+SLOTS = QueueKey("(schedules)", "(slots)")
 
 
 @dataclass(slots=True)

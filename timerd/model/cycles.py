@@ -5,10 +5,11 @@ Its name in the registers is that of no schedule, for callers may use no bracket
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from timerd.model.codec import check_understood, field_names, split_known, with_kept
+from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.task import Template
 
@@ -56,6 +57,23 @@ class Turn(NamedTuple):
 
     cycle: int
     slot: int
+
+
+class RosterTurn(NamedTuple):
+    """The payload of a slot's task where timerd keeps the members."""
+
+    namespace: str
+    schedule_id: str
+    uid: str
+    cycle: int
+    slot: int
+
+    def to_bytes(self) -> bytes:
+        return dump_json(list(self))
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> RosterTurn:
+        return cls(*json.loads(stored)[: len(cls._fields)])
 
 
 def turn_at(shape: CycleShape, instant_ms: int) -> Turn:

@@ -46,6 +46,19 @@ class SlotCost:
 
 
 @dataclass(frozen=True, slots=True)
+class CycleMember:
+    """A member of a cycle whose members timerd keeps.
+
+    Args:
+        key: the key, as a text.
+        payload: what the handler of its tasks receives.
+    """
+
+    key: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Cycle:
     """A cycle gives each of its members a turn in every period; this is what `get` and `list` show of it.
 
@@ -57,7 +70,7 @@ class Cycle:
         slots: how many slots a cycle has.
         lead: how long before its slot the task of a slot comes.
         queue: the queue whose workers receive the tasks of the members.
-        slot_queue: the queue whose workers receive the tasks of the slots.
+        slot_queue: the queue whose workers receive the tasks of the slots; empty where timerd keeps the members.
         state: whether its slots have tasks.
         revision: grows with each change.
         labels: the labels of the cycle, by which `list` chooses.
@@ -132,7 +145,7 @@ class Cycles:
         *,
         every: Span,
         queue: str,
-        slot_queue: str,
+        slot_queue: str = "",
         slots: int = 0,
         origin: datetime | None = None,
         labels: Mapping[str, str] | None = None,
@@ -145,7 +158,8 @@ class Cycles:
             cycle_id: a name of the caller's choice, unique in the namespace.
             every: how long a cycle is, a timedelta or seconds; a second to 100 years.
             queue: the queue whose workers receive the tasks of the members.
-            slot_queue: the queue whose workers receive the tasks of the slots, and answer them by `fill`.
+            slot_queue: the queue whose workers receive the tasks of the slots, and answer them by `fill`: the members
+                are in the caller's database. Default none: timerd keeps the members, see `put`.
             slots: how many slots a cycle has: up to 4,096 of a second or more, which divide `every`. Default as many
                 as give slots of a minute or more, up to 1,024.
             origin: the instant, with a zone, from which cycles count. Default 1970.
@@ -164,7 +178,7 @@ class Cycles:
             period=duration_of_ms(span_ms(every, "every", may_be_none=False)),
             slots=whole_number(slots, "slots", 0, (1 << 32) - 1),
             template=template_of("create", queue, options, {}).to_proto(),
-            slot_queue=name(slot_queue, "slot_queue"),
+            slot_queue=text(slot_queue, "slot_queue"),
             labels=dict(labels_tuple(labels)),
         )
         if origin is not None:
@@ -316,6 +330,73 @@ class Cycles:
             members += (await self._call("FillSlot", request, pb.FillSlotResponse)).members
         return members
 
+    async def put(self, cycle_id: str, keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None = None) -> int:
+        """The call makes members of a cycle whose members timerd keeps, and returns how many were named.
+
+        Each has its turn at each of its moments from the reply on. One that is a member already gets the new payload,
+        from the next task on that is made. Where it raises, some may be members; calling it again is safe.
+
+        Args:
+            cycle_id: the id of the cycle.
+            keys: the keys of the members, each an int, a UUID or a text; any number.
+            payloads: what the handler of each member's tasks receives, bytes or a text; as many as there are keys.
+                Default the key itself, as a text.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+            InvalidTask: there are more or fewer payloads than keys.
+        """
+        members = 0
+        for batch in _batches(keys, payloads):
+            request = pb.PutMembersRequest(
+                namespace=self._open(),
+                request_id=new_request_id(),
+                cycle_id=name(cycle_id, "cycle_id"),
+                keys=[key for key, _ in batch],
+                payloads=[payload for _, payload in batch if payload is not None],
+            )
+            members += (await self._call("PutMembers", request, pb.PutMembersResponse)).members
+        return members
+
+    async def remove(self, cycle_id: str, keys: Iterable[MemberKey]) -> None:
+        """The call removes members from a cycle whose members timerd keeps: when it returns, nothing of them starts.
+
+        A key that is no member is left out. One that is put again has its turn from the next cycle on, where its slot
+        of this one had begun.
+
+        Args:
+            cycle_id: the id of the cycle.
+            keys: the keys of the members, each an int, a UUID or a text; any number.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+        """
+        for batch in _batches(keys, None):
+            request = pb.RemoveMembersRequest(
+                namespace=self._open(),
+                request_id=new_request_id(),
+                cycle_id=name(cycle_id, "cycle_id"),
+                keys=[key for key, _ in batch],
+            )
+            await self._call("RemoveMembers", request, pb.RemoveMembersResponse)
+
+    async def members(self, cycle_id: str) -> AsyncIterator[CycleMember]:
+        """The call goes through the members of a cycle whose members timerd keeps, in the order of their moments.
+
+        Args:
+            cycle_id: the id of the cycle.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+        """
+        request = pb.ListMembersRequest(namespace=self._open(), cycle_id=name(cycle_id, "cycle_id"))
+        async for page in pages(request, lambda: self._call("ListMembers", request, pb.ListMembersResponse)):
+            for key, payload in zip(page.keys, page.payloads, strict=True):
+                yield CycleMember(key, payload)
+
     def _open(self) -> str:
         """The namespace of the client, which is open then."""
         self._client._open()
@@ -348,6 +429,9 @@ class SyncCycles:
     resume = blocking(Cycles.resume)
     delete = blocking(Cycles.delete)
     fill = blocking(Cycles.fill)
+    put = blocking(Cycles.put)
+    remove = blocking(Cycles.remove)
+    members = iterating(Cycles.members)
     list = iterating(Cycles.list)
 
 

@@ -19,6 +19,7 @@ from timerd.services.holding.membership import Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.housekeeping import every
 from timerd.services.peers.peering import Peering
+from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
@@ -53,8 +54,9 @@ class Node:
     clocks: ClockWatch | None = None
     # None: where it is run without a server.
     checkup: Checkup | None = None
-    # Of recurring schedules.
+    # Of recurring schedules, and of cycles whose members timerd keeps.
     ticks: TickWorker | None = None
+    slots: SlotWorker | None = None
     work: WorkService | None = None
     zone_sweep: ZoneSweep | None = None
     address: str = ""
@@ -92,8 +94,9 @@ class Node:
             self.checkup.join()
         if self.zone_sweep is not None:
             await self.zone_sweep.begin()
-        if self.ticks is not None:
-            self.ticks.join()
+        for worker in (self.ticks, self.slots):
+            if worker is not None:
+                worker.join()
         return self.address
 
     @property

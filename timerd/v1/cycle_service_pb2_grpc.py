@@ -73,6 +73,21 @@ class CycleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_cycle__service__pb2.FillSlotRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.FillSlotResponse.FromString,
                 _registered_method=True)
+        self.PutMembers = channel.unary_unary(
+                '/timerd.v1.CycleService/PutMembers',
+                request_serializer=timerd_dot_v1_dot_cycle__service__pb2.PutMembersRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.PutMembersResponse.FromString,
+                _registered_method=True)
+        self.RemoveMembers = channel.unary_unary(
+                '/timerd.v1.CycleService/RemoveMembers',
+                request_serializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.FromString,
+                _registered_method=True)
+        self.ListMembers = channel.unary_unary(
+                '/timerd.v1.CycleService/ListMembers',
+                request_serializer=timerd_dot_v1_dot_cycle__service__pb2.ListMembersRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.ListMembersResponse.FromString,
+                _registered_method=True)
 
 
 class CycleServiceServicer(object):
@@ -130,6 +145,31 @@ class CycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutMembers(self, request, context):
+        """Of cycles without a slot_queue, whose members timerd keeps. FAILED_PRECONDITION (NO_ROSTER) of others.
+
+        A member has its turn at each of its moments from the reply on. One that is a member already gets the new payload, from the
+        next task on that is made.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveMembers(self, request, context):
+        """After the reply nothing of them starts. A key that is no member is left out. One that is put again has its turn from the
+        next cycle on, where its slot of this one had begun.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListMembers(self, request, context):
+        """By slot. A page may be short: go on while next_page_token is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_CycleServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -167,6 +207,21 @@ def add_CycleServiceServicer_to_server(servicer, server):
                     servicer.FillSlot,
                     request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.FillSlotRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_cycle__service__pb2.FillSlotResponse.SerializeToString,
+            ),
+            'PutMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutMembers,
+                    request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.PutMembersRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_cycle__service__pb2.PutMembersResponse.SerializeToString,
+            ),
+            'RemoveMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveMembers,
+                    request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.SerializeToString,
+            ),
+            'ListMembers': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListMembers,
+                    request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.ListMembersRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_cycle__service__pb2.ListMembersResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -362,6 +417,87 @@ class CycleService(object):
             '/timerd.v1.CycleService/FillSlot',
             timerd_dot_v1_dot_cycle__service__pb2.FillSlotRequest.SerializeToString,
             timerd_dot_v1_dot_cycle__service__pb2.FillSlotResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.CycleService/PutMembers',
+            timerd_dot_v1_dot_cycle__service__pb2.PutMembersRequest.SerializeToString,
+            timerd_dot_v1_dot_cycle__service__pb2.PutMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.CycleService/RemoveMembers',
+            timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.SerializeToString,
+            timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListMembers(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.CycleService/ListMembers',
+            timerd_dot_v1_dot_cycle__service__pb2.ListMembersRequest.SerializeToString,
+            timerd_dot_v1_dot_cycle__service__pb2.ListMembersResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -57,7 +57,7 @@ def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot
     reason = Reason.CATCH_UP if slot.place_ms > slot.fire_at_ms + OVER_MS else Reason.SCHEDULE
     payload = definition.payload
     if definition.cycle is not None:
-        payload = slot_payload(schedule_id, definition.cycle, slot.instant_ms)
+        payload = slot_payload(schedule_id, uid, definition.cycle, slot.instant_ms)
     said = Occurrence(
         schedule_id.removeprefix(CYCLE),
         occurrence_id(uid, slot.instant_ms).hex(),

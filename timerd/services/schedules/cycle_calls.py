@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,9 @@ from google.protobuf.message import Message
 
 from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, resumed_with_missed
 from timerd.core.schedules.member_tasks import SlotMember, is_of_slot
+from timerd.core.schedules.roster import RosterPlace
 from timerd.core.slots import cycle as checked_cycle
+from timerd.core.taken import SLOTS
 from timerd.model.cycles import CYCLE, SLOT_CONTENT, CycleShape, Turn
 from timerd.model.errors import Invalid
 from timerd.model.schedules import ScheduleState
@@ -32,6 +35,7 @@ from timerd.services.calls.replies import duration, retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels
 from timerd.services.engine.verbs import Verbs
 from timerd.services.schedules.cycles import PATIENT, Cycles, shape_of
+from timerd.services.schedules.rosters import Rosters
 from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, template_of
 from timerd.services.schedules.schedules import Place, Shown, request_hash
 from timerd.v1 import cycle_service_pb2 as wire
@@ -39,6 +43,7 @@ from timerd.v1 import schedule_service_pb2 as schedule_wire
 from timerd.v1 import task_pb2 as task_wire
 
 DEFAULT_PAGE, MAX_PAGE = 100, 1_000
+DEFAULT_MEMBERS = 1_000
 MAX_ID_CHARS = 128
 MAX_SLOTS = 4_096
 MIN_SLOT_MS = 1_000
@@ -57,6 +62,9 @@ _RESUMES: dict[int, Decide] = {
     schedule_wire.RESUME_MODE_SKIP_MISSED: resumed,
     schedule_wire.RESUME_MODE_CATCH_UP: resumed_with_missed,
 }
+# Slot, segment (plus one; 0: the first), and how much of the rest is the name behind which it goes on.
+_MEMBER_PLACE = struct.Struct(">IIH")
+_MEMBER_NAME_BYTES = 1_100
 # Behind its slot of names; nothing else is as long.
 _NAME_BYTES = MAX_ID_CHARS + 32
 
@@ -65,8 +73,9 @@ class CycleCalls:
     """One method a call: request -> reply, or one of model.errors. `shards`: of the buckets of a cycle that begins
     now."""
 
-    def __init__(self, cycles: Cycles, verbs: Verbs, shards: int) -> None:
+    def __init__(self, cycles: Cycles, rosters: Rosters, verbs: Verbs, shards: int) -> None:
         self._cycles = cycles
+        self._rosters = rosters
         self._verbs = verbs
         self._shards = shards
 
@@ -79,6 +88,9 @@ class CycleCalls:
             "ResumeCycle": self._once(self.resume, wire.ResumeCycleResponse),
             "DeleteCycle": self._once(self.delete, wire.DeleteCycleResponse),
             "FillSlot": self._once(self.fill, wire.FillSlotResponse),
+            "PutMembers": self._once(self.put, wire.PutMembersResponse),
+            "RemoveMembers": self._once(self.remove, wire.RemoveMembersResponse),
+            "ListMembers": self.members,
         }
 
     def _once(self, verb: Callable[[Any], Awaitable[Reply]], kind: type[Reply]) -> Callable[[Any], Awaitable[Reply]]:
@@ -94,8 +106,7 @@ class CycleCalls:
     async def create(self, request: wire.CreateCycleRequest) -> wire.CreateCycleResponse:
         name = _name_of(request)
         members = template_of(name.namespace, request.template)
-        queue = queue_of(request.slot_queue, "slot_queue")
-        slots = Template(name.namespace, queue, content_type=SLOT_CONTENT, retry=PATIENT)
+        slots = _template_of_slots(name.namespace, request.slot_queue)
         shape, labels = _shape_of(request, members, self._shards), checked_labels(dict(request.labels))
         return wire.CreateCycleResponse(
             cycle=cycle_of(await self._cycles.create(name, _hash("CreateCycle", request), shape, slots, labels))
@@ -135,6 +146,26 @@ class CycleCalls:
         await self._cycles.fill(shown, Turn(request.cycle, request.slot), members)
         return wire.FillSlotResponse(members=len(members))
 
+    async def put(self, request: wire.PutMembersRequest) -> wire.PutMembersResponse:
+        members = _members_of(request)
+        await self._rosters.put(_name_of(request), members)
+        return wire.PutMembersResponse(members=len(members))
+
+    async def remove(self, request: wire.RemoveMembersRequest) -> wire.RemoveMembersResponse:
+        limit_count(len(request.keys), MAX_KEYS, "keys", "keys")
+        await self._rosters.remove(_name_of(request), list(dict.fromkeys(request.keys)))
+        return wire.RemoveMembersResponse()
+
+    async def members(self, request: wire.ListMembersRequest) -> wire.ListMembersResponse:
+        limit = at_most(request.page_size, DEFAULT_MEMBERS, MAX_KEYS)
+        slot, place = _member_place_of(request)
+        found, following = await self._rosters.page(_name_of(request), slot, place, limit)
+        return wire.ListMembersResponse(
+            keys=[each.key for each in found],
+            payloads=[each.payload for each in found],
+            next_page_token=_member_token_of(request, *following) if following is not None else "",
+        )
+
     async def _change(self, request: Any, decide: Decide) -> Shown:  # noqa: ANN401 - of each verb
         call = _hash(type(request).__name__, request)
         return await self._cycles.change(_name_of(request), call, request.revision, decide)
@@ -148,6 +179,13 @@ def _name_of(request: Any) -> Name:  # noqa: ANN401 - any request with a cycle_i
     return Name(namespace, CYCLE + cycle_id)
 
 
+def _template_of_slots(namespace: str, queue: str) -> Template:
+    """Without a queue of the caller's it is for the instances themselves. Raises Invalid."""
+    if not queue:
+        return Template(*SLOTS, retry=PATIENT)
+    return Template(namespace, queue_of(queue, "slot_queue"), content_type=SLOT_CONTENT, retry=PATIENT)
+
+
 def _shape_of(request: wire.CreateCycleRequest, members: Template, shards: int) -> CycleShape:
     """Raises Invalid."""
     if request.slots > MAX_SLOTS:
@@ -158,10 +196,11 @@ def _shape_of(request: wire.CreateCycleRequest, members: Template, shards: int) 
     if cut.slot_ms < MIN_SLOT_MS:
         most = period_ms // MIN_SLOT_MS
         raise Invalid(f"A slot of {cut.slot_ms} ms is too short: give at most {most:,} slots of a second.", "slots")
-    return CycleShape(period_ms, cut.slots, origin_ms, min(LEAD_MS, cut.slot_ms), shards, members)
+    lead_ms, has_roster = min(LEAD_MS, cut.slot_ms), not request.slot_queue
+    return CycleShape(period_ms, cut.slots, origin_ms, lead_ms, shards, members, has_roster)
 
 
-def _members_of(request: wire.FillSlotRequest) -> list[SlotMember]:
+def _members_of(request: wire.FillSlotRequest | wire.PutMembersRequest) -> list[SlotMember]:
     """Raises Invalid."""
     keys, payloads = list(request.keys), list(request.payloads)
     limit_count(len(keys), MAX_KEYS, "keys", "keys")
@@ -212,7 +251,7 @@ def cycle_of(shown: Shown) -> wire.Cycle:
         slots=shape.slots,
         lead=duration(shape.lead_ms),
         template=_wire_of_template(shape.members),
-        slot_queue=definition.template.queue,
+        slot_queue="" if shape.has_roster else definition.template.queue,
         state=_STATES[entry.state] if not entry.error else schedule_wire.SCHEDULE_STATE_BROKEN,
         revision=entry.revision,
         labels=dict(definition.labels),
@@ -254,3 +293,17 @@ def _token_of(request: wire.ListCyclesRequest, place: Place | None) -> str:
     if place is None:
         return ""
     return page_token(request, bytes((place.slot,)) + place.after.ljust(_NAME_BYTES, b"\xff"))
+
+
+def _member_place_of(request: wire.ListMembersRequest) -> tuple[int, RosterPlace | None]:
+    raw = after_of(request, _MEMBER_PLACE.size + _MEMBER_NAME_BYTES)
+    if raw is None:
+        return 0, None
+    slot, segment, size = _MEMBER_PLACE.unpack_from(raw)
+    after = raw[_MEMBER_PLACE.size : _MEMBER_PLACE.size + size]
+    return slot, RosterPlace(segment - 1, after) if segment else None
+
+
+def _member_token_of(request: wire.ListMembersRequest, slot: int, place: RosterPlace | None) -> str:
+    segment, after = (place.segment + 1, place.after) if place is not None else (0, b"")
+    return page_token(request, _MEMBER_PLACE.pack(slot, segment, len(after)) + after.ljust(_MEMBER_NAME_BYTES, b"\0"))

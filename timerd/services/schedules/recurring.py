@@ -14,8 +14,10 @@ from timerd.services.holding.driving import Performs
 from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.passing import OtherInstances
+from timerd.services.schedules.rosters import Rosters
 from timerd.services.schedules.schedule_tally import ScheduleTally
 from timerd.services.schedules.schedules import Schedules
+from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_reads import ZoneReads
 from timerd.services.schedules.zone_sweep import ZoneSweep
@@ -41,6 +43,7 @@ class Recurring:
         heard = self._hints.watch, self._stats.recorded
         self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
         self.cycles = Cycles(self.schedules, store, self._runner)
+        self.rosters = Rosters(self.schedules.world, self._runner)
         self.sweep = ZoneSweep(store, self._runner, self.schedules.world, is_single=is_single, holds=holds)
 
     def ticks(self, delivery: Delivery, others: OtherInstances | None) -> TickWorker:
@@ -49,3 +52,7 @@ class Recurring:
         delivery.on_durable(partial(self._hints.settled, world=world))
         work = others.work if others is not None else None
         return TickWorker(delivery, world, self._runner, self._stats, work)
+
+    def slots(self, delivery: Delivery) -> SlotWorker:
+        """Who fills the slots of cycles whose members timerd keeps."""
+        return SlotWorker(self.rosters, delivery, self.schedules.world, self._runner, self._stats)

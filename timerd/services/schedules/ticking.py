@@ -50,6 +50,7 @@ class TickWorker:
 
     counts_as_worker = False
     takes_backlog = True
+    queue = TICKS
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class TickWorker:
     ) -> None:
         """`others`: has another instance work a tick."""
         self.number = delivery.next_number()
-        self.namespace = TICKS.namespace
+        self.namespace = self.queue.namespace
         self.closing = False
         self.tally = tally
         self._delivery = delivery
@@ -73,8 +74,8 @@ class TickWorker:
         self._extending: asyncio.Task[None] | None = None
 
     def join(self) -> None:
-        self._delivery.join(self, TICKS.namespace, LEASE_MS)
-        self._delivery.credit(self, TICKS.queue, CREDIT)
+        self._delivery.join(self, self.namespace, LEASE_MS)
+        self._delivery.credit(self, self.queue.queue, CREDIT)
 
     def deliver(self, assignment: Assignment) -> Sent:
         """The round of delivery that calls this goes on first."""
@@ -112,18 +113,23 @@ class TickWorker:
     async def _work(self, token: bytes, payload: bytes, attempt: int) -> None:
         action, error = Action.NACK, ""
         try:
-            tick = Tick.from_bytes(payload)
-            error = await self.try_tick(tick, self._others)
+            error = await self._carry_out(payload, attempt)
             action = Action.NACK if error else Action.ACK
-            if error and attempt >= BROKEN_AFTER:
-                self.tally.failed_often(tick)
-                with suppress(*FORESEEN):
-                    await drive(mark_broken(tick, error), self._performer)
         finally:
             self._in_hand.discard(token)
             self._sequence += 1
             self._delivery.settle(self, self._sequence, action, token, None, error)
-            self._delivery.credit(self, TICKS.queue, 1)
+            self._delivery.credit(self, self.queue.queue, 1)
+
+    async def _carry_out(self, payload: bytes, attempt: int) -> str:
+        """What kept it from its end; nothing: it may be acked."""
+        tick = Tick.from_bytes(payload)
+        error = await self.try_tick(tick, self._others)
+        if error and attempt >= BROKEN_AFTER:
+            self.tally.failed_often(tick)
+            with suppress(*FORESEEN):
+                await drive(mark_broken(tick, error), self._performer)
+        return error
 
     async def work_for_peer(self, payload: bytes) -> str:
         """Of a tick that another instance holds. What kept it from its end; nothing: it may be acked."""

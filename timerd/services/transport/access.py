@@ -30,7 +30,10 @@ _OF_SCHEDULES = (
     *("CreateSchedule", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
     *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule"),
 )
-_OF_CYCLES = (*("CreateCycle", "GetCycle", "ListCycles", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),)
+_OF_CYCLES = (
+    *("CreateCycle", "GetCycle", "ListCycles", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
+    *("PutMembers", "RemoveMembers", "ListMembers"),
+)
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
     *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones"),

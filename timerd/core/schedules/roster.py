@@ -1,0 +1,257 @@
+"""The roster of a cycle, where timerd keeps it: who is a member, and what becomes of one who comes or goes while a slot
+is under way (rule Y4; tests/models/cycle.pml).
+
+An entry of a member is written and never changed; of several the one with the largest stamp counts. Expander: the slot
+is recorded, THEN the roster is read. Put: the entry, THEN the record is read, THEN the roster again. Remove: the
+entry, THEN the record is read, THEN the tasks of what is recorded are withdrawn, also those that are not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from timerd.core.protocol import Forgotten, ListEntries, Procedure, RemoveEntries, Withdrawn, WriteEntries, withdraw
+from timerd.core.schedules.changes import Name, check_alive
+from timerd.core.schedules.member_tasks import (
+    CycleRun,
+    SlotMember,
+    member_rows,
+    member_task,
+    place_one,
+    place_together,
+)
+from timerd.core.schedules.world import MissedPlace, World, current_definition, read_schedule
+from timerd.core.slots import hash_of, slot_of, slot_range
+from timerd.model.cycles import CycleShape, Turn, instant_ms
+from timerd.model.errors import Precondition
+from timerd.model.storage import Entry, EntryKey
+
+# Places of entries: by the first bits of the hash.
+SEGMENT_BITS = 12
+HASH_BYTES, STAMP_BYTES = 8, 8
+# Entries of one member that are not cleared away yet.
+MOST_ENTRIES = 1_000
+# All entries of one member are in one page.
+LEAST_PAGE = 64
+# A removed member is remembered for so long: what was under way is over then.
+REMOVED_KEPT_MS = 86_400_000
+_ADDED, _REMOVED = b"+", b"-"
+
+
+class RosterEntry(NamedTuple):
+    """`payload` None: it was removed."""
+
+    name: EntryKey
+    key: str
+    stamp: int
+    payload: bytes | None
+
+    @property
+    def hash(self) -> int:
+        return int.from_bytes(self.name.name[:HASH_BYTES], "big")
+
+
+class Roster(NamedTuple):
+    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant."""
+
+    uid: str
+    shape: CycleShape
+    cur_ms: int
+
+    def run(self, number: int) -> CycleRun:
+        return CycleRun(self.uid, self.shape, number)
+
+    def recorded(self, key: str) -> int:
+        """The number of the last cycle in which the slot of the key is recorded."""
+        slot = slot_of(hash_of(key), self.shape.slots)
+        return (self.cur_ms - instant_ms(self.shape, Turn(0, slot))) // self.shape.period_ms
+
+
+class RosterPlace(NamedTuple):
+    """Behind this name of a segment."""
+
+    segment: int
+    after: bytes
+
+
+def read_roster(name: Name, uid: str = "") -> Procedure[Roster]:
+    """`uid`: of the cycle that is meant, where it was read before. Raises NotFound, and Precondition where the members
+    are in the caller's database."""
+    entry, _ = yield from read_schedule(name.key)
+    entry = check_alive(name, entry if entry is not None and uid in ("", entry.uid) else None)
+    definition = yield from current_definition(name.namespace, name.schedule_id, entry)
+    shape = definition.cycle
+    if shape is None or not shape.has_roster:
+        raise Precondition(
+            f"The members of the cycle {name.shown!r} are in your database: workers of its slot_queue name them.",
+            "NO_ROSTER",
+            field="cycle_id",
+        )
+    return Roster(entry.uid, shape, entry.cur_ms)
+
+
+def put_members(name: Name, members: Sequence[SlotMember], world: World) -> Procedure[None]:
+    """Each has its turn from the next moment on whose slot is not filled already. Raises NotFound, Precondition."""
+    roster = yield from read_roster(name)
+    keys = [member.key for member in members]
+    before = yield from entries_of(roster.uid, keys)
+    now_ms = world.now_ms()
+    yield WriteEntries([_entry(roster.uid, each, _stamp(before[each.key], now_ms)) for each in members])
+    yield from _clear(found for each in before.values() for found in each)
+    roster = yield from read_roster(name, roster.uid)
+    due = turns_to_come(roster, keys, world.now_ms())
+    if not due:
+        return
+    current = yield from entries_of(roster.uid, [key for _, key in due])
+    for number, of_number in groupby(due, lambda each: each[0]):
+        alive = [latest(current[key]) for _, key in of_number]
+        chosen = [SlotMember(each.key, each.payload) for each in alive if each is not None and each.payload is not None]
+        yield from fill(roster.run(number), chosen, world)
+
+
+def turns_to_come(roster: Roster, keys: Iterable[str], now_ms: int) -> list[tuple[int, str]]:
+    """(cycle, key), in order: those whose slot is recorded, and whose moment is to come."""
+    found: list[tuple[int, str]] = []
+    for key in keys:
+        number = roster.recorded(key)
+        while roster.run(number).moment_ms(key) > now_ms:
+            found.append((number, key))
+            number -= 1
+    return sorted(found)
+
+
+def remove_members(name: Name, keys: Sequence[str], world: World) -> Procedure[list[tuple[CycleRun, str]]]:
+    """Of whom tasks are to be withdrawn before the OK (`withdraw_member`). Raises NotFound, Precondition."""
+    roster = yield from read_roster(name)
+    before = yield from entries_of(roster.uid, keys)
+    known = [key for key in keys if before[key]]
+    now_ms = world.now_ms()
+    gone = [key for key in known if _is_member(before[key])]
+    yield WriteEntries([_removal(roster.uid, key, _stamp(before[key], now_ms)) for key in gone])
+    yield from _clear(found for key in gone for found in before[key])
+    roster = yield from read_roster(name, roster.uid)
+    return [(roster.run(number), key) for key in known for number in _numbers_alive(roster, key, now_ms)]
+
+
+def _numbers_alive(roster: Roster, key: str, now_ms: int) -> list[int]:
+    """Whose task may start yet: it expires when its member has the next turn."""
+    numbers: list[int] = []
+    number = roster.recorded(key)
+    while roster.run(number).moment_ms(key) + roster.shape.period_ms > now_ms:
+        numbers.append(number)
+        number -= 1
+    return numbers
+
+
+def withdraw_member(run: CycleRun, key: str, world: World) -> Procedure[Withdrawn]:
+    """What has started keeps its retries; what is not there yet never comes."""
+    request = f"removed {run.uid} {run.number}"
+    return (yield from withdraw(member_task(run, key), request, world.now_ms(), world.retention_ms))
+
+
+def fill(run: CycleRun, members: Sequence[SlotMember], world: World) -> Procedure[None]:
+    """Each has its task then, also where it had it before."""
+    if not members:
+        return
+    groups = member_rows(run, members, world.now_ms())
+    try:
+        yield from place_together(groups, world)
+    except (MissedPlace, Forgotten):
+        for place, rows in groups.items():
+            for n in range(len(rows)):
+                yield from place_one(place, rows.one(n), world)
+
+
+# --- entries -------------------------------------------------------------------------------------------------------
+
+
+def entries_of(uid: str, keys: Sequence[str]) -> Procedure[dict[str, list[RosterEntry]]]:
+    asked = [(segment_place(uid, _segment_of(key)), _name(key), MOST_ENTRIES) for key in keys]
+    found: list[Sequence[Entry]] = yield ListEntries(asked)
+    return {
+        key: [_read(each) for each in entries if each.key.name.startswith(_name(key))]
+        for key, entries in zip(keys, found, strict=True)
+    }
+
+
+def roster_page(
+    uid: str, shape: CycleShape, slot: int, place: RosterPlace | None, limit: int
+) -> Procedure[tuple[list[RosterEntry], RosterPlace | None]]:
+    """About so many members of a slot, each with the entry that counts, removed ones as well; and where the next ones
+    are. `place`: None for the first ones."""
+    part = slot_range(slot, shape.slots)
+    first, last = part.first >> 64 - SEGMENT_BITS, part.end - 1 >> 64 - SEGMENT_BITS
+    segment, after = place if place is not None else (first, part.first.to_bytes(HASH_BYTES, "big"))
+    limit = max(limit, LEAST_PAGE)
+    found: list[Sequence[Entry]] = yield ListEntries([(segment_place(uid, segment), after, limit)])
+    entries = [_read(each) for each in found[0]]
+    following = RosterPlace(segment + 1, b"") if segment < last else None
+    if len(entries) == limit and entries[-1].hash < part.end:
+        # The last one may have further entries.
+        last_key = entries[-1].key
+        following = RosterPlace(segment, _name(last_key))
+        entries = [each for each in entries if each.key != last_key]
+    inside = [each for each in entries if each.hash < part.end]
+    found_last = [latest([*same]) for _, same in groupby(inside, lambda each: each.key)]
+    return [each for each in found_last if each is not None], following
+
+
+def forget_removed(entries: Sequence[RosterEntry], now_ms: int) -> Procedure[None]:
+    """Those that were removed long ago."""
+    old = [each.name for each in entries if each.payload is None and each.stamp < now_ms - REMOVED_KEPT_MS]
+    if old:
+        yield RemoveEntries(old)
+
+
+def latest(entries: Sequence[RosterEntry]) -> RosterEntry | None:
+    return max(entries, key=lambda each: each.stamp, default=None)
+
+
+def _is_member(entries: Sequence[RosterEntry]) -> bool:
+    found = latest(entries)
+    return found is not None and found.payload is not None
+
+
+def _stamp(before: Sequence[RosterEntry], now_ms: int) -> int:
+    """Beyond all that were acknowledged, whichever instance's clock they are by."""
+    found = latest(before)
+    return max(now_ms, found.stamp + 1) if found is not None else now_ms
+
+
+def _clear(entries: Iterable[RosterEntry]) -> Procedure[None]:
+    """What does not count any more, for a later one is durable."""
+    names = [each.name for each in entries]
+    if names:
+        yield RemoveEntries(names)
+
+
+def segment_place(uid: str, segment: int) -> bytes:
+    return f"members\0{uid}\0{segment}".encode()
+
+
+def _segment_of(key: str) -> int:
+    return hash_of(key) >> 64 - SEGMENT_BITS
+
+
+def _name(key: str) -> bytes:
+    """What the names of all entries of a key begin with."""
+    return hash_of(key).to_bytes(HASH_BYTES, "big") + key.encode() + b"\0"
+
+
+def _entry(uid: str, member: SlotMember, stamp: int) -> Entry:
+    name = _name(member.key) + stamp.to_bytes(STAMP_BYTES, "big")
+    return Entry(EntryKey(segment_place(uid, _segment_of(member.key)), name), _ADDED + member.payload)
+
+
+def _removal(uid: str, key: str, stamp: int) -> Entry:
+    name = _name(key) + stamp.to_bytes(STAMP_BYTES, "big")
+    return Entry(EntryKey(segment_place(uid, _segment_of(key)), name), _REMOVED)
+
+
+def _read(entry: Entry) -> RosterEntry:
+    name = entry.key.name
+    key = name[HASH_BYTES : -STAMP_BYTES - 1].decode()
+    payload = entry.value[1:] if entry.value[:1] == _ADDED else None
+    return RosterEntry(entry.key, key, int.from_bytes(name[-STAMP_BYTES:], "big"), payload)

@@ -1,0 +1,85 @@
+"""The rosters of cycles whose members timerd keeps: their calls, and how a slot is filled from one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from timerd.core.schedules.changes import Name
+from timerd.core.schedules.member_tasks import CycleRun, SlotMember
+from timerd.core.schedules.roster import (
+    RosterEntry,
+    RosterPlace,
+    forget_removed,
+    put_members,
+    read_roster,
+    remove_members,
+    roster_page,
+    withdraw_member,
+)
+from timerd.core.schedules.slot_costs import note_cost
+from timerd.core.schedules.world import World
+from timerd.model.cycles import RosterTurn
+from timerd.model.errors import NotFound
+from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules.filling import AT_ONCE, Filling
+from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
+
+# Members whose tasks are made together.
+BATCH = 5_000
+
+
+class Rosters:
+    """Of one instance."""
+
+    def __init__(self, world: World, runner: Performs) -> None:
+        self._world = world
+        self._runner = runner
+        self._filling = Filling(world, runner)
+
+    async def put(self, name: Name, members: Sequence[SlotMember]) -> None:
+        await until_decided(lambda: drive(put_members(name, members, self._world), self._runner), CALL_PAUSE_S)
+
+    async def remove(self, name: Name, keys: Sequence[str]) -> None:
+        left = await drive(remove_members(name, keys, self._world), self._runner)
+        for start in range(0, len(left), AT_ONCE):
+            await asyncio.gather(*(self._withdraw(*each) for each in left[start : start + AT_ONCE]))
+
+    async def _withdraw(self, run: CycleRun, key: str) -> None:
+        await until_decided(lambda: drive(withdraw_member(run, key, self._world), self._runner), CALL_PAUSE_S)
+
+    async def page(
+        self, name: Name, slot: int, place: RosterPlace | None, limit: int
+    ) -> tuple[list[SlotMember], tuple[int, RosterPlace | None] | None]:
+        """Members from this place on, by slot; and where the next ones are. None: there are no more."""
+        roster = await drive(read_roster(name), self._runner)
+        found: list[SlotMember] = []
+        while slot < roster.shape.slots and len(found) < limit:
+            page = roster_page(roster.uid, roster.shape, slot, place, max(2, limit - len(found)))
+            entries, place = await drive(page, self._runner)
+            found += _members(entries)
+            slot += place is None
+        return found, (slot, place) if slot < roster.shape.slots else None
+
+    async def expand(self, turn: RosterTurn) -> None:
+        """The members of a slot have their tasks. It was recorded before its task was made, and so before this read of
+        the roster."""
+        name = Name(turn.namespace, turn.schedule_id)
+        try:
+            roster = await drive(read_roster(name, turn.uid), self._runner)
+        except NotFound:
+            return
+        run, place = roster.run(turn.cycle), None
+        while True:
+            entries, place = await drive(roster_page(roster.uid, roster.shape, turn.slot, place, BATCH), self._runner)
+            members = _members(entries)
+            if members:
+                await self._filling.fill(run, members)
+                await drive(note_cost(run, turn.slot, [each.key for each in members]), self._runner)
+            await drive(forget_removed(entries, self._world.now_ms()), self._runner)
+            if place is None:
+                return
+
+
+def _members(entries: Sequence[RosterEntry]) -> list[SlotMember]:
+    return [SlotMember(each.key, each.payload) for each in entries if each.payload is not None]
