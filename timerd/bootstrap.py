@@ -214,11 +214,10 @@ def _answering(
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.tally.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
+    cycles = CycleCalls(recurring.cycles, recurring.rosters, engine, base.shard_count)
     handlers = (
         api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs()),
-        api.handler_of(
-            CYCLE_SERVICE, CycleCalls(recurring.cycles, recurring.rosters, engine, base.shard_count).verbs()
-        ),
+        api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
         Foreseeing(store, base.now_ms).handler(),
     )
