@@ -49,6 +49,12 @@ class Child:
         assert line, f"{self._command} said nothing; its errors: {self.errors()}"
         return line
 
+    def rest(self, lines: int) -> list[str]:
+        """So many lines that it said together with the one that was heard last."""
+        assert self._process is not None
+        assert self._process.stdout is not None
+        return [self._process.stdout.readline() for _ in range(lines)]
+
     @property
     def pid(self) -> int:
         assert self._process is not None

@@ -21,7 +21,7 @@ def test_it_says_where_its_page_is_and_what_to_try(children: Children, tmp_path:
     command = ["-m", "timerd.cli", "dev", "--data", str(tmp_path / "data"), "--http", http, "--listen", listen]
     running = children.own(Child(command, tmp_path / "err"))
     assert running.start() == "timerd is ready. Ctrl-C stops it, and its tasks stay.\n"
-    said = "".join(running.hear() for _ in range(11))
+    said = "".join(running.rest(11))
     addresses = dict(re.findall(r"^  (page|gRPC|metrics) +(\S+)$", said, re.MULTILINE))
     assert addresses == {"page": f"http://{http}/ui/", "gRPC": listen, "metrics": f"http://{http}/metrics"}
     assert f"timerd schedule mails hello --in 5s --server {listen}" in said

@@ -51,7 +51,7 @@ def python_files(text: str) -> dict[str, str]:
 
 
 class Shop(NamedTuple):
-    """A folder in which `timerd serve` runs, typed as in the README."""
+    """A folder in which `timerd dev` runs, typed as in the README."""
 
     folder: Path
     address: str
@@ -85,10 +85,11 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "PYTHONUNBUFFERED": "1",
         "TIMERD_LISTEN": address,
+        "TIMERD_HTTP_LISTEN": "127.0.0.1:0",
         "TIMERD_SERVER": address,
     }
     opened = Shop(tmp_path, address, environment)
-    serve = next(line for line in shell_lines(section("Sixty seconds with Python")) if "serve" in line)
+    serve = next(line for line in shell_lines(section("Sixty seconds with Python")) if line.startswith("timerd dev"))
     running = opened.start(serve, tmp_path / "serve.out")
     try:
         until(lambda: b"ready" in (tmp_path / "serve.out").read_bytes(), "the server is ready")
@@ -100,7 +101,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 def test_the_install_lines_are_the_two_that_this_file_stands_on(shop: Shop) -> None:
     # Installing is what made this test run; .ci/wheel_check.py looks into what it installs.
-    assert shell_lines(section("Sixty seconds with Python"))[:2] == ["pip install .", "timerd serve"]
+    assert shell_lines(section("Sixty seconds with Python"))[:2] == ["pip install .", "timerd dev"]
     assert (shop.folder / "timerd-data" / "timerd.db").exists()
 
 

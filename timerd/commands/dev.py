@@ -23,7 +23,10 @@ HTTP = "127.0.0.1:7401"
 def dev(
     data: Annotated[Path, typer.Option(help="Folder of the data; made if absent.")] = Path("timerd-data"),
     listen: flags.Listen = None,
-    http: Annotated[str, typer.Option(metavar="HOST:PORT", help="Of the page, the HTTP API and the metrics.")] = HTTP,
+    http: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Of the page, the HTTP API and the metrics.", show_default=HTTP),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Run a server with its page until Ctrl-C: where to look and what to try is printed. Tasks stay in the folder."""
@@ -33,7 +36,7 @@ def dev(
     given = {
         "data": ("--data", data),
         "listen": ("--listen", listen),
-        "http.listen": ("--http", http),
+        "http.listen": ("--http", http or (None if "TIMERD_HTTP_LISTEN" in os.environ else HTTP)),
         "http.page": ("", "act"),
         "log.level": ("", "warning"),
     }
