@@ -31,7 +31,6 @@ from timerd.services.work.work_service import WorkService
 
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
-SWEEP_EVERY_S = 10.0
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 
@@ -69,8 +68,7 @@ class Node:
             self.membership.run(),
             self.scheduler.run(),
             every(DROP_EVERY_S, self._drop_expired),
-            every(FLUSH_EVERY_S, self.engine.flush_estimates),
-            every(SWEEP_EVERY_S, self._sweep_zones),
+            every(FLUSH_EVERY_S, self._flush),
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
@@ -152,6 +150,12 @@ class Node:
         if self.peering is not None:
             yield self.peering.peers.close()
         yield self.store.close()
+
+    async def _flush(self) -> None:
+        """A sweep takes its time, and holds up nothing else."""
+        await self.engine.flush_estimates()
+        if self.zone_sweep is not None and self.zone_sweep.is_due:
+            begin(self.zone_sweep.step(), "zones")
 
     async def _sweep_zones(self) -> None:
         if self.zone_sweep is not None:

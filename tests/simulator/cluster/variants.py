@@ -241,4 +241,11 @@ NOTHING_TO_BREAK = {
         ),
         "tests/schedules plays histories of schedules of its own, with each rule broken",
     ),
+    **dict.fromkeys(
+        (
+            *("zones LOOKFIRST", "zones MOVE", "zones NOMARK", "zones NONUMBER", "zones NORESUME", "zones NOVOID"),
+            *("zones NOWIND", "zones OLDCOMPUTES", "zones PROGRESSFIRST", "zones SWEEPFIRST"),
+        ),
+        "its histories have no schedules: tests/schedules/test_zones.py stops a sweep and calls beside it at each step",
+    ),
 }

@@ -18,14 +18,15 @@ from timerd.core.schedules.changes import Name
 from timerd.core.schedules.sweeping import Swept, sweep_one, swept_to
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ask_for_sweep, come_into_force
-from timerd.model.errors import Aborted, Invalid, NotUnderstood
+from timerd.model.errors import Aborted, Invalid, NotUnderstood, StoreUnknown, Unavailable
 from timerd.model.schedules import NAME_SLOTS, Schedule, definition_key, named, names_place, schedule_key
 from timerd.model.zones import NAMESPACES, UTC, SweptTo, Zones
 from timerd.ports import Store
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
-LOOK_EVERY_MS = 10_000
+# The loop that asks comes every ten seconds.
+LOOK_EVERY_MS = 9_000
 # Names that are gone through before the progress is noted; how many schedules are armed at a time, and in a second.
 PAGE = 100
 TOGETHER = 16
@@ -101,12 +102,22 @@ class ZoneSweep:
         if self.own.known is not None and not self.own.is_in_force:
             await self._come_into_force()
 
+    @property
+    def is_due(self) -> bool:
+        """Whether `step` does anything."""
+        is_looking = self.own.known is not None and not self._running.locked()
+        return is_looking and self.world.now_ms() >= self._look_at_ms
+
     async def step(self) -> None:
         """Every ten seconds: whether other data are in force, and whether a sweep is to be gone on with."""
-        now_ms = self.world.now_ms()
-        if self.own.known is None or now_ms < self._look_at_ms:
-            return
-        self._look_at_ms = now_ms + LOOK_EVERY_MS
+        if self.is_due:
+            try:
+                await self._step()
+            except (Unavailable, StoreUnknown) as error:
+                _log.warning("the sweep goes on in a moment: %s", error)
+
+    async def _step(self) -> None:
+        self._look_at_ms = self.world.now_ms() + LOOK_EVERY_MS
         zones = await self._come_into_force()
         mark = (zones.generation, zones.swept_to) if zones is not None else None
         is_moved, self._seen = self._seen not in (None, mark), mark
