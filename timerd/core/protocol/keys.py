@@ -95,17 +95,22 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
     for old in reserved.replaces:
         if old not in reserved.unsure or not (yield from _is_over_by_ack(old)):
             yield from _end_for_good(old, b"replaced by " + str(mine).encode())
-    entry = replace(KeyEntry.from_bytes(reserved.stored), task_id=str(mine), active=True, replaces=())
-    active = entry.to_bytes()
+    active = _activated(KeyEntry.from_bytes(reserved.stored), mine)
     found: bytes | None = reserved.stored
     for _ in range(MAX_TRIES):
         result: CasResult = yield TryCas(Cas(name, found, active, mine.position_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED or result.current == active:
             return None
-        if result.current is not None:
-            break
         # Whoever had it is forgotten already: it is free.
-        found = None
+        found = result.current
+        if found is None:
+            continue
+        reserved_anew = KeyEntry.from_bytes(found)
+        if reserved_anew.active or not is_of(reserved_anew, mine):
+            break
+        # Another try of the call has reserved it since: it is this task's key as before.
+        yield from _end_named(reserved_anew, mine, reserved.replaces)
+        active = _activated(reserved_anew, mine)
     # Another try of the call was faster than the call that took the key; or the task is with a worker already.
     taken = KeyEntry.from_bytes(result.current) if result.current is not None else None
     if (yield from has_had_key(taken, mine)) is Had.ACTIVE:
@@ -122,6 +127,19 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
         yield from stands_without_key(mine)
         return None
     return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
+
+
+def _activated(entry: KeyEntry, mine: TaskId) -> bytes:
+    return replace(entry, task_id=str(mine), active=True, replaces=()).to_bytes()
+
+
+def _end_named(entry: KeyEntry, mine: TaskId, ended: tuple[TaskId, ...]) -> Procedure[None]:
+    """Those that the entry still names to be replaced. Which of them is over by its ack is asked of each."""
+    for old in map(parse_task_id, entry.replaces):
+        if old is None or old.digest == mine.digest or old in ended:
+            continue
+        if not (yield from _is_over_by_ack(old)):
+            yield from _end_for_good(old, b"replaced by " + str(mine).encode())
 
 
 def _end_for_good(old: TaskId, request: bytes) -> Procedure[None]:
