@@ -34,6 +34,17 @@ def test_a_cycle_from_its_creation_to_its_end(terminal: Terminal, whole: Server)
     assert terminal("cycles", "show", "sync").code == 1
 
 
+def test_members_that_timerd_keeps(terminal: Terminal, whole: Server) -> None:
+    assert terminal("cycles", "create", "kept", *SYNC[:4], "--json").json["slot_queue"] == ""
+    assert terminal("cycles", "put", "kept", "a", "b", "c").out == "3 are members.\n"
+    assert terminal("cycles", "remove", "kept", "b", "--json").json["removed"] == 1
+    listed = terminal("cycles", "members", "kept", "--json").lines
+    assert sorted((each["key"], each["payload"]) for each in listed) == [("a", "a"), ("c", "c")]
+    terminal("cycles", "create", "other", *SYNC)
+    refused = terminal("cycles", "put", "other", "a")
+    assert (refused.code, "in your database" in refused.err) == (1, True)
+
+
 def test_the_sql_of_sqlite_finds_each_member_in_its_slot(terminal: Terminal) -> None:
     printed = terminal("cycles", "sql", "--dialect", "sqlite", "--table", "account").out
     *made, select = [each for each in printed.split(";") if each.strip()]

@@ -21,7 +21,7 @@ from tests.schedules.histories import (
     Periods,
     Process,
 )
-from timerd.core.protocol import AppendRows, ListEntries, Procedure, Request
+from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request
 from timerd.core.schedules import changes, roster
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
 from timerd.core.schedules.world import Times
@@ -85,7 +85,7 @@ class RosterHistory(History):
     puts: Any = None
     removes: Any = removal
     expands: Any = expansion
-    # The roster is read as it was when the slot was recorded.
+    # The roster of a slot is read before the slot is recorded.
     reads_before: bool = False
     # The task of a slot is acked before it is filled.
     slots_acked_early: bool = False
@@ -96,6 +96,8 @@ class RosterHistory(History):
     expiries: dict[RowKey, int] = field(default_factory=dict)
     slots: set[RowKey] = field(default_factory=set)
     had: set[tuple[int, str]] = field(default_factory=set)
+    # The roster when a process read the register; and that of the process which changed it last.
+    looks: dict[Process, dict[Any, bytes]] = field(default_factory=dict)
     before: dict[Any, bytes] = field(default_factory=dict)
 
     def _times(self, schedule_id: str, it: Definition) -> Times:
@@ -201,6 +203,8 @@ class RosterHistory(History):
     def _perform(self, process: Process, request: Request) -> object:
         if isinstance(request, ListEntries):
             return [self._listed(process, *each) for each in request.asked]
+        if isinstance(request, ReadRegister) and request.key == NAME.key:
+            self.looks[process] = dict(self.store._entries)
         return super()._perform(process, request)
 
     def _listed(self, process: Process, place: bytes, after: bytes, limit: int) -> list[Entry]:
@@ -225,7 +229,7 @@ class RosterHistory(History):
 
     def _cas(self, process: Process, change: Cas) -> CasResult:
         if change.key.table is Table.SCHEDULES and change.key == NAME.key:
-            self.before = dict(self.store._entries)
+            self.before = self.looks.get(process, {})
         return super()._cas(process, change)
 
     # -- promises at rest -----------------------------------------------------------------------------------------
