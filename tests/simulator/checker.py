@@ -113,7 +113,7 @@ class Checker:
         """A repeat of what was answered changes nothing."""
         self._calls[called.call] = called
         for name, wanted in zip(called.names, called.wanted, strict=False):
-            task = self._tasks.setdefault(name, Known(name, wanted, first_ms=called.at_ms))
+            task = self._tasks.setdefault(name, Known(name, wanted, first_ms=called.asked_ms or called.at_ms))
             task.schedules.add(called.call)
             self._keys.asked(called, task, wanted)
         if called.verb is Verb.CANCEL:

@@ -126,6 +126,9 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
     if said is Cancelled.ALREADY_FIRED:
         yield from stands_without_key(mine)
         return None
+    if said is Cancelled.ALREADY_CANCELLED and not (yield from was_lost(mine)):
+        # Who took the key over has ended it: it was stored, and replaced, as another try of the call may have said.
+        return None
     return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
 
 
