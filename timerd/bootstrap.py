@@ -63,7 +63,9 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.end_hints import EndHints
+from timerd.services.schedules.prune_calls import PruneCalls
 from timerd.services.schedules.schedule_calls import ScheduleCalls
 from timerd.services.schedules.schedule_tally import ScheduleTally
 from timerd.services.schedules.schedules import Schedules
@@ -313,8 +315,10 @@ def _scheduling(
     hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
     schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
     delivery.on_durable(partial(hints.settled, world=schedules.world))
-    calls = api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(schedules, engine).verbs())
-    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), calls
+    each = (ScheduleCalls(schedules, engine), BatchCalls(schedules, engine), PruneCalls(schedules, engine))
+    verbs = {name: verb for calls in each for name, verb in calls.verbs().items()}
+    handler = api.handler_of(SCHEDULE_SERVICE, verbs)
+    return TickWorker(delivery, schedules.world, scheduler.procedures, tally), handler
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:

@@ -19,7 +19,8 @@ from timerd.sdk.errors import (
     TimerdError,
     Unavailable,
 )
-from timerd.sdk.schedule_values import Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
+from timerd.sdk.new_schedules import NewSchedule, ScheduleResult
+from timerd.sdk.schedule_values import Pruned, Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
 from timerd.sdk.schedules import Schedules, SyncSchedules
 from timerd.sdk.sync_client import SyncClient
 from timerd.sdk.task_fields import DeadLetter, Item, TaskInfo, TaskKeywords, TaskOptions
@@ -51,15 +52,18 @@ __all__ = [
     "InvalidTask",
     "Item",
     "ItemOutcome",
+    "NewSchedule",
     "NotFound",
     "OutcomeUnknown",
     "Overloaded",
     "PartlyStored",
+    "Pruned",
     "Purged",
     "Redriven",
     "RetryPolicy",
     "Schedule",
     "ScheduleOutcome",
+    "ScheduleResult",
     "ScheduleState",
     "Schedules",
     "SpecKeywords",

@@ -227,6 +227,19 @@ class Schedule:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """This is what a prune has deleted, or would delete.
+
+    Args:
+        ids: the ids of the schedules, sorted.
+        dry_run: whether nothing was deleted, since `force` was not given.
+    """
+
+    ids: tuple[str, ...]
+    dry_run: bool
+
+
 class SpecKeywords(TypedDict, total=False):
     """These keywords say when a schedule comes; at least one of `cron`, `every`, `at`, `rrule`. Several are a union.
 

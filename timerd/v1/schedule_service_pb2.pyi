@@ -331,6 +331,34 @@ class CreateScheduleResponse(_message.Message):
     schedule: Schedule
     def __init__(self, schedule: _Optional[_Union[Schedule, _Mapping]] = ...) -> None: ...
 
+class CreateScheduleBatchRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "schedules", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    schedules: _containers.RepeatedCompositeFieldContainer[CreateScheduleRequest]
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedules: _Optional[_Iterable[_Union[CreateScheduleRequest, _Mapping]]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CreateScheduleBatchResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[CreateScheduleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[CreateScheduleResult, _Mapping]]] = ...) -> None: ...
+
+class CreateScheduleResult(_message.Message):
+    __slots__ = ("schedule_id", "revision", "problem")
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    schedule_id: str
+    revision: int
+    problem: _task_pb2.Problem
+    def __init__(self, schedule_id: _Optional[str] = ..., revision: _Optional[int] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+
 class GetScheduleRequest(_message.Message):
     __slots__ = ("namespace", "schedule_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -515,6 +543,41 @@ class DeleteScheduleResponse(_message.Message):
     effective_time: _timestamp_pb2.Timestamp
     taken: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
     def __init__(self, effective_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., taken: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ...) -> None: ...
+
+class PruneSchedulesRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "labels", "keep", "force", "page_token", "request_time")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    labels: _containers.ScalarMap[str, str]
+    keep: _containers.RepeatedScalarFieldContainer[str]
+    force: bool
+    page_token: str
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., keep: _Optional[_Iterable[str]] = ..., force: bool = ..., page_token: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PruneSchedulesResponse(_message.Message):
+    __slots__ = ("schedule_ids", "dry_run", "next_page_token")
+    SCHEDULE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    schedule_ids: _containers.RepeatedScalarFieldContainer[str]
+    dry_run: bool
+    next_page_token: str
+    def __init__(self, schedule_ids: _Optional[_Iterable[str]] = ..., dry_run: bool = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class TriggerScheduleRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "schedule_id", "request_time")

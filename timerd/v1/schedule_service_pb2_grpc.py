@@ -41,6 +41,11 @@ class ScheduleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.FromString,
                 _registered_method=True)
+        self.CreateScheduleBatch = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CreateScheduleBatch',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.FromString,
+                _registered_method=True)
         self.GetSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/GetSchedule',
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetScheduleRequest.SerializeToString,
@@ -71,6 +76,11 @@ class ScheduleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleResponse.FromString,
                 _registered_method=True)
+        self.PruneSchedules = channel.unary_unary(
+                '/timerd.v1.ScheduleService/PruneSchedules',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.FromString,
+                _registered_method=True)
         self.TriggerSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/TriggerSchedule',
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
@@ -90,6 +100,13 @@ class ScheduleServiceServicer(object):
 
     def CreateSchedule(self, request, context):
         """ALREADY_EXISTS where the id is in use, unless on_conflict says otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateScheduleBatch(self, request, context):
+        """Up to 1,000 at a time, with one result each. What is wrong with one of them keeps no other from being created.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -134,6 +151,13 @@ class ScheduleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PruneSchedules(self, request, context):
+        """Deletes the schedules that have all the labels, but for those that are to be kept. A dry run unless `force` is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TriggerSchedule(self, request, context):
         """A task now, beside those of the instants. FAILED_PRECONDITION (OCCURRENCE_OPEN) where one is open and the overlap
         policy is neither ALLOW nor REPLACE.
@@ -156,6 +180,11 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.CreateSchedule,
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.SerializeToString,
+            ),
+            'CreateScheduleBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateScheduleBatch,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.SerializeToString,
             ),
             'GetSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSchedule,
@@ -186,6 +215,11 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.DeleteSchedule,
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleResponse.SerializeToString,
+            ),
+            'PruneSchedules': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneSchedules,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.SerializeToString,
             ),
             'TriggerSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.TriggerSchedule,
@@ -227,6 +261,33 @@ class ScheduleService(object):
             '/timerd.v1.ScheduleService/CreateSchedule',
             timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.SerializeToString,
             timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateScheduleBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CreateScheduleBatch',
+            timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -389,6 +450,33 @@ class ScheduleService(object):
             '/timerd.v1.ScheduleService/DeleteSchedule',
             timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleRequest.SerializeToString,
             timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PruneSchedules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/PruneSchedules',
+            timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.FromString,
             options,
             channel_credentials,
             insecure,

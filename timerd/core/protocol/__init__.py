@@ -49,6 +49,7 @@ from timerd.core.protocol.procedures import (
     SetMarks,
     Together,
     TryCas,
+    TryCasMany,
     Vacant,
     WriteEntries,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "SetMarks",
     "Together",
     "TryCas",
+    "TryCasMany",
     "Vacant",
     "Wish",
     "activate",

@@ -11,7 +11,7 @@ from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, win
 from timerd.core.schedules.occurrences import tick_row
 from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
-from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule
+from timerd.core.schedules.world import Row, World, current_definition, place_rows, read_schedule
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
 from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
@@ -73,15 +73,25 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
                 "SCHEDULE_EXISTS",
                 field="schedule_id",
             )
-        now_ms = world.now_ms()
-        fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
-        fresh = replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
-        yield from _write_definition(name, fresh, definition, is_new=True)
-        yield from _write_first_tick(name, fresh, definition, world)
+        fresh = new_schedule(request, definition, world)
+        yield WriteEntries(new_entries(name, fresh, definition))
+        yield from place_rows([first_tick_row(name, fresh, definition, world)], world)
         result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
         if result.status is CasStatus.APPLIED:
             return fresh
     raise busy()
+
+
+def new_schedule(request: str, definition: Definition, world: World) -> Schedule:
+    now_ms = world.now_ms()
+    fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
+    return replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
+
+
+def new_entries(name: Name, entry: Schedule, definition: Definition) -> list[Entry]:
+    """The definition of revision 1, and the name that lists it."""
+    listed = Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1")
+    return [_definition_entry(name, entry, definition), listed]
 
 
 def change(name: Name, request: str, revision: int, decide: Decide, world: World) -> Procedure[Schedule]:
@@ -227,9 +237,9 @@ def _bring_into_force(
         error="",
     ).asked(request)
     if wanted.state is not ScheduleState.DELETED:
-        yield from _write_definition(name, fresh, wanted.definition, is_new=False)
+        yield WriteEntries([_definition_entry(name, fresh, wanted.definition)])
     if wanted.state is ScheduleState.ACTIVE or wanted.definition.until_ms:
-        yield from _write_first_tick(name, fresh, wanted.definition, world)
+        yield from place_rows([first_tick_row(name, fresh, wanted.definition, world)], world)
     expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
     result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes(), expires_at_ms))
     if result.status is CasStatus.APPLIED:
@@ -263,21 +273,17 @@ def _remaining(entry: Schedule, definition: Definition) -> int:
     return max(0, most - entry.created) if most else -1
 
 
-def _write_definition(name: Name, entry: Schedule, definition: Definition, *, is_new: bool) -> Procedure[None]:
+def _definition_entry(name: Name, entry: Schedule, definition: Definition) -> Entry:
     key = definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)
-    entries = [Entry(key, definition.to_bytes())]
-    if is_new:
-        entries.append(Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1"))
-    yield WriteEntries(entries)
+    return Entry(key, definition.to_bytes())
 
 
-def _write_first_tick(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[None]:
+def first_tick_row(name: Name, entry: Schedule, definition: Definition, world: World) -> Row:
     tick = Tick(name.namespace, name.schedule_id, entry.uid, entry.revision, 0, entry.attempt)
     if entry.state is ScheduleState.PAUSED:
-        place = tick_place(tick, max(definition.until_ms, world.now_ms()), world)
-    else:
-        place = first_tick_place(tick, entry.cur_ms, world.times(name.schedule_id, definition), world)
-    yield from place_rows([tick_row(tick, *place)], world)
+        return tick_row(tick, *tick_place(tick, max(definition.until_ms, world.now_ms()), world))
+    times = world.times(name.schedule_id, definition)
+    return tick_row(tick, *first_tick_place(tick, entry.cur_ms, times, world))
 
 
 def busy() -> Aborted:

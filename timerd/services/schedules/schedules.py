@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from datetime import tzinfo
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from timerd.core import recurrence as when
+from timerd.core.protocol import Procedure
 from timerd.core.schedules.changes import Decide, Name, change, check_alive, create, remove_name
+from timerd.core.schedules.creating_many import WantedSchedule, create_many
 from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
 from timerd.core.schedules.triggering import trigger
@@ -43,6 +45,7 @@ from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
+Result = TypeVar("Result")
 Zones = Callable[[str], tzinfo]
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
@@ -107,10 +110,15 @@ class Schedules:
 
     async def create(self, name: Name, request: str, definition: Definition) -> Shown:
         self.check(name.schedule_id, definition.spec)
-        work = until_decided(
-            lambda: drive(create(name, request, definition, self.world), self._performer), CALL_PAUSE_S
-        )
-        return self._shown(name, await work, definition)
+        entry = await self._decided(lambda: create(name, request, definition, self.world))
+        return self._shown(name, entry, definition)
+
+    async def _decided(self, begin: Callable[[], Procedure[Result]]) -> Result:
+        return await until_decided(lambda: drive(begin(), self._performer), CALL_PAUSE_S)
+
+    async def create_many(self, wanted: Sequence[WantedSchedule]) -> list[Schedule | None]:
+        """Each name once. None: it is to be created by itself."""
+        return await self._decided(lambda: create_many(wanted, self.world))
 
     async def change(
         self, name: Name, request: str, revision: int, decide: Decide, *, cancel_open: bool = False
@@ -118,9 +126,7 @@ class Schedules:
         """Until what the revision before had ahead is wound up. `cancel_open`: of what is deleted, the task that is
         open is cancelled."""
         self._engine.now_ms()
-        entry = await until_decided(
-            lambda: drive(change(name, request, revision, decide, self.world), self._performer), CALL_PAUSE_S
-        )
+        entry = await self._decided(lambda: change(name, request, revision, decide, self.world))
         if entry.state is ScheduleState.DELETED:
             if cancel_open and entry.overlap.open is not None:
                 await drive(cancel(entry.overlap.open), self._performer)
@@ -132,7 +138,7 @@ class Schedules:
     async def trigger(self, name: Name, request: str) -> tuple[TaskId, int]:
         """A task now; a repeat of the call is answered with the same one. Raises Precondition: another one is open."""
         now_ms = self._engine.now_ms()
-        opened = await until_decided(lambda: drive(trigger(name, request, self.world), self._performer), CALL_PAUSE_S)
+        opened = await self._decided(lambda: trigger(name, request, self.world))
         if opened is not None:
             return self.task_of(name, opened), opened.place_ms
         shown = await self.get(name)

@@ -25,8 +25,8 @@ _OF_CALLERS = (
     *("Get", "List", "Count"),
 )
 _OF_SCHEDULES = (
-    *("CreateSchedule", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
-    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule"),
+    *("CreateSchedule", "CreateScheduleBatch", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
+    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule", "PruneSchedules"),
 )
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
