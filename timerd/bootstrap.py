@@ -63,6 +63,7 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.backfill_calls import BackfillCalls
 from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.prune_calls import PruneCalls
@@ -315,7 +316,8 @@ def _scheduling(
     hints, tally = EndHints(scheduler.procedures), ScheduleTally(monotonic)
     schedules = Schedules(store, engine, scheduler.procedures, zone, now_ms, retention_ms, hints.watch, tally.recorded)
     delivery.on_durable(partial(hints.settled, world=schedules.world))
-    each = (ScheduleCalls(schedules, engine), BatchCalls(schedules, engine), PruneCalls(schedules, engine))
+    of_many = BatchCalls(schedules, engine), PruneCalls(schedules, engine)
+    each = (ScheduleCalls(schedules, engine), *of_many, BackfillCalls(schedules.backfills, engine))
     verbs = {name: verb for calls in each for name, verb in calls.verbs().items()}
     handler = api.handler_of(SCHEDULE_SERVICE, verbs)
     return TickWorker(delivery, schedules.world, scheduler.procedures, tally), handler

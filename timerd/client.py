@@ -6,6 +6,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 """
 
 from timerd.sdk.async_client import Client
+from timerd.sdk.backfills import Backfill, BackfillState
 from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
 from timerd.sdk.errors import (
     Aborted,
@@ -41,6 +42,8 @@ __all__ = [
     "Aborted",
     "AccessDenied",
     "AlreadyExists",
+    "Backfill",
+    "BackfillState",
     "CancelOutcome",
     "Client",
     "ClientKeywords",

@@ -124,6 +124,30 @@ def test_a_prune_shows_what_it_would_delete_before_it_does(terminal: Terminal, w
     assert {each["schedule_id"] for each in terminal("schedules", "list", "--json").lines} == {"a", "b"}
 
 
+def test_a_backfill_is_begun_listed_and_cancelled(terminal: Terminal, whole: Server) -> None:
+    terminal("schedules", "create", "report", *DAILY)
+    span = ("--from", "2029-12-01T00:00:00Z", "--to", "2030-01-01T00:00:00Z")
+    begun = terminal("schedules", "backfill", "report", *span, "--rate", "1", "--id", "december", "--json").json
+    assert (begun["backfill_id"], begun["state"], begun["total"], begun["rate"]) == ("december", "RUNNING", 31, 1)
+    assert "december" in terminal("schedules", "backfills", "report").out
+    ended = terminal("schedules", "cancel-backfill", "report", "december").out
+    assert ended.startswith("december: cancelled, ")
+    again = terminal("schedules", "backfill", "report", *span, "--id", "december")
+    assert again.code == 1
+    assert "has a backfill 'december' already" in again.err
+    skip = terminal("schedules", "backfill", "report", *span, "--overlap", "skip")
+    assert skip.code == 2
+    assert "would drop nearly all of its instants" in skip.err
+    assert "No backfills." in terminal("schedules", "backfills", "other").out
+
+
+def test_a_backfill_may_be_waited_for(terminal: Terminal, whole: Server) -> None:
+    terminal("schedules", "create", "report", *DAILY)
+    span = ("--from", "2029-12-31T00:00:00Z", "--to", "2030-01-01T00:00:00Z")
+    ran = terminal("schedules", "backfill", "report", *span, "--id", "eve", "--wait")
+    assert ran.out == "eve: done, 1 of 1 tasks created.\n"
+
+
 def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, whole: Server) -> None:
     shown = terminal(
         "schedules", "preview", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2030-03-30T12:00:00Z",

@@ -10,6 +10,7 @@ STORY = "tests/schedules/test_story.py"
 OVERLAP = "tests/schedules/test_overlap.py"
 CHAIN, CHANGES = "timerd/core/schedules/chain.py", "timerd/core/schedules/changes.py"
 PLANNING = "timerd/core/schedules/planning.py"
+BACKFILL = "tests/schedules/test_backfill.py"
 
 MUTANTS = (
     Mutant(
@@ -48,6 +49,15 @@ MUTANTS = (
         new="",
         breaks="an instant that the old revision has started is created once more by the new one",
         tests=(HISTORIES,),
+    ),
+    Mutant(
+        name="backfill-withdraws-its-last-window-alone",
+        guarantee="S2",
+        file="timerd/core/schedules/backfill.py",
+        old="    slots = list(enumerate(entry.ahead.slots))\n",
+        new="    slots = list(entry.window)\n",
+        breaks="tasks of the window before come after the cancel of a backfill",
+        tests=(f"{BACKFILL}::test_a_cancel_ends_it_and_what_had_not_started_never_comes",),
     ),
     Mutant(
         name="first-tick-just-ends",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands import options
+from timerd.commands import backfills, options
 from timerd.commands.call import Call, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import Record, labels_shown, payload_fields
@@ -344,4 +344,5 @@ def register(app: typer.Typer) -> None:
     for command in (create, show, preview, pause, resume, trigger, update, delete, prune):
         group.command()(online(command))
     group.command("list")(online(list_schedules))
+    backfills.add_to(group)
     app.add_typer(group, name="schedules")

@@ -23,7 +23,7 @@ Page = TypeVar("Page", bound="PageResponse")
 READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
-        *("GetSchedule", "ListSchedules", "PreviewSchedule"),
+        *("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills"),
     }
 )
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from itertools import count as counted
-from typing import Any, Protocol, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
+from timerd.sdk.backfills import ScheduleBackfills
 from timerd.sdk.calls import Calls, pages
-from timerd.sdk.checks import labels_tuple, name, optional_name, payload_bytes, text, whole_number
-from timerd.sdk.ids import new_request_id
+from timerd.sdk.checks import labels_tuple, name, payload_bytes, text, whole_number
 from timerd.sdk.new_schedules import NewSchedule, ScheduleResult, messages_of, policies_of
+from timerd.sdk.schedule_link import request_id_of
 from timerd.sdk.schedule_values import (
     OVERLAP,
     Pruned,
@@ -26,20 +27,10 @@ from timerd.sdk.task_fields import TaskOptions, template_of
 from timerd.sdk.times import Span, instant_ms, timestamp_of_ms
 from timerd.v1 import schedule_service_pb2 as pb
 
-_SERVICE = "ScheduleService"
 Result = TypeVar("Result")
 # Inside the class, `list` is the method.
 Instants = list[Upcoming]
 Results = list[ScheduleResult]
-
-
-class Opens(Protocol):
-    """What a client does for its schedules."""
-
-    _namespace: str
-    _calls: Calls
-
-    def _open(self) -> None: ...
 
 
 class Opened:
@@ -53,7 +44,7 @@ class Opened:
         """It is."""
 
 
-class Schedules:
+class Schedules(ScheduleBackfills):
     """The schedules of a client's namespace: what comes again, and when.
 
     Clients make it, as `client.schedules`. Every call may raise the errors that the class of the client names.
@@ -61,9 +52,6 @@ class Schedules:
     Args:
         client: the client.
     """
-
-    def __init__(self, client: Opens) -> None:
-        self._client = client
 
     async def create(
         self,
@@ -122,7 +110,7 @@ class Schedules:
             options=options,
             **when,
         )
-        request = pb.CreateScheduleRequest(namespace=self._open(), request_id=_request_id(request_id))
+        request = pb.CreateScheduleRequest(namespace=self._open(), request_id=request_id_of(request_id))
         request.MergeFrom(new.message)
         return Schedule.of((await self._call("CreateSchedule", request, pb.CreateScheduleResponse)).schedule)
 
@@ -136,7 +124,7 @@ class Schedules:
             schedules: what is to be created: a `NewSchedule` each. Of two with one id the first one comes first.
             request_id: a name of this call, by which a repeat is known; up to 100 characters. Default a new one.
         """
-        namespace, call = self._open(), _request_id(request_id)
+        namespace, call = self._open(), request_id_of(request_id)
         results: Results = []
         for number, part in enumerate(messages_of(schedules)):
             request = pb.CreateScheduleBatchRequest(namespace=namespace, request_id=f"{call}/{number}", schedules=part)
@@ -255,7 +243,7 @@ class Schedules:
         """
         request = pb.UpdateScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
         )
@@ -291,7 +279,7 @@ class Schedules:
         """
         request = pb.PauseScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
             note=text(note, "note", 4_096),
@@ -317,7 +305,7 @@ class Schedules:
         """
         request = pb.ResumeScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
             mode=pb.RESUME_MODE_CATCH_UP if catch_up else pb.RESUME_MODE_SKIP_MISSED,
@@ -343,7 +331,7 @@ class Schedules:
         request = pb.DeleteScheduleRequest(
             cancel_open=cancel_open,
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
         )
@@ -374,7 +362,7 @@ class Schedules:
             keep=[name(each, "keep") for each in keep],
             force=force,
         )
-        call, numbers = _request_id(request_id), counted(0)
+        call, numbers = request_id_of(request_id), counted(0)
 
         def ask() -> Coroutine[Any, Any, pb.PruneSchedulesResponse]:
             # Each page is a call of its own.
@@ -399,19 +387,11 @@ class Schedules:
         """
         request = pb.TriggerScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
         )
         task_id: str = (await self._call("TriggerSchedule", request, pb.TriggerScheduleResponse)).task_id
         return task_id
-
-    def _open(self) -> str:
-        """The namespace of the client, which is open then."""
-        self._client._open()
-        return self._client._namespace
-
-    def _call(self, method: str, request: Any, kind: type[Any]) -> Coroutine[Any, Any, Any]:  # noqa: ANN401 - of each call
-        return self._client._calls(method, request, kind, _SERVICE)
 
 
 class SyncSchedules:
@@ -442,10 +422,10 @@ class SyncSchedules:
     prune = blocking(Schedules.prune)
     trigger = blocking(Schedules.trigger)
     list = iterating(Schedules.list)
-
-
-def _request_id(given: str | None) -> str:
-    return optional_name(given, "request_id") or new_request_id()
+    backfill = blocking(Schedules.backfill)
+    get_backfill = blocking(Schedules.get_backfill)
+    list_backfills = iterating(Schedules.list_backfills)
+    cancel_backfill = blocking(Schedules.cancel_backfill)
 
 
 def _policy_edits(

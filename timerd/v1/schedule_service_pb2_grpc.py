@@ -86,6 +86,26 @@ class ScheduleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
                 _registered_method=True)
+        self.CreateBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CreateBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.FromString,
+                _registered_method=True)
+        self.GetBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/GetBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.FromString,
+                _registered_method=True)
+        self.ListBackfills = channel.unary_unary(
+                '/timerd.v1.ScheduleService/ListBackfills',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.FromString,
+                _registered_method=True)
+        self.CancelBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CancelBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.FromString,
+                _registered_method=True)
         self.PreviewSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/PreviewSchedule',
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.PreviewScheduleRequest.SerializeToString,
@@ -166,6 +186,34 @@ class ScheduleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def CreateBackfill(self, request, context):
+        """Tasks for the instants of a span of the past, as the schedule is now; it goes on whatever becomes of the schedule, but
+        for its deletion. ALREADY_EXISTS where the id is in use.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBackfill(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBackfills(self, request, context):
+        """Those of a schedule, for a week after their end. A page may be short: go on while next_page_token is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBackfill(self, request, context):
+        """No task of it starts after the reply that had not started. One that has ended stays as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PreviewSchedule(self, request, context):
         """The next instants of a schedule, or of a spec that is not stored.
         """
@@ -225,6 +273,26 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.TriggerSchedule,
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.SerializeToString,
+            ),
+            'CreateBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.SerializeToString,
+            ),
+            'GetBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.SerializeToString,
+            ),
+            'ListBackfills': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBackfills,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.SerializeToString,
+            ),
+            'CancelBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.SerializeToString,
             ),
             'PreviewSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewSchedule,
@@ -504,6 +572,114 @@ class ScheduleService(object):
             '/timerd.v1.ScheduleService/TriggerSchedule',
             timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
             timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CreateBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/GetBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBackfills(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/ListBackfills',
+            timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CancelBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -55,6 +55,14 @@ def look(schedule_id: str, entry: Schedule, definition: Definition, world: World
     return entry if outcome is None else noted(entry, definition.policies, outcome)
 
 
+def has_ended(opened: Opened, world: World) -> Procedure[bool]:
+    """In a way that no crash takes back, or longer ago than that is kept."""
+    here = yield from locate(opened.task, durable=True)
+    if here.rows is None:
+        return world.now_ms() > opened.place_ms + world.retention_ms
+    return (yield from _end_of(opened, here)) is not None
+
+
 def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:
     """None: it is open. The record of an end may be that of a holder which had a successor by then, who is told."""
     outcome = here.ending.outcome

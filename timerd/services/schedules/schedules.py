@@ -40,6 +40,7 @@ from timerd.ports import Store
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules.backfills import Backfills
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
 UPCOMING = 10
@@ -89,6 +90,7 @@ class Schedules:
         self._zones = zones
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
         self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, watches, recorded)
+        self.backfills = Backfills(store, performer, self.world)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
@@ -113,8 +115,11 @@ class Schedules:
         entry = await self._decided(lambda: create(name, request, definition, self.world))
         return self._shown(name, entry, definition)
 
+    async def _driven(self, procedure: Procedure[Result]) -> Result:
+        return await drive(procedure, self._performer)
+
     async def _decided(self, begin: Callable[[], Procedure[Result]]) -> Result:
-        return await until_decided(lambda: drive(begin(), self._performer), CALL_PAUSE_S)
+        return await until_decided(lambda: self._driven(begin()), CALL_PAUSE_S)
 
     async def create_many(self, wanted: Sequence[WantedSchedule]) -> list[Schedule | None]:
         """Each name once. None: it is to be created by itself."""
@@ -129,10 +134,11 @@ class Schedules:
         entry = await self._decided(lambda: change(name, request, revision, decide, self.world))
         if entry.state is ScheduleState.DELETED:
             if cancel_open and entry.overlap.open is not None:
-                await drive(cancel(entry.overlap.open), self._performer)
-            await drive(remove_name(name, entry), self._performer)
+                await self._driven(cancel(entry.overlap.open))
+            await self.backfills.cancel_all(name.namespace, name.schedule_id, request)
+            await self._driven(remove_name(name, entry))
             return Shown(name, entry, NOTHING)
-        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        definition = await self._driven(current_definition(name.namespace, name.schedule_id, entry))
         return self._shown(name, entry, definition)
 
     async def trigger(self, name: Name, request: str) -> tuple[TaskId, int]:
@@ -158,9 +164,9 @@ class Schedules:
         return task._replace(mac=mac)
 
     async def get(self, name: Name) -> Shown:
-        entry, _ = await drive(read_schedule(name.key), self._performer)
+        entry, _ = await self._driven(read_schedule(name.key))
         entry = check_alive(name, entry)
-        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        definition = await self._driven(current_definition(name.namespace, name.schedule_id, entry))
         return self._shown(name, entry, definition)
 
     def _shown(self, name: Name, entry: Schedule, definition: Definition) -> Shown:

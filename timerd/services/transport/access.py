@@ -27,6 +27,7 @@ _OF_CALLERS = (
 _OF_SCHEDULES = (
     *("CreateSchedule", "CreateScheduleBatch", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
     *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule", "PruneSchedules"),
+    *("CreateBackfill", "GetBackfill", "ListBackfills", "CancelBackfill"),
 )
 _OF_OPERATORS = (
     *("Purge", "ListDeadLetters", "Redrive"),
