@@ -31,6 +31,8 @@ class QueueKey(NamedTuple):
 CANARY = QueueKey("(canary)", "(canary)")
 # Of the ticks of schedules (services/schedules/ticking.py).
 TICKS = QueueKey("(schedules)", "(ticks)")
+# Of those of backfills: an instance of a release that knows none leaves them to others.
+BACKFILL_TICKS = QueueKey("(schedules)", "(backfill ticks)")
 
 
 @dataclass(slots=True)
