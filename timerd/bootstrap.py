@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,7 +37,7 @@ from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
-from timerd.services.api import TimerApi
+from timerd.services.api import TimerApi, Verb
 from timerd.services.background import noted_by_loop
 from timerd.services.calls.patience import LIMIT_S, Patience
 from timerd.services.calls.reads import DeliveryFacts
@@ -64,10 +64,14 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.schedules.backfill_calls import BackfillCalls
+from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.cycle_calls import CycleCalls
 from timerd.services.schedules.passing import OtherInstances, TickService
+from timerd.services.schedules.prune_calls import PruneCalls
 from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import ScheduleCalls
+from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
@@ -216,12 +220,18 @@ def _answering(
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring.cycles, recurring.rosters, engine, base.shard_count)
     handlers = (
-        api.handler_of(SCHEDULE_SERVICE, ScheduleCalls(recurring.schedules, engine).verbs()),
+        api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
+
+
+def _schedule_verbs(schedules: Schedules, engine: Engine) -> Mapping[str, Verb]:
+    of_many = BatchCalls(schedules, engine), PruneCalls(schedules, engine)
+    each = (ScheduleCalls(schedules, engine), *of_many, BackfillCalls(schedules.backfills, engine))
+    return {name: verb for calls in each for name, verb in calls.verbs().items()}
 
 
 async def assemble(
@@ -260,7 +270,7 @@ async def assemble(
     relays = relaying(delivery, lending, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effector.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, to.reporting, to.activity)
-    worked = TickService(token, to.ticks.work_for_peer)
+    worked = TickService(token, to.ticks.try_tick)
     inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
     work = WorkService(relays.home, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])

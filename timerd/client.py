@@ -6,6 +6,7 @@ until it is answered or `timeout` has passed; only then does it fail, and the er
 """
 
 from timerd.sdk.async_client import Client
+from timerd.sdk.backfills import Backfill, BackfillState
 from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
 from timerd.sdk.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
 from timerd.sdk.errors import (
@@ -20,8 +21,9 @@ from timerd.sdk.errors import (
     TimerdError,
     Unavailable,
 )
+from timerd.sdk.new_schedules import NewSchedule, ScheduleResult
 from timerd.sdk.receiving import ReceivedTask
-from timerd.sdk.schedule_values import Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
+from timerd.sdk.schedule_values import Pruned, Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
 from timerd.sdk.schedules import Schedules, SyncSchedules
 from timerd.sdk.slots import Slot, slot_hash
 from timerd.sdk.sync_client import SyncClient
@@ -43,6 +45,8 @@ __all__ = [
     "Aborted",
     "AccessDenied",
     "AlreadyExists",
+    "Backfill",
+    "BackfillState",
     "CancelOutcome",
     "Client",
     "ClientKeywords",
@@ -57,16 +61,19 @@ __all__ = [
     "InvalidTask",
     "Item",
     "ItemOutcome",
+    "NewSchedule",
     "NotFound",
     "OutcomeUnknown",
     "Overloaded",
     "PartlyStored",
+    "Pruned",
     "Purged",
     "ReceivedTask",
     "Redriven",
     "RetryPolicy",
     "Schedule",
     "ScheduleOutcome",
+    "ScheduleResult",
     "ScheduleState",
     "Schedules",
     "Slot",

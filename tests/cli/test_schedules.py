@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import Terminal
@@ -53,6 +56,75 @@ def test_what_is_open_and_how_the_last_ones_ended(terminal: Terminal, whole: Ser
     assert "CANCELLED" in terminal("get", task_id).out
 
 
+def test_a_file_of_schedules_is_created_line_by_line(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
+    file = tmp_path / "schedules.jsonl"
+    lines = [
+        {"schedule_id": "a", "queue": "mails", "every": "10m", "payload_base64": "Z28=", "labels": {"team": "a"}},
+        {"schedule_id": "never", "queue": "mails", "cron": "0 0 30 2 *"},
+        {"schedule_id": "b", "queue": "mails", "at": ["2030-05-01T09:00:00"], "zone": "Europe/Berlin"},
+    ]
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    ran = terminal("schedules", "create", "--file", str(file))
+    assert ran.code == 1
+    assert ran.out.startswith("never: ")
+    assert "1 of 3 schedules were refused; the others are there." in ran.err
+    assert terminal("schedules", "show", "a", "--json").json["payload"] == "go"
+    again = terminal("schedules", "create", "--file", str(file), "--update", "--json")
+    assert [(each["schedule_id"], each["revision"]) for each in again.lines] == [("a", 1), ("never", 0), ("b", 1)]
+
+
+def test_a_line_that_is_no_schedule_is_told_with_its_number(terminal: Terminal, whole: Server, tmp_path: Path) -> None:
+    good, file = '{"schedule_id": "a", "queue": "q", "every": 60}', tmp_path / "schedules.jsonl"
+    for wrong, said in (
+        ("{", "is no JSON"),
+        ("[]", "needs an object with schedule_id and queue"),
+        (good.replace("every", "evry"), "has 'evry', which is unknown"),
+        (good.replace("60", '"often"'), "is not a span of time"),
+        (good.replace(', "every": 60', ""), "Say when"),
+    ):
+        file.write_text(f"{good}\n{wrong}\n")
+        ran = terminal("schedules", "create", "--file", str(file))
+        assert ran.code == 2
+        assert f"{file}, line 2" in ran.err
+        assert said in ran.err
+    file.write_text("")
+    assert "is empty" in terminal("schedules", "create", "--file", str(file)).err
+
+
+def test_a_prune_shows_what_it_would_delete_before_it_does(terminal: Terminal, whole: Server) -> None:
+    for name in ("a", "b", "c"):
+        terminal("schedules", "create", name, *DAILY, "--label", "app=bills")
+    ran = terminal("schedules", "prune", "--label", "app=bills", "--keep", "a, b")
+    assert ran.out == "c\n1 would be deleted. Nothing was: add --force to delete them.\n"
+    forced = terminal("schedules", "prune", "--label", "app=bills", "--keep", "a,b", "--force", "--json")
+    assert forced.json == {"schedule_ids": ["c"], "dry_run": False}
+    assert {each["schedule_id"] for each in terminal("schedules", "list", "--json").lines} == {"a", "b"}
+
+
+def test_a_backfill_is_begun_listed_and_cancelled(terminal: Terminal, whole: Server) -> None:
+    terminal("schedules", "create", "report", *DAILY)
+    span = ("--from", "2029-12-01T00:00:00Z", "--to", "2030-01-01T00:00:00Z")
+    begun = terminal("schedules", "backfill", "report", *span, "--rate", "1", "--id", "december", "--json").json
+    assert (begun["backfill_id"], begun["state"], begun["total"], begun["rate"]) == ("december", "RUNNING", 31, 1)
+    assert "december" in terminal("schedules", "backfills", "report").out
+    ended = terminal("schedules", "cancel-backfill", "report", "december").out
+    assert ended.startswith("december: cancelled, ")
+    again = terminal("schedules", "backfill", "report", *span, "--id", "december")
+    assert again.code == 1
+    assert "has a backfill 'december' already" in again.err
+    skip = terminal("schedules", "backfill", "report", *span, "--overlap", "skip")
+    assert skip.code == 2
+    assert "would drop nearly all of its instants" in skip.err
+    assert "No backfills." in terminal("schedules", "backfills", "other").out
+
+
+def test_a_backfill_may_be_waited_for(terminal: Terminal, whole: Server) -> None:
+    terminal("schedules", "create", "report", *DAILY)
+    span = ("--from", "2029-12-31T00:00:00Z", "--to", "2030-01-01T00:00:00Z")
+    ran = terminal("schedules", "backfill", "report", *span, "--id", "eve", "--wait")
+    assert ran.out == "eve: done, 1 of 1 tasks created.\n"
+
+
 def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, whole: Server) -> None:
     shown = terminal(
         "schedules", "preview", "--cron", "30 2 * * *", "--zone", "Europe/Berlin", "--from", "2030-03-30T12:00:00Z",
@@ -71,6 +143,9 @@ def test_a_preview_names_what_a_change_of_the_clock_moves(terminal: Terminal, wh
         (("preview",), "Say what to look at"),
         (("list", "--state", "asleep"), "is not a state of a schedule"),
         (("create", "x", "--queue", "q", "--every", "often"), "is not a span of time"),
+        (("prune", "--force"), "Say whose schedules"),
+        (("create", "x"), "Say what to create: an ID and --queue, or --file."),
+        (("create", "x", "--file", "f"), "give neither an ID nor --queue with it"),
         (("update", "x", "--max-count", "3"), "--max-count belongs to the policy"),
     ],
 )

@@ -10,11 +10,12 @@ import grpc
 import pytest
 
 from tests.schedules.zones_rig import CHANGED, NEW, OLD, UNCHANGED
-from timerd.client import ScheduleState
+from timerd.client import BackfillState, ScheduleState
 from timerd.commands.doctor_cluster import cluster_findings
 from timerd.testing import Cluster
 from timerd.v1 import schedule_service_pb2 as wire
 from timerd.v1.schedule_service_pb2_grpc import ScheduleServiceStub
+from timerd.v1.task_pb2 import TaskTemplate
 from timerd.worker import Delivery
 
 # Nine in the summer of Utopia is at seven, and at eight without it.
@@ -43,6 +44,12 @@ async def create(cluster: Cluster, name: str, schedule_id: str, zone: str) -> No
     await schedules.create(schedule_id, queue="nine", cron="* 9 * * *", zone=zone, catch_up="all")
 
 
+def passed_on(cluster: Cluster) -> dict[str, int]:
+    """Ticks, by instance."""
+    ticks = {name: each.node.ticks for name, each in cluster.instances.items()}
+    return {name: each.tally.ticks["passed on"] for name, each in ticks.items() if each is not None}
+
+
 async def test_both_releases_in_one_cluster() -> None:
     async with Cluster("a", start=START, zones=OLD) as cluster:
         came = await listening(cluster, "a")
@@ -61,9 +68,9 @@ async def test_both_releases_in_one_cluster() -> None:
         assert len(came["utopia"]) >= 10
         for name in ("a", "b"):
             assert (await cluster.client(name).schedules.get("utopia")).tzdata == "2030b"
-        passed = [each.node.ticks.tally.ticks["passed on"] for each in cluster.instances.values() if each.node.ticks]
-        assert passed[0] > 0
-        assert passed[1] == 0
+        passed = passed_on(cluster)
+        assert passed["a"] > 0
+        assert passed["b"] == 0
 
 
 async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_must_not_compute() -> None:
@@ -81,6 +88,61 @@ async def test_an_instance_of_the_older_release_says_so_and_refuses_what_it_must
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
         seen = await cluster.client("a").schedules.get("utopia")
         assert (seen.state, seen.revision) == (ScheduleState.ACTIVE, 2)
+
+
+async def test_of_a_batch_it_refuses_only_what_it_must_not_compute() -> None:
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        await create(cluster, "a", "utopia", CHANGED)
+        await create(cluster, "a", "arcadia", UNCHANGED)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(seconds=20)
+        batch = wire.CreateScheduleBatchRequest(request_id="once")
+        for schedule_id, zone in (("late", CHANGED), ("early", UNCHANGED)):
+            spec = wire.ScheduleSpec(parts=[wire.SpecPart(cron="* 9 * * *")], zone=zone)
+            batch.schedules.add(schedule_id=schedule_id, spec=spec, template=TaskTemplate(queue="nine"))
+        async with grpc.aio.insecure_channel(cluster.instances["a"].node.address) as channel:
+            refused, made = (await ScheduleServiceStub(channel).CreateScheduleBatch(batch, timeout=10)).results
+        assert (refused.problem.reason, refused.revision) == ("TZDATA_DIFFERS", 0)
+        assert refused.problem.code == grpc.StatusCode.UNAVAILABLE.value[0]
+        assert (made.schedule_id, made.revision, made.problem.reason) == ("early", 1, "")
+        assert {each.id async for each in cluster.client("b").schedules.list()} == {"utopia", "arcadia", "early"}
+
+
+async def test_ticks_of_a_backfill_are_passed_on_to_the_release_in_force() -> None:
+    """The schedule is paused, so all that is passed on is of its backfill."""
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        came = await listening(cluster, "a")
+        await create(cluster, "a", "utopia", CHANGED)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(seconds=20)
+        schedules = cluster.client("b").schedules
+        await schedules.pause("utopia")
+        before = passed_on(cluster)
+        begin = datetime(2030, 4, 27, tzinfo=UTC)
+        end = begin + timedelta(days=4)
+        await schedules.backfill("utopia", start=begin, end=end, backfill_id="first", rate=1)
+        await cluster.advance(minutes=6)
+        hours = [begin + timedelta(days=day, hours=8) for day in range(4)]
+        assert came["utopia"] == [hour + minute * MINUTE for hour in hours for minute in range(60)]
+        assert (await schedules.get_backfill("utopia", "first")).state is BackfillState.DONE
+        after = passed_on(cluster)
+        assert after["a"] > before["a"]
+        assert after["b"] == before["b"] == 0
+
+
+async def test_a_backfill_is_begun_by_the_release_in_force_alone() -> None:
+    async with Cluster("a", start=START, zones=OLD) as cluster:
+        await create(cluster, "a", "utopia", CHANGED)
+        await cluster.add("b", zones=NEW)
+        await cluster.advance(seconds=20)
+        asked = wire.CreateBackfillRequest(schedule_id="utopia")
+        asked.start_time.FromDatetime(START - timedelta(days=2))
+        asked.end_time.FromDatetime(START)
+        async with grpc.aio.insecure_channel(cluster.instances["a"].node.address) as channel:
+            with pytest.raises(grpc.aio.AioRpcError, match="go by 2030b, which says something else") as refused:
+                await ScheduleServiceStub(channel).CreateBackfill(asked, timeout=10)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert [each async for each in cluster.client("b").schedules.list_backfills("utopia")] == []
 
 
 async def test_without_an_instance_of_the_release_in_force_ticks_wait_for_one() -> None:

@@ -15,6 +15,7 @@ SWEEPING, ZONES = "timerd/core/schedules/sweeping.py", "timerd/core/schedules/zo
 CYCLES = "tests/cycles/test_story.py"
 ROSTERS = "tests/cycles/test_histories.py::test_each_member_has_its_turn_once"
 ROSTER = "timerd/core/schedules/roster.py"
+BACKFILL = "tests/schedules/test_backfill.py"
 
 MUTANTS = (
     Mutant(
@@ -53,6 +54,15 @@ MUTANTS = (
         new="",
         breaks="an instant that the old revision has started is created once more by the new one",
         tests=(HISTORIES,),
+    ),
+    Mutant(
+        name="backfill-withdraws-its-last-window-alone",
+        guarantee="S2",
+        file="timerd/core/schedules/backfill.py",
+        old="    slots = list(enumerate(entry.ahead.slots))\n",
+        new="    slots = list(entry.window)\n",
+        breaks="tasks of the window before come after the cancel of a backfill",
+        tests=(f"{BACKFILL}::test_a_cancel_ends_it_and_what_had_not_started_never_comes",),
     ),
     Mutant(
         name="first-tick-just-ends",
@@ -176,6 +186,27 @@ MUTANTS = (
         new="        done = replace(known, armed=known.armed + armed, changed=())\n",
         breaks="schedules whose names come later keep the instants of the old data",
         tests=(f"{SWEEP}::test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_schedule_once",),
+    ),
+    Mutant(
+        name="many-created-by-what-was-known",
+        guarantee="S4",
+        file="timerd/core/schedules/creating_many.py",
+        old="[each.zone for each, _ in pairs], world.now_ms(), anew=True)",
+        new="[each.zone for each, _ in pairs], world.now_ms())",
+        breaks="schedules of a batch go by data that another instance has replaced, and no sweep comes to them",
+        tests=(f"{SWEEP}::test_many_are_created_by_what_is_in_force_once_they_are_announced",),
+    ),
+    Mutant(
+        name="backfill-by-other-data",
+        guarantee="S4",
+        file="timerd/core/schedules/backfill.py",
+        old="    generation = yield from computed_by(world.zones, definition.spec.zone, generation, world.now_ms())\n",
+        new="    yield from ()\n",
+        breaks="a backfill has instants by data that are not in force",
+        tests=(
+            "tests/cluster/test_zones.py::test_ticks_of_a_backfill_are_passed_on_to_the_release_in_force",
+            "tests/cluster/test_zones.py::test_a_backfill_is_begun_by_the_release_in_force_alone",
+        ),
     ),
     Mutant(
         name="named-late-is-another-task",

@@ -2,55 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
+from tests.schedules.story import START, Story, day
 from timerd.client import Aborted, AlreadyExists, InvalidTask, NotFound, ScheduleState, TaskState
 from timerd.core.protocol import Procedure
 from timerd.model.errors import StoreUnknown
 from timerd.model.schedules import Tick
 from timerd.services.schedules import ticking
-from timerd.testing import Server
 from timerd.worker import Delivery, OccurrenceReason, Reject
-
-START = datetime(2030, 1, 1, 8, tzinfo=UTC)
-
-
-class Story:
-    """A server, a client, and a worker that notes what comes."""
-
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.client = server.client()
-        self.schedules = self.client.schedules
-        self.came: list[tuple[datetime, Delivery]] = []
-
-    async def work(self, queue: str = "reports") -> None:
-        worker = self.server.worker()
-
-        @worker.on(queue)
-        async def handle(delivery: Delivery) -> None:
-            self.came.append((self.server.now, delivery))
-
-        await worker.start()
-
-    def instants(self) -> list[datetime]:
-        """Of what came."""
-        return [each.occurrence.instant for _, each in self.came if each.occurrence is not None]
-
-
-@pytest_asyncio.fixture(params=["memory", "sqlite"])
-async def story(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Story]:
-    async with Server(start=START, data=tmp_path if request.param == "sqlite" else None) as server:
-        yield Story(server)
-
-
-def day(number: int, hour: int = 9) -> datetime:
-    return datetime(2030, 1, number, hour, tzinfo=UTC)
 
 
 async def test_a_task_comes_at_each_instant_and_says_which(story: Story) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -14,6 +15,7 @@ from tests.schedules.zones_rig import CHANGED, GONE, NEW, OLD, UNCHANGED, Dying,
 from timerd.client import Client, NotFound, Schedule
 from timerd.core.protocol import Procedure
 from timerd.core.schedules.changes import Name, change, create, updated
+from timerd.core.schedules.creating_many import WantedSchedule, create_many
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
 from timerd.model.recurrence import Cron, Spec
@@ -173,12 +175,14 @@ async def test_a_sweep_that_dies_at_any_step_is_gone_on_with_and_arms_each_sched
         assert steps > 20
 
 
-Call = Callable[[World], Procedure[Entry]]
+Result = TypeVar("Result")
 # Far away, so that no tick of it comes meanwhile.
 FAR = Definition(Spec((Cron("0 9 1 12 *"),), zone=CHANGED), Policies(), Template("default", "nine"))
 
 
-async def by_old_data_while_the_new_ones_are_swept(server: Server, call: Call, stands_before: int) -> None:
+async def by_old_data_while_the_new_ones_are_swept(
+    server: Server, call: Callable[[World], Procedure[Result]], stands_before: int
+) -> Result:
     """An instance of the older release, which has heard nothing, stands still with a call until the sweep is over."""
     runner = server.node.scheduler.procedures
     world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
@@ -189,15 +193,15 @@ async def by_old_data_while_the_new_ones_are_swept(server: Server, call: Call, s
     await newer.begin()
     await newer.sweep()
     stopped.may_go_on.set()
-    with pytest.raises(ZonesDiffer, match="go by 2030b"):
-        await calling
+    return await calling
 
 
 async def test_a_creation_by_old_data_that_the_sweep_meets_fails_and_is_refused() -> None:
     async with Server(start=START, zones=OLD) as server:
         await with_schedules(server.client())
         name = Name("default", "late")
-        await by_old_data_while_the_new_ones_are_swept(server, lambda world: create(name, "request", FAR, world), 1)
+        with pytest.raises(ZonesDiffer, match="go by 2030b"):
+            await by_old_data_while_the_new_ones_are_swept(server, lambda world: create(name, "request", FAR, world), 1)
         with pytest.raises(NotFound):
             await server.client().schedules.get("late")
 
@@ -210,5 +214,54 @@ async def test_an_update_into_the_zone_by_old_data_that_the_sweep_meets_fails_an
     async with Server(start=START, zones=OLD) as server:
         await with_schedules(server.client())
         # The first one announces it.
-        await by_old_data_while_the_new_ones_are_swept(server, moves, 2)
+        with pytest.raises(ZonesDiffer, match="go by 2030b"):
+            await by_old_data_while_the_new_ones_are_swept(server, moves, 2)
         assert (await server.client().schedules.get("utc")).spec.zone == "UTC"
+
+
+def one_of_each_zone() -> list[WantedSchedule]:
+    def wanted(schedule_id: str, zone: str) -> WantedSchedule:
+        definition = replace(FAR, spec=replace(FAR.spec, zone=zone))
+        return WantedSchedule(Name("default", schedule_id), f"request {schedule_id}", definition)
+
+    return [wanted("m0", "UTC"), wanted("m1", CHANGED), wanted("m2", UNCHANGED)]
+
+
+async def test_of_many_the_one_whose_zone_is_left_to_others_is_refused_by_itself() -> None:
+    async with Server(start=START, zones=NEW) as server:
+        await with_schedules(server.client())
+        runner = server.node.scheduler.procedures
+        world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
+        made = await drive(create_many(one_of_each_zone(), world), runner)
+        assert [each and (each.zones, each.tzdata) for each in made] == [(0, "2030a"), None, (1, "2030a")]
+        name, request, definition = one_of_each_zone()[1]
+        with pytest.raises(ZonesDiffer, match="go by 2030b"):
+            await drive(create(name, request, definition, world), runner)
+        assert {name for name in await told(server) if name.startswith("m")} == {"m0", "m2"}
+
+
+async def test_many_are_created_by_what_is_in_force_once_they_are_announced() -> None:
+    """The instance has heard nothing of the later release, whose sweep is over."""
+    async with Server(start=START, zones=OLD) as server:
+        await with_schedules(server.client())
+        runner = server.node.scheduler.procedures
+        world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
+        newer = await sweeping(server, runner)
+        await newer.begin()
+        await newer.sweep()
+        made = await drive(create_many(one_of_each_zone(), world), runner)
+        assert [each and each.zones for each in made] == [0, None, 2]
+
+
+async def test_many_by_old_data_that_the_sweep_meets_fail_and_each_is_created_or_refused_by_itself() -> None:
+    """A name that is only announced says nothing of its zone, so the sweep meets them all."""
+    async with Server(start=START, zones=OLD) as server:
+        await with_schedules(server.client())
+        wanted = one_of_each_zone()
+        made = await by_old_data_while_the_new_ones_are_swept(server, lambda world: create_many(wanted, world), 1)
+        assert made == [None, None, None]
+        world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
+        for name, request, definition in (wanted[0], wanted[2]):
+            entry = await drive(create(name, request, definition, world), server.node.scheduler.procedures)
+            assert (entry.revision, entry.zones) == (1, 0 if definition.spec.zone == "UTC" else 2)
+        assert {name for name in await told(server) if name.startswith("m")} == {"m0", "m2"}

@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from tests.schedules.histories import History, Process
-from timerd.core.protocol import Located, Procedure, ReadRegister, TryCas, locate
+from timerd.core.protocol import Located, Procedure, ReadRegister, TryCas, WriteEntries, locate
 from timerd.core.schedules import chain, changes, opened, overlap, planning, triggering
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.occurrences import tick_row, window_rows
@@ -101,9 +101,10 @@ def cas_first(name: Name, request: str, definition: Definition, at: World) -> Pr
         return entry
     now_ms = at.now_ms()
     fresh = Schedule(at.token(), 1, ScheduleState.ACTIVE, at.token(), cur_ms=now_ms, since_ms=now_ms).asked(request)
-    yield from changes._write_definition(name, fresh, definition, at, is_new=True)
+    yield WriteEntries(changes.new_entries(name, fresh, definition))
     yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
-    yield from changes._write_first_tick(name, fresh, definition, at)
+    row = yield from changes.first_tick_row(name, fresh, definition, at)
+    yield from place_rows([row], at)
     return fresh
 
 

@@ -7,7 +7,7 @@ import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 
-from timerd.core.protocol import Request, TryCas
+from timerd.core.protocol import Request, TryCas, TryCasMany
 from timerd.core.recurrence import Recurrence, recurrence
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import OwnZones
@@ -86,8 +86,8 @@ class Dying:
 
 
 class Stopped:
-    """Implements services.holding.driving.Performs. It stands still before a compare-and-set of a schedule, the `nth`
-    of them, until it may go on."""
+    """Implements services.holding.driving.Performs. It stands still before a compare-and-set of a schedule, or of
+    many, the `nth` of them, until it may go on."""
 
     def __init__(self, runner: Performs, nth: int = 1) -> None:
         self.is_there, self.may_go_on = asyncio.Event(), asyncio.Event()
@@ -95,7 +95,8 @@ class Stopped:
         self._left = nth
 
     async def perform(self, request: Request) -> object:
-        if isinstance(request, TryCas) and request.change.key.table is Table.SCHEDULES:
+        is_one = isinstance(request, TryCas) and request.change.key.table is Table.SCHEDULES
+        if is_one or isinstance(request, TryCasMany):
             self._left -= 1
             if not self._left:
                 self.is_there.set()

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands import options
+from timerd.commands import backfills, options
 from timerd.commands.call import Call, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import Record, labels_shown, payload_fields
+from timerd.commands.schedule_file import create_from
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
 
 if TYPE_CHECKING:
@@ -85,8 +87,8 @@ def _policies(
 
 async def create(
     call: Call,
-    schedule_id: Id,
-    queue: Annotated[str, typer.Option("--queue", help="Workers of this queue receive the tasks.")],
+    schedule_id: Annotated[str | None, typer.Argument(metavar="ID", help="The schedule; or give --file.")] = None,
+    queue: Annotated[str | None, typer.Option("--queue", help="Workers of this queue receive the tasks.")] = None,
     payload: Payload = None,
     cron: Cron = None,
     every: Every = None,
@@ -104,11 +106,18 @@ async def create(
     pause_on_dead: PauseOnDead = None,
     label: Labels = None,
     update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
+    file: Annotated[Path | None, typer.Option("--file", help="A JSON object a line, one schedule each.")] = None,
 ) -> None:
     """Create a schedule: a task comes at each of its instants.
 
     timerd schedules create report --queue mails --cron '0 9 * * MON-FRI' --zone Europe/Berlin
     """
+    if file is not None:
+        if schedule_id is not None or queue is not None:
+            raise WrongInput("--file stands for many schedules: give neither an ID nor --queue with it.")
+        return await create_from(call, file, is_update=update)
+    if schedule_id is None or queue is None:
+        raise WrongInput("Say what to create: an ID and --queue, or --file.")
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
     client = await call.connect()
     made = await client.schedules.create(
@@ -278,6 +287,25 @@ async def delete(
     call.out.one({"schedule_id": schedule_id, "deleted": True}, f"{schedule_id} is deleted.")
 
 
+async def prune(
+    call: Call,
+    label: options.Labels = None,
+    keep: Annotated[str, typer.Option("--keep", metavar="ID,ID", help="Those that stay.")] = "",
+    force: Annotated[bool, typer.Option("--force", help="Really delete them; without it nothing is changed.")] = False,
+) -> None:
+    """Delete the schedules of a label that nothing declares any more. A dry run unless --force is given."""
+    labels = options.parse_labels(label)
+    if not labels:
+        raise WrongInput("Say whose schedules: give --label with what your code sets on all its schedules.")
+    client = await call.connect()
+    call.bar.begin("pruning")
+    kept = [each.strip() for each in keep.split(",") if each.strip()]
+    pruned = await client.schedules.prune(labels=labels, keep=kept, force=force)
+    said = "would be deleted. Nothing was: add --force to delete them" if pruned.dry_run else "were deleted"
+    shown = "".join(f"{each}\n" for each in pruned.ids)
+    call.out.one({"schedule_ids": pruned.ids, "dry_run": pruned.dry_run}, f"{shown}{len(pruned.ids):,} {said}.")
+
+
 def _record(schedule: Schedule) -> dict[str, Any]:
     times = [iso_of(each.fire_time) for each in schedule.upcoming]
     return {
@@ -313,7 +341,8 @@ def _next_shown(schedule: Schedule) -> str:
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="What comes again: recurring schedules.", no_args_is_help=True)
-    for command in (create, show, preview, pause, resume, trigger, update, delete):
+    for command in (create, show, preview, pause, resume, trigger, update, delete, prune):
         group.command()(online(command))
     group.command("list")(online(list_schedules))
+    backfills.add_to(group)
     app.add_typer(group, name="schedules")

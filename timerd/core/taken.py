@@ -33,6 +33,8 @@ CANARY = QueueKey("(canary)", "(canary)")
 TICKS = QueueKey("(schedules)", "(ticks)")
 # Of the slots of cycles whose members timerd keeps (services/schedules/slot_work.py).
 SLOTS = QueueKey("(schedules)", "(slots)")
+# Of those of backfills: an instance of a release that knows none leaves them to others.
+BACKFILL_TICKS = QueueKey("(schedules)", "(backfill ticks)")
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ class Reason(IntEnum):
     SCHEDULE = 1
     CATCH_UP = 2
     TRIGGER = 3
+    BACKFILL = 4
 
 
 class Occurrence(NamedTuple):

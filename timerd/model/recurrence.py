@@ -7,7 +7,7 @@ unresolved: neither a clock nor the data of zones is needed to store, compare or
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar, NamedTuple, Union
 
@@ -187,16 +187,16 @@ class Spec:
 
 def form_to_json(form: Exclusion) -> dict[str, Any]:
     """{kind: {its fields}}."""
-    values = {name: value for name, value in asdict(form).items() if name != "kept"}
+    values = {each.name: getattr(form, each.name) for each in fields(form) if each.name != "kept"}
     return {form.kind: with_kept(values, form.kept)}
 
 
 def form_from_json(stored: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a Part or an Exclusion, as it stood there
     """Raises NotUnderstood."""
-    [(kind, fields)] = stored.items()
+    [(kind, said)] = stored.items()
     if kind not in _FORMS:
         raise NotUnderstood("The times of a schedule", [kind])
-    values, kept = split_known(fields, field_names(_FORMS[kind]))
+    values, kept = split_known(said, field_names(_FORMS[kind]))
     check_understood("The times of a schedule", kept)
     if kind == Calendar.kind:
         values = {name: tuple(Span(*span) for span in value) for name, value in values.items()}

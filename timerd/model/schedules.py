@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import blake2b
 from itertools import chain
@@ -191,8 +191,7 @@ class Policies:
     kept: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        values = asdict(self)
-        del values["kept"]
+        values = {name: getattr(self, name) for name in _POLICIES}
         return with_kept({name: value for name, value in values.items() if value != _POLICIES[name]}, self.kept)
 
     @classmethod
@@ -263,7 +262,7 @@ class Tick:
     attempt: str
 
     def to_bytes(self) -> bytes:
-        return dump_json(list(asdict(self).values()))
+        return dump_json([getattr(self, name) for name in _TICK])
 
     @classmethod
     def from_bytes(cls, stored: bytes) -> Tick:
@@ -319,3 +318,4 @@ _ALWAYS = ("uid", "revision", "state")
 _PLAIN = {name: getattr(Schedule("", 0, ScheduleState.ACTIVE), name) for name in _SCHEDULE}
 _POLICIES = {name: getattr(Policies(), name) for name in field_names(Policies)}
 _DEFINITION = field_names(Definition)
+_TICK = field_names(Tick)

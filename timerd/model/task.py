@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -31,7 +31,7 @@ class RetryPolicy:
     kept: str = field(default="", hash=False)
 
     def to_json(self) -> dict[str, Any]:
-        return with_kept({name: value for name, value in asdict(self).items() if name in _POLICY}, self.kept)
+        return with_kept({name: getattr(self, name) for name in _POLICY}, self.kept)
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> RetryPolicy:

@@ -24,7 +24,7 @@ READS = frozenset(
     {
         *("Get", "List", "Count", "ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"),
         *("GetOverview", "GetLoad"),
-        *("GetSchedule", "ListSchedules", "PreviewSchedule"),
+        *("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills"),
     }
 )
 

@@ -12,8 +12,8 @@ from timerd.sdk.calls import pages
 from timerd.sdk.checks import invalid, labels_tuple, name, optional_name, payload_bytes, text, whole_number
 from timerd.sdk.deliveries import Delivery
 from timerd.sdk.ids import new_request_id
+from timerd.sdk.schedule_link import Opens
 from timerd.sdk.schedule_values import ScheduleState
-from timerd.sdk.schedules import Opens
 from timerd.sdk.slots import MemberKey, Slot, key_text
 from timerd.sdk.sync_twin import blocking, iterating
 from timerd.sdk.task_fields import TaskOptions, template_of

@@ -45,12 +45,14 @@ class OccurrenceReason(_WireEnum):
         SCHEDULE: its instant was to come.
         CATCH_UP: its instant was over when it was looked at, after an outage or a pause.
         TRIGGER: a call has asked for it.
+        BACKFILL: a call has asked for the instants of a span of the past.
     """
 
     UNSPECIFIED = 0
     SCHEDULE = 1
     CATCH_UP = 2
     TRIGGER = 3
+    BACKFILL = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,7 @@ class Schedule:
             upcoming=tuple(map(Upcoming.of, message.upcoming)),
             created=message.created,
             missed=message.missed,
-            overlap=_OVERLAP_NAMES.get(message.policies.overlap, ""),
+            overlap=OVERLAP_NAMES.get(message.policies.overlap, ""),
             pause_on_dead=message.policies.pause_on_dead,
             skipped=message.skipped,
             waiting=message.waiting,
@@ -228,6 +230,19 @@ class Schedule:
             open_task_id=message.open_task_id or None,
             last=tuple(map(ScheduleOutcome.of, message.last)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """This is what a prune has deleted, or would delete.
+
+    Args:
+        ids: the ids of the schedules, sorted.
+        dry_run: whether nothing was deleted, since `force` was not given.
+    """
+
+    ids: tuple[str, ...]
+    dry_run: bool
 
 
 class SpecKeywords(TypedDict, total=False):
@@ -318,7 +333,7 @@ def one_of(value: object, field: str, known: Mapping[str, int]) -> int:
 
 CATCH_UP = {"latest": 1, "all": 2, "none": 3}
 OVERLAP = {"allow": 1, "skip": 2, "buffer_one": 3, "buffer_all": 4, "cancel_other": 5, "replace": 6}
-_OVERLAP_NAMES = {number: name for name, number in OVERLAP.items()}
+OVERLAP_NAMES = {number: name for name, number in OVERLAP.items()}
 _CATCH_UP_NAMES = {number: name for name, number in CATCH_UP.items()}
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar, Unpack
+from itertools import count as counted
+from typing import Any, TypeVar, Unpack
 
+from timerd.sdk.backfills import ScheduleBackfills
 from timerd.sdk.calls import Calls, pages
-from timerd.sdk.checks import labels_tuple, name, optional_name, payload_bytes, text, whole_number
-from timerd.sdk.ids import new_request_id
+from timerd.sdk.checks import labels_tuple, name, payload_bytes, text, whole_number
+from timerd.sdk.new_schedules import NewSchedule, ScheduleResult, messages_of, policies_of
+from timerd.sdk.schedule_link import request_id_of
 from timerd.sdk.schedule_values import (
-    CATCH_UP,
     OVERLAP,
+    Pruned,
     Schedule,
     ScheduleState,
     SpecKeywords,
@@ -21,23 +24,13 @@ from timerd.sdk.schedule_values import (
 )
 from timerd.sdk.sync_twin import blocking, iterating
 from timerd.sdk.task_fields import TaskOptions, template_of
-from timerd.sdk.times import Span, duration_of_ms, instant_ms, span_ms, timestamp_of_ms
+from timerd.sdk.times import Span, instant_ms, timestamp_of_ms
 from timerd.v1 import schedule_service_pb2 as pb
 
-_SERVICE = "ScheduleService"
-_CONFLICTS = {"reject": 1, "update": 2}
 Result = TypeVar("Result")
 # Inside the class, `list` is the method.
 Instants = list[Upcoming]
-
-
-class Opens(Protocol):
-    """What a client does for its schedules."""
-
-    _namespace: str
-    _calls: Calls
-
-    def _open(self) -> None: ...
+Results = list[ScheduleResult]
 
 
 class Opened:
@@ -51,7 +44,7 @@ class Opened:
         """It is."""
 
 
-class Schedules:
+class Schedules(ScheduleBackfills):
     """The schedules of a client's namespace: what comes again, and when.
 
     Clients make it, as `client.schedules`. Every call may raise the errors that the class of the client names.
@@ -59,9 +52,6 @@ class Schedules:
     Args:
         client: the client.
     """
-
-    def __init__(self, client: Opens) -> None:
-        self._client = client
 
     async def create(
         self,
@@ -106,18 +96,41 @@ class Schedules:
         Raises:
             AlreadyExists: there is a schedule of this id.
         """
-        request = pb.CreateScheduleRequest(
-            namespace=self._open(),
-            request_id=_request_id(request_id),
-            schedule_id=name(schedule_id, "schedule_id"),
-            spec=spec_of("create", when),
-            policies=_policies(catch_up, catch_up_window, max_count, overlap, pause_on_dead=pause_on_dead),
-            template=template_of("create", queue, options, {}).to_proto(),
-            payload=payload_bytes(payload),
-            labels=dict(labels_tuple(labels)),
-            on_conflict=one_of(on_conflict, "on_conflict", _CONFLICTS),  # type: ignore[arg-type]
+        new = NewSchedule(
+            schedule_id,
+            queue=queue,
+            payload=payload,
+            catch_up=catch_up,
+            catch_up_window=catch_up_window,
+            max_count=max_count,
+            overlap=overlap,
+            pause_on_dead=pause_on_dead,
+            labels=labels,
+            on_conflict=on_conflict,
+            options=options,
+            **when,
         )
+        request = pb.CreateScheduleRequest(namespace=self._open(), request_id=request_id_of(request_id))
+        request.MergeFrom(new.message)
         return Schedule.of((await self._call("CreateSchedule", request, pb.CreateScheduleResponse)).schedule)
+
+    async def create_many(self, schedules: Iterable[NewSchedule], *, request_id: str | None = None) -> Results:
+        """The call creates many schedules, and returns one result for each, in their order.
+
+        One schedule that is refused keeps no other from being created: its result has the error. Where the call raises,
+        schedules of earlier messages (1,000 each) may be there; calling it again with the same `request_id` is safe.
+
+        Args:
+            schedules: what is to be created: a `NewSchedule` each. Of two with one id the first one comes first.
+            request_id: a name of this call, by which a repeat is known; up to 100 characters. Default a new one.
+        """
+        namespace, call = self._open(), request_id_of(request_id)
+        results: Results = []
+        for number, part in enumerate(messages_of(schedules)):
+            request = pb.CreateScheduleBatchRequest(namespace=namespace, request_id=f"{call}/{number}", schedules=part)
+            response = await self._call("CreateScheduleBatch", request, pb.CreateScheduleBatchResponse)
+            results += map(ScheduleResult.of, response.results)
+        return results
 
     async def get(self, schedule_id: str) -> Schedule:
         """The call returns a schedule as it is now, with its next instants.
@@ -230,7 +243,7 @@ class Schedules:
         """
         request = pb.UpdateScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
         )
@@ -266,7 +279,7 @@ class Schedules:
         """
         request = pb.PauseScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
             note=text(note, "note", 4_096),
@@ -292,7 +305,7 @@ class Schedules:
         """
         request = pb.ResumeScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
             mode=pb.RESUME_MODE_CATCH_UP if catch_up else pb.RESUME_MODE_SKIP_MISSED,
@@ -318,11 +331,46 @@ class Schedules:
         request = pb.DeleteScheduleRequest(
             cancel_open=cancel_open,
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
             revision=whole_number(revision, "revision"),
         )
         await self._call("DeleteSchedule", request, pb.DeleteScheduleResponse)
+
+    async def prune(
+        self,
+        *,
+        labels: Mapping[str, str],
+        keep: Iterable[str],
+        force: bool = False,
+        request_id: str | None = None,
+    ) -> Pruned:
+        """The call deletes the schedules that have all the labels, but for those that are kept; without `force` none.
+
+        So what the code of an application declares no longer goes. A schedule that is changed while the call runs
+        stays. Where the call raises, some may be deleted; calling it again is safe.
+
+        Args:
+            labels: those that the application sets on all its schedules; at least one.
+            keep: the ids that stay, up to 10,000.
+            force: whether they are deleted; else the result says what would be. Default not.
+            request_id: a name of this call, by which a repeat is known; up to 100 characters. Default a new one.
+        """
+        request = pb.PruneSchedulesRequest(
+            namespace=self._open(),
+            labels=dict(labels_tuple(labels)),
+            keep=[name(each, "keep") for each in keep],
+            force=force,
+        )
+        call, numbers = request_id_of(request_id), counted(0)
+
+        def ask() -> Coroutine[Any, Any, pb.PruneSchedulesResponse]:
+            # Each page is a call of its own.
+            request.request_id = f"{call}/{next(numbers)}"
+            return self._call("PruneSchedules", request, pb.PruneSchedulesResponse)
+
+        found = [schedule_id async for page in pages(request, ask) for schedule_id in page.schedule_ids]
+        return Pruned(tuple(sorted(found)), not force)
 
     async def trigger(self, schedule_id: str, *, request_id: str | None = None) -> str:
         """The call makes a task of a schedule now, beside those of its instants, and returns its id.
@@ -339,19 +387,11 @@ class Schedules:
         """
         request = pb.TriggerScheduleRequest(
             namespace=self._open(),
-            request_id=_request_id(request_id),
+            request_id=request_id_of(request_id),
             schedule_id=name(schedule_id, "schedule_id"),
         )
         task_id: str = (await self._call("TriggerSchedule", request, pb.TriggerScheduleResponse)).task_id
         return task_id
-
-    def _open(self) -> str:
-        """The namespace of the client, which is open then."""
-        self._client._open()
-        return self._client._namespace
-
-    def _call(self, method: str, request: Any, kind: type[Any]) -> Coroutine[Any, Any, Any]:  # noqa: ANN401 - of each call
-        return self._client._calls(method, request, kind, _SERVICE)
 
 
 class SyncSchedules:
@@ -372,32 +412,20 @@ class SyncSchedules:
         return ran
 
     create = blocking(Schedules.create)
+    create_many = blocking(Schedules.create_many)
     get = blocking(Schedules.get)
     preview = blocking(Schedules.preview)
     update = blocking(Schedules.update)
     pause = blocking(Schedules.pause)
     resume = blocking(Schedules.resume)
     delete = blocking(Schedules.delete)
+    prune = blocking(Schedules.prune)
     trigger = blocking(Schedules.trigger)
     list = iterating(Schedules.list)
-
-
-def _request_id(given: str | None) -> str:
-    return optional_name(given, "request_id") or new_request_id()
-
-
-def _policies(
-    catch_up: str, window: Span | None, max_count: int, overlap: str, *, pause_on_dead: bool
-) -> pb.SchedulePolicies:
-    policies = pb.SchedulePolicies(
-        catch_up=one_of(catch_up, "catch_up", CATCH_UP),  # type: ignore[arg-type]
-        max_count=whole_number(max_count, "max_count", 0, 1 << 53),
-        overlap=one_of(overlap, "overlap", OVERLAP),  # type: ignore[arg-type]
-        pause_on_dead=pause_on_dead,
-    )
-    if window is not None:
-        policies.catch_up_window.CopyFrom(duration_of_ms(span_ms(window, "catch_up_window", may_be_none=False)))
-    return policies
+    backfill = blocking(Schedules.backfill)
+    get_backfill = blocking(Schedules.get_backfill)
+    list_backfills = iterating(Schedules.list_backfills)
+    cancel_backfill = blocking(Schedules.cancel_backfill)
 
 
 def _policy_edits(
@@ -411,7 +439,7 @@ def _policy_edits(
     """As `_edits`. Those of overlaps change by themselves: with the others they are as they were."""
     paths = []
     if catch_up is not None:
-        request.policies.CopyFrom(_policies(catch_up, window, max_count, "allow", pause_on_dead=False))
+        request.policies.CopyFrom(policies_of(catch_up, window, max_count, "allow", pause_on_dead=False))
         paths += ["policies.catch_up", "policies.max_count"]
     if overlap is not None:
         request.policies.overlap = one_of(overlap, "overlap", OVERLAP)  # type: ignore[assignment]

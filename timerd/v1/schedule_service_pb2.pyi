@@ -69,6 +69,13 @@ class ResumeMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     RESUME_MODE_UNSPECIFIED: _ClassVar[ResumeMode]
     RESUME_MODE_SKIP_MISSED: _ClassVar[ResumeMode]
     RESUME_MODE_CATCH_UP: _ClassVar[ResumeMode]
+
+class BackfillState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    BACKFILL_STATE_UNSPECIFIED: _ClassVar[BackfillState]
+    BACKFILL_STATE_RUNNING: _ClassVar[BackfillState]
+    BACKFILL_STATE_DONE: _ClassVar[BackfillState]
+    BACKFILL_STATE_CANCELLED: _ClassVar[BackfillState]
 JITTER_KIND_UNSPECIFIED: JitterKind
 JITTER_KIND_EACH: JitterKind
 JITTER_KIND_FIXED: JitterKind
@@ -102,6 +109,10 @@ SCHEDULE_CONFLICT_UPDATE: ScheduleConflict
 RESUME_MODE_UNSPECIFIED: ResumeMode
 RESUME_MODE_SKIP_MISSED: ResumeMode
 RESUME_MODE_CATCH_UP: ResumeMode
+BACKFILL_STATE_UNSPECIFIED: BackfillState
+BACKFILL_STATE_RUNNING: BackfillState
+BACKFILL_STATE_DONE: BackfillState
+BACKFILL_STATE_CANCELLED: BackfillState
 
 class ScheduleSpec(_message.Message):
     __slots__ = ("parts", "exclude", "zone", "start_time", "end_time", "jitter", "jitter_kind", "gap", "repeat")
@@ -333,6 +344,34 @@ class CreateScheduleResponse(_message.Message):
     schedule: Schedule
     def __init__(self, schedule: _Optional[_Union[Schedule, _Mapping]] = ...) -> None: ...
 
+class CreateScheduleBatchRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "schedules", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    schedules: _containers.RepeatedCompositeFieldContainer[CreateScheduleRequest]
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedules: _Optional[_Iterable[_Union[CreateScheduleRequest, _Mapping]]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CreateScheduleBatchResponse(_message.Message):
+    __slots__ = ("results",)
+    RESULTS_FIELD_NUMBER: _ClassVar[int]
+    results: _containers.RepeatedCompositeFieldContainer[CreateScheduleResult]
+    def __init__(self, results: _Optional[_Iterable[_Union[CreateScheduleResult, _Mapping]]] = ...) -> None: ...
+
+class CreateScheduleResult(_message.Message):
+    __slots__ = ("schedule_id", "revision", "problem")
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    PROBLEM_FIELD_NUMBER: _ClassVar[int]
+    schedule_id: str
+    revision: int
+    problem: _task_pb2.Problem
+    def __init__(self, schedule_id: _Optional[str] = ..., revision: _Optional[int] = ..., problem: _Optional[_Union[_task_pb2.Problem, _Mapping]] = ...) -> None: ...
+
 class GetScheduleRequest(_message.Message):
     __slots__ = ("namespace", "schedule_id")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -518,6 +557,41 @@ class DeleteScheduleResponse(_message.Message):
     taken: _containers.RepeatedCompositeFieldContainer[_timestamp_pb2.Timestamp]
     def __init__(self, effective_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., taken: _Optional[_Iterable[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]]] = ...) -> None: ...
 
+class PruneSchedulesRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "labels", "keep", "force", "page_token", "request_time")
+    class LabelsEntry(_message.Message):
+        __slots__ = ("key", "value")
+        KEY_FIELD_NUMBER: _ClassVar[int]
+        VALUE_FIELD_NUMBER: _ClassVar[int]
+        key: str
+        value: str
+        def __init__(self, key: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    KEEP_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    labels: _containers.ScalarMap[str, str]
+    keep: _containers.RepeatedScalarFieldContainer[str]
+    force: bool
+    page_token: str
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., keep: _Optional[_Iterable[str]] = ..., force: bool = ..., page_token: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class PruneSchedulesResponse(_message.Message):
+    __slots__ = ("schedule_ids", "dry_run", "next_page_token")
+    SCHEDULE_IDS_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    schedule_ids: _containers.RepeatedScalarFieldContainer[str]
+    dry_run: bool
+    next_page_token: str
+    def __init__(self, schedule_ids: _Optional[_Iterable[str]] = ..., dry_run: bool = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
 class TriggerScheduleRequest(_message.Message):
     __slots__ = ("namespace", "request_id", "schedule_id", "request_time")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -537,3 +611,117 @@ class TriggerScheduleResponse(_message.Message):
     task_id: str
     fire_time: _timestamp_pb2.Timestamp
     def __init__(self, task_id: _Optional[str] = ..., fire_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class Backfill(_message.Message):
+    __slots__ = ("namespace", "schedule_id", "backfill_id", "start_time", "end_time", "tasks_per_second", "overlap", "state", "created", "total", "total_is_exact", "create_time", "error")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_ID_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_IS_EXACT_FIELD_NUMBER: _ClassVar[int]
+    CREATE_TIME_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    schedule_id: str
+    backfill_id: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    tasks_per_second: int
+    overlap: OverlapPolicy
+    state: BackfillState
+    created: int
+    total: int
+    total_is_exact: bool
+    create_time: _timestamp_pb2.Timestamp
+    error: str
+    def __init__(self, namespace: _Optional[str] = ..., schedule_id: _Optional[str] = ..., backfill_id: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks_per_second: _Optional[int] = ..., overlap: _Optional[_Union[OverlapPolicy, str]] = ..., state: _Optional[_Union[BackfillState, str]] = ..., created: _Optional[int] = ..., total: _Optional[int] = ..., total_is_exact: bool = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ...) -> None: ...
+
+class CreateBackfillRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "schedule_id", "backfill_id", "start_time", "end_time", "tasks_per_second", "overlap", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_ID_FIELD_NUMBER: _ClassVar[int]
+    START_TIME_FIELD_NUMBER: _ClassVar[int]
+    END_TIME_FIELD_NUMBER: _ClassVar[int]
+    TASKS_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
+    OVERLAP_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    schedule_id: str
+    backfill_id: str
+    start_time: _timestamp_pb2.Timestamp
+    end_time: _timestamp_pb2.Timestamp
+    tasks_per_second: int
+    overlap: OverlapPolicy
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedule_id: _Optional[str] = ..., backfill_id: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., tasks_per_second: _Optional[int] = ..., overlap: _Optional[_Union[OverlapPolicy, str]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CreateBackfillResponse(_message.Message):
+    __slots__ = ("backfill",)
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    backfill: Backfill
+    def __init__(self, backfill: _Optional[_Union[Backfill, _Mapping]] = ...) -> None: ...
+
+class GetBackfillRequest(_message.Message):
+    __slots__ = ("namespace", "schedule_id", "backfill_id")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_ID_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    schedule_id: str
+    backfill_id: str
+    def __init__(self, namespace: _Optional[str] = ..., schedule_id: _Optional[str] = ..., backfill_id: _Optional[str] = ...) -> None: ...
+
+class GetBackfillResponse(_message.Message):
+    __slots__ = ("backfill",)
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    backfill: Backfill
+    def __init__(self, backfill: _Optional[_Union[Backfill, _Mapping]] = ...) -> None: ...
+
+class ListBackfillsRequest(_message.Message):
+    __slots__ = ("namespace", "schedule_id", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    schedule_id: str
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., schedule_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListBackfillsResponse(_message.Message):
+    __slots__ = ("backfills", "next_page_token")
+    BACKFILLS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    backfills: _containers.RepeatedCompositeFieldContainer[Backfill]
+    next_page_token: str
+    def __init__(self, backfills: _Optional[_Iterable[_Union[Backfill, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class CancelBackfillRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "schedule_id", "backfill_id", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEDULE_ID_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_ID_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    schedule_id: str
+    backfill_id: str
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., schedule_id: _Optional[str] = ..., backfill_id: _Optional[str] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class CancelBackfillResponse(_message.Message):
+    __slots__ = ("backfill",)
+    BACKFILL_FIELD_NUMBER: _ClassVar[int]
+    backfill: Backfill
+    def __init__(self, backfill: _Optional[_Union[Backfill, _Mapping]] = ...) -> None: ...

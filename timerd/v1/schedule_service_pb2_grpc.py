@@ -41,6 +41,11 @@ class ScheduleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.FromString,
                 _registered_method=True)
+        self.CreateScheduleBatch = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CreateScheduleBatch',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.FromString,
+                _registered_method=True)
         self.GetSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/GetSchedule',
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetScheduleRequest.SerializeToString,
@@ -71,10 +76,35 @@ class ScheduleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleResponse.FromString,
                 _registered_method=True)
+        self.PruneSchedules = channel.unary_unary(
+                '/timerd.v1.ScheduleService/PruneSchedules',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.FromString,
+                _registered_method=True)
         self.TriggerSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/TriggerSchedule',
                 request_serializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
+                _registered_method=True)
+        self.CreateBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CreateBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.FromString,
+                _registered_method=True)
+        self.GetBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/GetBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.FromString,
+                _registered_method=True)
+        self.ListBackfills = channel.unary_unary(
+                '/timerd.v1.ScheduleService/ListBackfills',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.FromString,
+                _registered_method=True)
+        self.CancelBackfill = channel.unary_unary(
+                '/timerd.v1.ScheduleService/CancelBackfill',
+                request_serializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.FromString,
                 _registered_method=True)
         self.PreviewSchedule = channel.unary_unary(
                 '/timerd.v1.ScheduleService/PreviewSchedule',
@@ -90,6 +120,13 @@ class ScheduleServiceServicer(object):
 
     def CreateSchedule(self, request, context):
         """ALREADY_EXISTS where the id is in use, unless on_conflict says otherwise.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateScheduleBatch(self, request, context):
+        """Up to 1,000 at a time, with one result each. What is wrong with one of them keeps no other from being created.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -134,9 +171,44 @@ class ScheduleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PruneSchedules(self, request, context):
+        """Deletes the schedules that have all the labels, but for those that are to be kept. A dry run unless `force` is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def TriggerSchedule(self, request, context):
         """A task now, beside those of the instants. FAILED_PRECONDITION (OCCURRENCE_OPEN) where one is open and the overlap
         policy is neither ALLOW nor REPLACE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CreateBackfill(self, request, context):
+        """Tasks for the instants of a span of the past, as the schedule is now; it goes on whatever becomes of the schedule, but
+        for its deletion. ALREADY_EXISTS where the id is in use.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetBackfill(self, request, context):
+        """Missing associated documentation comment in .proto file."""
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListBackfills(self, request, context):
+        """Those of a schedule, for a week after their end. A page may be short: go on while next_page_token is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelBackfill(self, request, context):
+        """No task of it starts after the reply that had not started. One that has ended stays as it is.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -156,6 +228,11 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     servicer.CreateSchedule,
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.SerializeToString,
+            ),
+            'CreateScheduleBatch': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateScheduleBatch,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.SerializeToString,
             ),
             'GetSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSchedule,
@@ -187,10 +264,35 @@ def add_ScheduleServiceServicer_to_server(servicer, server):
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.DeleteScheduleResponse.SerializeToString,
             ),
+            'PruneSchedules': grpc.unary_unary_rpc_method_handler(
+                    servicer.PruneSchedules,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.SerializeToString,
+            ),
             'TriggerSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.TriggerSchedule,
                     request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.SerializeToString,
+            ),
+            'CreateBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.SerializeToString,
+            ),
+            'GetBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.SerializeToString,
+            ),
+            'ListBackfills': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListBackfills,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.SerializeToString,
+            ),
+            'CancelBackfill': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelBackfill,
+                    request_deserializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.SerializeToString,
             ),
             'PreviewSchedule': grpc.unary_unary_rpc_method_handler(
                     servicer.PreviewSchedule,
@@ -227,6 +329,33 @@ class ScheduleService(object):
             '/timerd.v1.ScheduleService/CreateSchedule',
             timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleRequest.SerializeToString,
             timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateScheduleBatch(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CreateScheduleBatch',
+            timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CreateScheduleBatchResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -400,6 +529,33 @@ class ScheduleService(object):
             _registered_method=True)
 
     @staticmethod
+    def PruneSchedules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/PruneSchedules',
+            timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.PruneSchedulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
     def TriggerSchedule(request,
             target,
             options=(),
@@ -416,6 +572,114 @@ class ScheduleService(object):
             '/timerd.v1.ScheduleService/TriggerSchedule',
             timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleRequest.SerializeToString,
             timerd_dot_v1_dot_schedule__service__pb2.TriggerScheduleResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CreateBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CreateBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CreateBackfillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/GetBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.GetBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.GetBackfillResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListBackfills(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/ListBackfills',
+            timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.ListBackfillsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelBackfill(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.ScheduleService/CancelBackfill',
+            timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillRequest.SerializeToString,
+            timerd_dot_v1_dot_schedule__service__pb2.CancelBackfillResponse.FromString,
             options,
             channel_credentials,
             insecure,

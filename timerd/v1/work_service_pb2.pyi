@@ -26,6 +26,7 @@ class OccurrenceReason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     OCCURRENCE_REASON_SCHEDULE: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_CATCH_UP: _ClassVar[OccurrenceReason]
     OCCURRENCE_REASON_TRIGGER: _ClassVar[OccurrenceReason]
+    OCCURRENCE_REASON_BACKFILL: _ClassVar[OccurrenceReason]
 SETTLE_ACTION_UNSPECIFIED: SettleAction
 SETTLE_ACTION_ACK: SettleAction
 SETTLE_ACTION_NACK: SettleAction
@@ -35,6 +36,7 @@ OCCURRENCE_REASON_UNSPECIFIED: OccurrenceReason
 OCCURRENCE_REASON_SCHEDULE: OccurrenceReason
 OCCURRENCE_REASON_CATCH_UP: OccurrenceReason
 OCCURRENCE_REASON_TRIGGER: OccurrenceReason
+OCCURRENCE_REASON_BACKFILL: OccurrenceReason
 
 class WorkRequest(_message.Message):
     __slots__ = ("open", "credit", "settle", "extend")

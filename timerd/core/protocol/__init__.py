@@ -50,6 +50,7 @@ from timerd.core.protocol.procedures import (
     SetMarks,
     Together,
     TryCas,
+    TryCasMany,
     Vacant,
     WriteEntries,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "SetMarks",
     "Together",
     "TryCas",
+    "TryCasMany",
     "Vacant",
     "Wish",
     "activate",

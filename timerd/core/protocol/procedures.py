@@ -145,6 +145,13 @@ class TryCas:
 
 
 @dataclass(frozen=True, slots=True)
+class TryCasMany:
+    """-> list[CasResult], each change on its own; see TryCas"""
+
+    changes: Sequence[Cas]
+
+
+@dataclass(frozen=True, slots=True)
 class AppendRows:
     """-> list[Appended]"""
 
@@ -264,6 +271,7 @@ Request = (
     | Together
     | AskToEndMany
     | TryCas
+    | TryCasMany
     | AppendRows
     | HintRows
     | OfferRows

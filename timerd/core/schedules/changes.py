@@ -3,7 +3,7 @@ brings into force (F1), and before what the revision before had ahead is wound u
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from timerd.core.protocol import Procedure, RemoveEntries, TryCas, WriteEntries
@@ -11,7 +11,7 @@ from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, win
 from timerd.core.schedules.occurrences import tick_row
 from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
-from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule, times_of
+from timerd.core.schedules.world import Row, World, current_definition, place_rows, read_schedule, times_of
 from timerd.core.schedules.zones import computed_by
 from timerd.model.cycles import CYCLE
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
@@ -88,16 +88,34 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
             )
         now_ms, zone = world.now_ms(), definition.spec.zone
         yield from computed_by(world.zones, zone, 0, now_ms)
-        fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
-        fresh = replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
-        yield from _write_definition(name, fresh, definition, world, is_new=True)
+        fresh = new_schedule(request, definition, world)
+        yield from announce_namespaces([name], world)
+        yield WriteEntries(new_entries(name, fresh, definition))
         generation = yield from computed_by(world.zones, zone, 0, now_ms, anew=True)
-        fresh = replace(fresh, zones=generation, tzdata=world.tzdata)
-        yield from _write_first_tick(name, fresh, definition, world)
+        fresh = armed_by(generation, fresh, world)
+        row = yield from first_tick_row(name, fresh, definition, world)
+        yield from place_rows([row], world)
         result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes()))
         if result.status is CasStatus.APPLIED:
             return fresh
     raise busy()
+
+
+def new_schedule(request: str, definition: Definition, world: World) -> Schedule:
+    now_ms = world.now_ms()
+    fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
+    return replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
+
+
+def armed_by(generation: int, fresh: Schedule, world: World) -> Schedule:
+    """Z2: by whose data its instants are computed."""
+    return replace(fresh, zones=generation, tzdata=world.tzdata)
+
+
+def new_entries(name: Name, entry: Schedule, definition: Definition) -> list[Entry]:
+    """The definition of revision 1, and the name that lists it."""
+    listed = Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1")
+    return [_definition_entry(name, entry, definition), listed]
 
 
 def change(name: Name, request: str, revision: int, decide: Decide, world: World) -> Procedure[Schedule]:
@@ -263,9 +281,11 @@ def _bring_into_force(
         error="",
     ).asked(request)
     if wanted.state is not ScheduleState.DELETED:
-        yield from _write_definition(name, fresh, wanted.definition, world, is_new=False)
+        yield from announce_namespaces([name], world)
+        yield WriteEntries([_definition_entry(name, fresh, wanted.definition)])
     if wanted.state is ScheduleState.ACTIVE or wanted.definition.until_ms:
-        yield from _write_first_tick(name, fresh, wanted.definition, world)
+        row = yield from first_tick_row(name, fresh, wanted.definition, world)
+        yield from place_rows([row], world)
     expires_at_ms = now_ms + DELETED_MS if wanted.state is ScheduleState.DELETED else 0
     result: CasResult = yield TryCas(Cas(name.key, stored, fresh.to_bytes(), expires_at_ms))
     if result.status is CasStatus.APPLIED:
@@ -299,29 +319,28 @@ def _remaining(entry: Schedule, definition: Definition) -> int:
     return max(0, most - entry.created) if most else -1
 
 
-def _write_definition(
-    name: Name, entry: Schedule, definition: Definition, world: World, *, is_new: bool
-) -> Procedure[None]:
+def announce_namespaces(names: Iterable[Name], world: World) -> Procedure[None]:
+    """Before a name in it, so that a sweep comes to that."""
+    if world.zones is None:
+        return
+    unknown = {name.namespace for name in names} - world.zones.announced
+    if unknown:
+        yield WriteEntries([Entry(namespace_entry(each), b"1") for each in sorted(unknown)])
+        world.zones.announced.update(unknown)
+
+
+def _definition_entry(name: Name, entry: Schedule, definition: Definition) -> Entry:
     key = definition_key(name.namespace, name.schedule_id, entry.uid, entry.revision, entry.attempt)
-    entries = [Entry(key, definition.to_bytes())]
-    if is_new:
-        entries.append(Entry(name_entry(name.namespace, name.schedule_id, entry.uid), b"1"))
-    announced = world.zones.announced if world.zones is not None else {name.namespace}
-    if name.namespace not in announced:
-        # Before the name, so that a sweep comes to it.
-        yield WriteEntries([Entry(namespace_entry(name.namespace), b"1")])
-        announced.add(name.namespace)
-    yield WriteEntries(entries)
+    return Entry(key, definition.to_bytes())
 
 
-def _write_first_tick(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[None]:
+def first_tick_row(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[Row]:
+    """Raises ZonesDiffer."""
     tick = Tick(name.namespace, name.schedule_id, entry.uid, entry.revision, 0, entry.attempt)
     if entry.state is ScheduleState.PAUSED:
-        place = tick_place(tick, max(definition.until_ms, world.now_ms()), world)
-    else:
-        times = yield from times_of(name.schedule_id, entry, definition, world)
-        place = first_tick_place(tick, entry.cur_ms, times, world)
-    yield from place_rows([tick_row(tick, *place)], world)
+        return tick_row(tick, *tick_place(tick, max(definition.until_ms, world.now_ms()), world))
+    times = yield from times_of(name.schedule_id, entry, definition, world)
+    return tick_row(tick, *first_tick_place(tick, entry.cur_ms, times, world))
 
 
 def busy() -> Aborted:

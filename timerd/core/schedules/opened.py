@@ -47,13 +47,23 @@ def look(schedule_id: str, entry: Schedule, definition: Definition, world: World
     opened = entry.overlap.open
     if opened is None:
         return entry
+    is_over, outcome = yield from _looked_at(opened, world)
+    return noted(entry, definition.policies, outcome) if is_over else entry
+
+
+def has_ended(opened: Opened, world: World) -> Procedure[bool]:
+    is_over, _ = yield from _looked_at(opened, world)
+    return is_over
+
+
+def _looked_at(opened: Opened, world: World) -> Procedure[tuple[bool, Outcome | None]]:
+    """Whether it has ended in a way that no crash takes back, and how; None: longer ago than that is kept."""
     here = yield from locate(opened.task, durable=True)
     if here.rows is None:
         # What lives on is found, wherever it was carried.
-        is_forgotten = world.now_ms() > opened.place_ms + world.retention_ms
-        return noted(entry, definition.policies, None) if is_forgotten else entry
+        return world.now_ms() > opened.place_ms + world.retention_ms, None
     outcome = yield from _end_of(opened, here)
-    return entry if outcome is None else noted(entry, definition.policies, outcome)
+    return outcome is not None, outcome
 
 
 def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:

@@ -7,6 +7,7 @@ instance computes the instants of a zone only where its own data say of that zon
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from datetime import tzinfo
 from functools import lru_cache
@@ -117,6 +118,19 @@ def computed_by(own: OwnZones | None, zone: str, generation: int, now_ms: int, *
         if result.status is CasStatus.APPLIED:
             own.read(wanted)
     return own.check(zone) if own.known is not None else 0
+
+
+def computed_together(
+    own: OwnZones | None, zones: Collection[str], now_ms: int, *, anew: bool = False
+) -> Procedure[dict[str, int]]:
+    """As above, of many: the generation of each zone; those are missing that are left to others. `anew`: one read is
+    as good for all of them, for nothing is announced after it."""
+    generations: dict[str, int] = {}
+    for zone in sorted({*zones}):
+        with suppress(ZonesDiffer):
+            generations[zone] = yield from computed_by(own, zone, 0, now_ms, anew=anew)
+        anew = anew and zone == UTC
+    return generations
 
 
 def come_into_force(own: OwnZones, now_ms: int, *, is_single: bool, is_held: bool) -> Procedure[Zones | None]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!timerd/peer/v1/tick_service.proto\x12\x0etimerd.peer.v1\"\x1f\n\x0fWorkTickRequest\x12\x0c\n\x04tick\x18\x01 \x01(\x0c\"!\n\x10WorkTickResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t2\\\n\x0bTickService\x12M\n\x08WorkTick\x12\x1f.timerd.peer.v1.WorkTickRequest\x1a .timerd.peer.v1.WorkTickResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!timerd/peer/v1/tick_service.proto\x12\x0etimerd.peer.v1\"6\n\x0fWorkTickRequest\x12\x0c\n\x04tick\x18\x01 \x01(\x0c\x12\x15\n\rbackfill_tick\x18\x02 \x01(\x0c\"!\n\x10WorkTickResponse\x12\r\n\x05\x65rror\x18\x01 \x01(\t2\\\n\x0bTickService\x12M\n\x08WorkTick\x12\x1f.timerd.peer.v1.WorkTickRequest\x1a .timerd.peer.v1.WorkTickResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'timerd.peer.v1.tick_service
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_WORKTICKREQUEST']._serialized_start=53
-  _globals['_WORKTICKREQUEST']._serialized_end=84
-  _globals['_WORKTICKRESPONSE']._serialized_start=86
-  _globals['_WORKTICKRESPONSE']._serialized_end=119
-  _globals['_TICKSERVICE']._serialized_start=121
-  _globals['_TICKSERVICE']._serialized_end=213
+  _globals['_WORKTICKREQUEST']._serialized_end=107
+  _globals['_WORKTICKRESPONSE']._serialized_start=109
+  _globals['_WORKTICKRESPONSE']._serialized_end=142
+  _globals['_TICKSERVICE']._serialized_start=144
+  _globals['_TICKSERVICE']._serialized_end=236
 # @@protoc_insertion_point(module_scope)

@@ -5,10 +5,12 @@ from typing import ClassVar as _ClassVar, Optional as _Optional
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class WorkTickRequest(_message.Message):
-    __slots__ = ("tick",)
+    __slots__ = ("tick", "backfill_tick")
     TICK_FIELD_NUMBER: _ClassVar[int]
+    BACKFILL_TICK_FIELD_NUMBER: _ClassVar[int]
     tick: bytes
-    def __init__(self, tick: _Optional[bytes] = ...) -> None: ...
+    backfill_tick: bytes
+    def __init__(self, tick: _Optional[bytes] = ..., backfill_tick: _Optional[bytes] = ...) -> None: ...
 
 class WorkTickResponse(_message.Message):
     __slots__ = ("error",)

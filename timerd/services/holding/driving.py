@@ -15,6 +15,7 @@ from timerd.core.protocol import (
     Request,
     SetMarks,
     TryCas,
+    TryCasMany,
     WriteEntries,
 )
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -28,7 +29,7 @@ class Performs(Protocol):
     async def perform(self, request: Request) -> object: ...
 
 
-WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, AskToEnd, AskToEndMany, WriteEntries)
+WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, TryCasMany, AskToEnd, AskToEndMany, WriteEntries)
 
 
 async def drive(procedure: Procedure[Result], performer: Performs) -> Result:

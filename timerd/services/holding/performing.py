@@ -37,6 +37,7 @@ from timerd.core.protocol import (
     SetMarks,
     Together,
     TryCas,
+    TryCasMany,
     Vacant,
     WriteEntries,
 )
@@ -49,7 +50,7 @@ from timerd.ports import Store
 from timerd.services.holding.held import Held
 from timerd.services.holding.own_machines import OwnMachines
 from timerd.services.holding.peer_view import NoPeers, PeerView
-from timerd.services.holding.registers import try_cas
+from timerd.services.holding.registers import try_cas, try_cas_many
 from timerd.services.holding.settled_reads import SettledReads
 
 # Makes the view of the other instances, which see the machines of this one.
@@ -87,6 +88,7 @@ class Performer:
             FindSettledMany: self._find_settled_many,
             AskToEndMany: self._ask_to_end_many,
             TryCas: self._try_cas,
+            TryCasMany: self._try_cas_many,
             AppendRows: self._append,
             HintRows: self._hint,
             OfferRows: self._offer,
@@ -173,6 +175,9 @@ class Performer:
 
     async def _try_cas(self, request: TryCas) -> CasResult:
         return await try_cas(self._store, request.change)
+
+    async def _try_cas_many(self, request: TryCasMany) -> list[CasResult]:
+        return await try_cas_many(self._store, request.changes)
 
     async def _append(self, request: AppendRows) -> list[Appended]:
         return list(await self._store.append(request.messages))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from timerd.core.protocol import ReadRegister, ReadRegisters, Request, TryCas
 from timerd.model.errors import StoreUnknown
@@ -14,14 +15,24 @@ CAS_TRIES = 4
 CAS_PAUSE_S = 0.1
 
 
-async def try_cas(store: Registers, change: Cas) -> CasResult:
+async def try_cas_many(store: Registers, changes: Sequence[Cas]) -> list[CasResult]:
+    """As `try_cas`, of many registers in one trip. What is not known of some of them is asked for one by one."""
+    results = list(await store.cas(changes))
+    for number, result in enumerate(results):
+        if result.status is CasStatus.UNKNOWN:
+            results[number] = await try_cas(store, changes[number], was_tried=True)
+    return results
+
+
+async def try_cas(store: Registers, change: Cas, *, was_tried: bool = False) -> CasResult:
     """An unknown outcome is settled by a serial read. It stays UNKNOWN where the register has moved on since: it was
     refused, or done and then overwritten by somebody else. Raises StoreUnknown where the store takes no changes in:
     what the procedure has written before stays written."""
     for tries in range(CAS_TRIES):
         result = (await store.cas([change]))[0]
+        is_first = not tries and not was_tried
         # An earlier try may be done by now, and be what refuses this one.
-        if result.status is CasStatus.APPLIED or (result.status is CasStatus.REFUSED and not tries):
+        if result.status is CasStatus.APPLIED or (result.status is CasStatus.REFUSED and is_first):
             return result
         unknown = result.status is CasStatus.UNKNOWN
         current = (await store.read([change.key]))[0] if unknown else result.current

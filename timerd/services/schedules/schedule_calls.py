@@ -19,6 +19,7 @@ from timerd.core.schedules.changes import (
     resumed_with_missed,
     updated,
 )
+from timerd.core.schedules.creating_many import WantedSchedule
 from timerd.model.errors import AlreadyExists, Invalid
 from timerd.model.instants import shown as shown_instant
 from timerd.model.overlap import Ended
@@ -27,7 +28,7 @@ from timerd.model.settle import Outcome
 from timerd.model.task import Template
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
-from timerd.services.calls.page_tokens import after_of, page_token
+from timerd.services.calls.page_tokens import Query, after_of, page_token
 from timerd.services.calls.repeats import Reply, answered_once
 from timerd.services.calls.replies import retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels, common_of
@@ -90,37 +91,20 @@ class ScheduleCalls:
         }
 
     def _once(self, verb: Callable[[Any], Awaitable[Reply]], kind: type[Reply]) -> Callable[[Any], Awaitable[Reply]]:
-        """Of a call that changes something: a repeat is answered as the first time, whatever was done since."""
-
-        async def call(request: Any) -> Reply:  # noqa: ANN401 - each verb has its own
-            namespace = namespace_of(request.namespace)
-            request_id_of(request.request_id)
-            return await answered_once(self._verbs, namespace, request, kind, lambda: verb(request))
-
-        return call
+        return once(self._verbs, verb, kind)
 
     async def create(self, request: wire.CreateScheduleRequest) -> wire.CreateScheduleResponse:
-        name = _name_of(request.namespace, request.schedule_id)
-        if request.on_conflict not in _CONFLICTS:
-            raise Invalid(f"on_conflict has no value {request.on_conflict}: use REJECT or UPDATE.", "on_conflict")
-        definition = Definition(
-            spec_of(request.spec),
-            policies_of(request.policies),
-            template_of(name.namespace, request.template),
-            payload_of(request.payload),
-            checked_labels(dict(request.labels)),
-        )
-        call = _hash("CreateSchedule", request)
+        wanted = wanted_of(request.namespace, request, hash_of("CreateSchedule", request))
         try:
-            shown = await self._schedules.create(name, call, definition)
+            shown = await self._schedules.create(wanted.name, wanted.request, wanted.definition)
         except AlreadyExists:
             if request.on_conflict != wire.SCHEDULE_CONFLICT_UPDATE:
                 raise
-            shown = await self._schedules.change(name, call, 0, updated(lambda old: _as_asked(old, definition)))
+            shown = await self._schedules.change(wanted.name, wanted.request, 0, as_asked(wanted.definition))
         return wire.CreateScheduleResponse(schedule=schedule_of(shown))
 
     async def update(self, request: wire.UpdateScheduleRequest) -> wire.UpdateScheduleResponse:
-        name, paths = _name_of(request.namespace, request.schedule_id), list(request.update_mask.paths)
+        name, paths = name_of(request.namespace, request.schedule_id), list(request.update_mask.paths)
         if not paths or (unknown := sorted({*paths} - {*_EDITS})):
             wrong = f"update_mask names {unknown[0]!r}" if paths else "update_mask is empty"
             raise Invalid(f"{wrong}: name what changes, of {', '.join(_EDITS)}.", "update_mask")
@@ -130,7 +114,7 @@ class ScheduleCalls:
                 own = (await self._schedules.get(name)).definition.spec.zone
                 values["spec"] = replace(values["spec"], zone=own)
             self._schedules.check(name.schedule_id, values["spec"])
-        call = _hash("UpdateSchedule", request)
+        call = hash_of("UpdateSchedule", request)
         shown = await self._schedules.change(name, call, request.revision, updated(lambda old: _edited(old, values)))
         return wire.UpdateScheduleResponse(change=change_of(shown))
 
@@ -138,7 +122,7 @@ class ScheduleCalls:
         note = plain_text(request.note, MAX_NOTE_CHARS, "note", "note")
         until_ms = ms_from(request.until, "until") if request.HasField("until") else 0
         decide = paused(note, until_ms)
-        name, call = _name_of(request.namespace, request.schedule_id), _hash("PauseSchedule", request)
+        name, call = name_of(request.namespace, request.schedule_id), hash_of("PauseSchedule", request)
         return wire.PauseScheduleResponse(
             change=change_of(await self._schedules.change(name, call, request.revision, decide))
         )
@@ -146,12 +130,12 @@ class ScheduleCalls:
     async def resume(self, request: wire.ResumeScheduleRequest) -> wire.ResumeScheduleResponse:
         if request.mode not in _RESUMES:
             raise Invalid(f"mode has no value {request.mode}: use SKIP_MISSED or CATCH_UP.", "mode")
-        name, call = _name_of(request.namespace, request.schedule_id), _hash("ResumeSchedule", request)
+        name, call = name_of(request.namespace, request.schedule_id), hash_of("ResumeSchedule", request)
         shown = await self._schedules.change(name, call, request.revision, _RESUMES[request.mode])
         return wire.ResumeScheduleResponse(change=change_of(shown))
 
     async def delete(self, request: wire.DeleteScheduleRequest) -> wire.DeleteScheduleResponse:
-        name, call = _name_of(request.namespace, request.schedule_id), _hash("DeleteSchedule", request)
+        name, call = name_of(request.namespace, request.schedule_id), hash_of("DeleteSchedule", request)
         decide, cancel_open = deleted(cancel_open=request.cancel_open), request.cancel_open
         shown = await self._schedules.change(name, call, request.revision, decide, cancel_open=cancel_open)
         entry = shown.entry
@@ -160,22 +144,22 @@ class ScheduleCalls:
         )
 
     async def trigger(self, request: wire.TriggerScheduleRequest) -> wire.TriggerScheduleResponse:
-        name, call = _name_of(request.namespace, request.schedule_id), _hash("TriggerSchedule", request)
+        name, call = name_of(request.namespace, request.schedule_id), hash_of("TriggerSchedule", request)
         task, fire_at_ms = await self._schedules.trigger(name, call)
         return wire.TriggerScheduleResponse(task_id=str(task), fire_time=timestamp(fire_at_ms))
 
     async def get(self, request: wire.GetScheduleRequest) -> wire.GetScheduleResponse:
-        shown = await self._schedules.get(_name_of(request.namespace, request.schedule_id))
+        shown = await self._schedules.get(name_of(request.namespace, request.schedule_id))
         return wire.GetScheduleResponse(schedule=schedule_of(shown))
 
     async def list(self, request: wire.ListSchedulesRequest) -> wire.ListSchedulesResponse:
         namespace = namespace_of(request.namespace)
         limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
-        found, place = await self._schedules.page(namespace, _place_of(request), limit)
+        found, place = await self._schedules.page(namespace, place_of(request), limit)
         shown = [schedule_of(each, brief=True) for each in found]
         return wire.ListSchedulesResponse(
             schedules=[each for each in shown if _is_asked_for(each, request)],
-            next_page_token=_token_of(request, place) if place is not None else "",
+            next_page_token=token_of(request, place) if place is not None else "",
         )
 
     async def preview(self, request: wire.PreviewScheduleRequest) -> wire.PreviewScheduleResponse:
@@ -183,7 +167,7 @@ class ScheduleCalls:
         is_spec = request.WhichOneof("target") == "spec"
         name = Name(namespace_of(request.namespace), "preview")
         if not is_spec:
-            name = _name_of(request.namespace, request.schedule_id)
+            name = name_of(request.namespace, request.schedule_id)
         from_ms = ms_from(getattr(request, "from"), "from") if request.HasField("from") else None
         spec = spec_of(request.spec) if is_spec else None
         foreseen = await self._schedules.preview(name, spec, from_ms, count)
@@ -200,7 +184,33 @@ class ScheduleCalls:
         )
 
 
-def _name_of(namespace: str, schedule_id: str) -> Name:
+def once(verbs: Verbs, verb: Callable[[Any], Awaitable[Reply]], kind: type[Reply]) -> Callable[[Any], Awaitable[Reply]]:
+    """Of a call that changes something: a repeat is answered as the first time, whatever was done since."""
+
+    async def call(request: Any) -> Reply:  # noqa: ANN401 - each verb has its own
+        namespace = namespace_of(request.namespace)
+        request_id_of(request.request_id)
+        return await answered_once(verbs, namespace, request, kind, lambda: verb(request))
+
+    return call
+
+
+def wanted_of(namespace: str, request: wire.CreateScheduleRequest, call: str) -> WantedSchedule:
+    """Raises Invalid."""
+    name = name_of(namespace, request.schedule_id)
+    if request.on_conflict not in _CONFLICTS:
+        raise Invalid(f"on_conflict has no value {request.on_conflict}: use REJECT or UPDATE.", "on_conflict")
+    definition = Definition(
+        spec_of(request.spec),
+        policies_of(request.policies),
+        template_of(name.namespace, request.template),
+        payload_of(request.payload),
+        checked_labels(dict(request.labels)),
+    )
+    return WantedSchedule(name, call, definition)
+
+
+def name_of(namespace: str, schedule_id: str) -> Name:
     checked = namespace_of(namespace)
     if not _ID.fullmatch(schedule_id):
         wrong = f"The schedule_id {quoted(schedule_id)} is not allowed" if schedule_id else "The schedule_id is missing"
@@ -232,14 +242,14 @@ def payload_of(payload: bytes) -> bytes:
     return payload
 
 
-def _hash(method: str, request: Any) -> str:  # noqa: ANN401 - any request with a request_id
+def hash_of(method: str, request: Any) -> str:  # noqa: ANN401 - any request with a request_id
     content = request.SerializeToString(deterministic=True) if request.request_id else b""
     return request_hash(method, request.namespace, request_id_of(request.request_id), content)
 
 
-def _as_asked(old: Definition, asked: Definition) -> Definition:
+def as_asked(asked: Definition) -> Decide:
     """A pause stays."""
-    return replace(asked, note=old.note, until_ms=old.until_ms)
+    return updated(lambda old: replace(asked, note=old.note, until_ms=old.until_ms))
 
 
 def _edited(old: Definition, values: Mapping[str, Any]) -> Definition:
@@ -346,11 +356,11 @@ def _is_asked_for(schedule: wire.Schedule, request: wire.ListSchedulesRequest) -
     return labels and states and zones and schedule.schedule_id.startswith(request.prefix)
 
 
-def _place_of(request: wire.ListSchedulesRequest) -> Place:
+def place_of(request: Query) -> Place:
     raw = after_of(request, 1 + _NAME_BYTES)
     return Place(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else Place(0, b"")
 
 
-def _token_of(request: wire.ListSchedulesRequest, place: Place) -> str:
+def token_of(request: Query, place: Place) -> str:
     """No name has this byte, for names are UTF-8."""
     return page_token(request, bytes((place.slot,)) + place.after.ljust(_NAME_BYTES, b"\xff"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from timerd.model.backfills import BackfillTick
 from timerd.model.schedules import Schedule, Tick
 
 # A tick that fails comes again within a minute: one that is heard of no more is at work on another instance, or gone.
@@ -27,11 +28,11 @@ class ScheduleTally:
         self.instants["missed"] += after.missed - before.missed
         self.instants["skipped"] += after.overlap.skipped - before.overlap.skipped
 
-    def came_through(self, tick: Tick, outcome: str) -> None:
+    def came_through(self, tick: Tick | BackfillTick, outcome: str) -> None:
         self.ticks[outcome] += 1
         self._broken.pop((tick.namespace, tick.schedule_id), None)
 
-    def failed_often(self, tick: Tick) -> None:
+    def failed_often(self, tick: Tick | BackfillTick) -> None:
         self._broken[tick.namespace, tick.schedule_id] = self._time_s()
 
     @property

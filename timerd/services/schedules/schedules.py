@@ -6,10 +6,12 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from timerd.core import recurrence as when
+from timerd.core.protocol import Procedure
 from timerd.core.schedules.changes import Decide, Name, change, check_alive, create, remove_name
+from timerd.core.schedules.creating_many import WantedSchedule, create_many
 from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
 from timerd.core.schedules.triggering import trigger
@@ -38,11 +40,13 @@ from timerd.ports import Store
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, drive
+from timerd.services.schedules.backfills import Backfills
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
+Result = TypeVar("Result")
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
@@ -86,6 +90,7 @@ class Schedules:
         self._own_zones = own_zones
         heard = watches, recorded
         self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, *heard, own_zones)
+        self.backfills = Backfills(store, performer, self.world)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
@@ -107,10 +112,18 @@ class Schedules:
 
     async def create(self, name: Name, request: str, definition: Definition) -> Shown:
         self.check(name.schedule_id, definition.spec)
-        work = until_decided(
-            lambda: drive(create(name, request, definition, self.world), self._performer), CALL_PAUSE_S
-        )
-        return self._shown(name, await work, definition)
+        entry = await self._decided(lambda: create(name, request, definition, self.world))
+        return self._shown(name, entry, definition)
+
+    async def _driven(self, procedure: Procedure[Result]) -> Result:
+        return await drive(procedure, self._performer)
+
+    async def _decided(self, begin: Callable[[], Procedure[Result]]) -> Result:
+        return await until_decided(lambda: self._driven(begin()), CALL_PAUSE_S)
+
+    async def create_many(self, wanted: Sequence[WantedSchedule]) -> list[Schedule | None]:
+        """Each name once. None: it is to be created by itself."""
+        return await self._decided(lambda: create_many(wanted, self.world))
 
     async def change(
         self, name: Name, request: str, revision: int, decide: Decide, *, cancel_open: bool = False
@@ -118,21 +131,20 @@ class Schedules:
         """Until what the revision before had ahead is wound up. `cancel_open`: of what is deleted, the task that is
         open is cancelled."""
         self._engine.now_ms()
-        entry = await until_decided(
-            lambda: drive(change(name, request, revision, decide, self.world), self._performer), CALL_PAUSE_S
-        )
+        entry = await self._decided(lambda: change(name, request, revision, decide, self.world))
         if entry.state is ScheduleState.DELETED:
             if cancel_open and entry.overlap.open is not None:
-                await drive(cancel(entry.overlap.open), self._performer)
-            await drive(remove_name(name, entry), self._performer)
+                await self._driven(cancel(entry.overlap.open))
+            await self.backfills.cancel_all(name.namespace, name.schedule_id, request)
+            await self._driven(remove_name(name, entry))
             return Shown(name, entry, NOTHING)
-        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        definition = await self._driven(current_definition(name.namespace, name.schedule_id, entry))
         return self._shown(name, entry, definition)
 
     async def trigger(self, name: Name, request: str) -> tuple[TaskId, int]:
         """A task now; a repeat of the call is answered with the same one. Raises Precondition: another one is open."""
         now_ms = self._engine.now_ms()
-        opened = await until_decided(lambda: drive(trigger(name, request, self.world), self._performer), CALL_PAUSE_S)
+        opened = await self._decided(lambda: trigger(name, request, self.world))
         if opened is not None:
             return self.task_of(name, opened), opened.place_ms
         shown = await self.get(name)
@@ -152,9 +164,9 @@ class Schedules:
         return task._replace(mac=mac)
 
     async def get(self, name: Name) -> Shown:
-        entry, _ = await drive(read_schedule(name.key), self._performer)
+        entry, _ = await self._driven(read_schedule(name.key))
         entry = check_alive(name, entry)
-        definition = await drive(current_definition(name.namespace, name.schedule_id, entry), self._performer)
+        definition = await self._driven(current_definition(name.namespace, name.schedule_id, entry))
         return self._shown(name, entry, definition)
 
     def _shown(self, name: Name, entry: Schedule, definition: Definition) -> Shown:

@@ -18,13 +18,13 @@ _log = logging.getLogger(__name__)
 class SlotWorker(TickWorker):
     """A slot that cannot be filled comes again, until it begins anew."""
 
-    queue = SLOTS
+    queues = (SLOTS,)
 
     def __init__(self, rosters: Rosters, *given: Any) -> None:  # noqa: ANN401 - as for TickWorker
         super().__init__(*given)
         self._rosters = rosters
 
-    async def _carry_out(self, payload: bytes, attempt: int) -> str:
+    async def _carry_out(self, queue: str, payload: bytes, attempt: int) -> str:
         turn = RosterTurn.from_bytes(payload)
         cycle_id = turn.schedule_id.removeprefix(CYCLE)
         try:

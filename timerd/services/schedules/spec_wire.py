@@ -44,7 +44,7 @@ _CATCH_UP_BACK = {
     CatchUp.NONE: wire.CATCH_UP_POLICY_NONE,
 }
 
-_OVERLAP = {
+OVERLAPS = {
     wire.OVERLAP_POLICY_ALLOW: Overlap.ALLOW,
     wire.OVERLAP_POLICY_SKIP: Overlap.SKIP,
     wire.OVERLAP_POLICY_BUFFER_ONE: Overlap.BUFFER_ONE,
@@ -52,7 +52,7 @@ _OVERLAP = {
     wire.OVERLAP_POLICY_CANCEL_OTHER: Overlap.CANCEL_OTHER,
     wire.OVERLAP_POLICY_REPLACE: Overlap.REPLACE,
 }
-_OVERLAP_BACK = {overlap: number for number, overlap in _OVERLAP.items()}
+OVERLAP_BACK = {overlap: number for number, overlap in OVERLAPS.items()}
 
 
 def spec_of(given: wire.ScheduleSpec, field: str = "spec") -> Spec:
@@ -140,7 +140,7 @@ def unchecked_policies_of(given: wire.SchedulePolicies) -> Policies:
 
 def _overlap_of(given: wire.SchedulePolicies) -> Overlap:
     """Raises Invalid."""
-    overlap = _OVERLAP.get(given.overlap or wire.OVERLAP_POLICY_ALLOW)
+    overlap = OVERLAPS.get(given.overlap or wire.OVERLAP_POLICY_ALLOW)
     if overlap is None:
         allowed = ", ".join(each.name for each in Overlap)
         raise Invalid(f"overlap has no value {given.overlap}: use one of {allowed}.", "policies.overlap")
@@ -206,7 +206,7 @@ def wire_of_policies(policies: Policies) -> wire.SchedulePolicies:
     out = wire.SchedulePolicies(
         catch_up=_CATCH_UP_BACK[policies.catch_up],
         max_count=policies.max_count,
-        overlap=_OVERLAP_BACK[policies.overlap],
+        overlap=OVERLAP_BACK[policies.overlap],
         pause_on_dead=policies.pause_on_dead,
     )
     if policies.catch_up is CatchUp.ALL:

@@ -13,13 +13,15 @@ from contextlib import suppress
 from typing import TypeVar
 
 from timerd.core.delivery_machine import Assignment
-from timerd.core.protocol import NotTakenIn, Undecided
+from timerd.core.protocol import NotTakenIn, Procedure, Undecided
+from timerd.core.schedules.backfill import BackfillTicked, mark_backfill_broken, run_backfill_tick
 from timerd.core.schedules.chain import Ticked, mark_broken
 from timerd.core.schedules.changes import tick_or_resume
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
 from timerd.core.settlement import Action
-from timerd.core.taken import TICKS, Taken
+from timerd.core.taken import BACKFILL_TICKS, TICKS, QueueKey, Taken
+from timerd.model.backfills import BackfillTick
 from timerd.model.errors import Aborted, StoreUnknown, TimerdError, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES, attempt_of
 from timerd.model.schedules import Tick
@@ -43,6 +45,9 @@ CALL_PAUSE_S = 0.03
 FORESEEN = (Unavailable, StoreUnknown, Aborted)
 _log = logging.getLogger(__name__)
 Result = TypeVar("Result")
+AnyTick = Tick | BackfillTick
+# Have another instance work a tick; whether one has.
+Others = Callable[[AnyTick], Awaitable[bool]]
 
 
 class TickWorker:
@@ -50,7 +55,7 @@ class TickWorker:
 
     counts_as_worker = False
     takes_backlog = True
-    queue = TICKS
+    queues: tuple[QueueKey, ...] = (TICKS, BACKFILL_TICKS)
 
     def __init__(
         self,
@@ -58,11 +63,10 @@ class TickWorker:
         world: World,
         performer: Performs,
         tally: ScheduleTally,
-        others: Callable[[bytes], Awaitable[bool]] | None = None,
+        others: Others | None = None,
     ) -> None:
-        """`others`: has another instance work a tick."""
         self.number = delivery.next_number()
-        self.namespace = self.queue.namespace
+        self.namespace = self.queues[0].namespace
         self.closing = False
         self.tally = tally
         self._delivery = delivery
@@ -75,7 +79,8 @@ class TickWorker:
 
     def join(self) -> None:
         self._delivery.join(self, self.namespace, LEASE_MS)
-        self._delivery.credit(self, self.queue.queue, CREDIT)
+        for queue in self.queues:
+            self._delivery.credit(self, queue.queue, CREDIT)
 
     def deliver(self, assignment: Assignment) -> Sent:
         """The round of delivery that calls this goes on first."""
@@ -101,7 +106,8 @@ class TickWorker:
             token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
             self._in_hand.add(token)
             attempt = attempt_of(int(taken.rows.columns["version"][row]))
-            begin(self._work(token, taken.rows.payload(row), attempt), "ticks")
+            queue = taken.rows.template_of(row).queue
+            begin(self._work(token, queue, taken.rows.payload(row), attempt), "ticks")
         if self._extending is None or self._extending.done():
             self._extending = begin(self._extend(), "ticks")
 
@@ -110,41 +116,36 @@ class TickWorker:
             await asyncio.sleep(EXTEND_EVERY_S)
             self._delivery.extend(self, b"".join(self._in_hand))
 
-    async def _work(self, token: bytes, payload: bytes, attempt: int) -> None:
+    async def _work(self, token: bytes, queue: str, payload: bytes, attempt: int) -> None:
         action, error = Action.NACK, ""
         try:
-            error = await self._carry_out(payload, attempt)
+            error = await self._carry_out(queue, payload, attempt)
             action = Action.NACK if error else Action.ACK
         finally:
             self._in_hand.discard(token)
             self._sequence += 1
             self._delivery.settle(self, self._sequence, action, token, None, error)
-            self._delivery.credit(self, self.queue.queue, 1)
+            self._delivery.credit(self, queue, 1)
 
-    async def _carry_out(self, payload: bytes, attempt: int) -> str:
+    async def _carry_out(self, queue: str, payload: bytes, attempt: int) -> str:
         """What kept it from its end; nothing: it may be acked."""
-        tick = Tick.from_bytes(payload)
+        tick = BackfillTick.from_bytes(payload) if queue == BACKFILL_TICKS.queue else Tick.from_bytes(payload)
         error = await self.try_tick(tick, self._others)
         if error and attempt >= BROKEN_AFTER:
             self.tally.failed_often(tick)
             with suppress(*FORESEEN):
-                await drive(mark_broken(tick, error), self._performer)
+                await drive(_mark_broken(tick, error), self._performer)
         return error
 
-    async def work_for_peer(self, payload: bytes) -> str:
-        """Of a tick that another instance holds. What kept it from its end; nothing: it may be acked."""
-        return await self.try_tick(Tick.from_bytes(payload))
-
-    async def try_tick(self, tick: Tick, others: Callable[[bytes], Awaitable[bool]] | None = None) -> str:
-        """As above. What this instance may not compute is worked by others, if there are any."""
+    async def try_tick(self, tick: AnyTick, others: Others | None = None) -> str:
+        """What kept it from its end; nothing: it may be acked. What this instance may not compute is worked by others,
+        if there are any."""
         try:
-            ticked: Ticked = await until_decided(
-                lambda: drive(tick_or_resume(tick, self._world), self._performer), TICK_PAUSE_S
-            )
+            ticked = await until_decided(lambda: drive(_worked(tick, self._world), self._performer), TICK_PAUSE_S)
             self.tally.came_through(tick, ticked.value)
             return ""
         except ZonesDiffer as failed:
-            if others is not None and await others(tick.to_bytes()):
+            if others is not None and await others(tick):
                 self.tally.ticks["passed on"] += 1
                 return ""
             error = str(failed)
@@ -159,6 +160,16 @@ class TickWorker:
             error = f"{type(failed).__name__}: {failed}"
         self.tally.ticks["failed"] += 1
         return error
+
+
+def _worked(tick: AnyTick, world: World) -> Procedure[Ticked | BackfillTicked]:
+    if isinstance(tick, BackfillTick):
+        return (yield from run_backfill_tick(tick, world))
+    return (yield from tick_or_resume(tick, world))
+
+
+def _mark_broken(tick: AnyTick, error: str) -> Procedure[None]:
+    return mark_backfill_broken(tick, error) if isinstance(tick, BackfillTick) else mark_broken(tick, error)
 
 
 async def until_decided(work: Callable[[], Awaitable[Result]], pause_s: float) -> Result:

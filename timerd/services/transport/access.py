@@ -27,8 +27,9 @@ _OF_CALLERS = (
     *("Get", "List", "Count"),
 )
 _OF_SCHEDULES = (
-    *("CreateSchedule", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
-    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule"),
+    *("CreateSchedule", "CreateScheduleBatch", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
+    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule", "PruneSchedules"),
+    *("CreateBackfill", "GetBackfill", "ListBackfills", "CancelBackfill"),
 )
 _OF_CYCLES = (
     *("CreateCycle", "GetCycle", "ListCycles", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
