@@ -278,8 +278,10 @@ class History:
             due = again
         key = self.random.choice(due)
         self.ticks[key] = "in hand"
-        work = changes.tick_or_resume(Tick.from_bytes(self.payloads[key]), self.world)
-        self.processes.append(Process(work, tick=key))
+        self.processes.append(Process(self._take(key), tick=key))
+
+    def _take(self, key: RowKey) -> Generator[Request, Any, Any]:
+        return changes.tick_or_resume(Tick.from_bytes(self.payloads[key]), self.world)
 
     def _change(self) -> None:
         if not self.changes or not self.forces:
