@@ -7,9 +7,11 @@ the figure there is to be lowered (`--write`). A type name that stands for two t
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import sys
+import tokenize
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -53,6 +55,26 @@ TERMS = {
     "his": "its",
     "him": "it",
 }
+# Where the word is no private one: it belongs to the field's term, to a public name, or to what is stored.
+RIGHT = {
+    "letters": r"(?i)dead[-_\s]*letters|ASCII letters|f\"letters/",
+}
+# Files and folders in which it is: the word of a public name, or the right one for the thing.
+RIGHT_IN = {
+    "anchor": (
+        # The field `anchor` of a schedule's `every`.
+        "timerd/model/recurrence.py",
+        "timerd/core/recurrence/periods.py",
+        "timerd/services/schedules/spec_wire.py",
+        "timerd/sdk/schedule_values.py",
+    ),
+    # The argument `patience_s` of the servers for tests.
+    "patience": ("timerd/testing/",),
+    # The demo judges the logs of a run.
+    "verdict": ("timerd/demo/",),
+}
+# Plain English in a sentence, so they count in names only.
+IN_NAMES = frozenset(("alone",))
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
@@ -64,6 +86,26 @@ def sources() -> Iterator[Path]:
 def words_in(text: str) -> Counter[str]:
     """The words of names, comments and docstrings, in lower case."""
     return Counter(word.lower() for word in _WORD.findall(text))
+
+
+def private_in(where: str, text: str) -> Counter[str]:
+    """The private words of a file: how often each stands where it is not the right one."""
+    names = words_in(" ".join(names_in(text)))
+    for phrases in RIGHT.values():
+        text = re.sub(phrases, "", text)
+    found = words_in(text)
+    for word, places in RIGHT_IN.items():
+        if where.startswith(places):
+            del found[word]
+    for word in IN_NAMES:
+        found[word] = names[word]
+    return found
+
+
+def names_in(text: str) -> Iterator[str]:
+    """The identifiers of a module."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    return (token.string for token in tokens if token.type == tokenize.NAME)
 
 
 def types_in(tree: ast.Module) -> Iterator[str]:
@@ -78,12 +120,13 @@ def types_in(tree: ast.Module) -> Iterator[str]:
 
 
 def twice() -> list[str]:
-    """Type names that more than one module defines. What the SDK offers is another layer, and counts by itself."""
-    where: dict[tuple[bool, str], int] = defaultdict(int)
+    """Type names that more than one module defines. What the SDK offers is another layer, and so is what is shipped for
+    tests: each counts by itself."""
+    where: dict[tuple[str, str], int] = defaultdict(int)
     for path in sources():
-        is_sdk = "sdk" in path.parts
+        layer = next((part for part in ("sdk", "testing") if part in path.parts), "")
         for name in set(types_in(ast.parse(path.read_text(encoding="utf-8")))):
-            where[is_sdk, name] += 1
+            where[layer, name] += 1
     return sorted(name for (_, name), modules in where.items() if modules > 1)
 
 
@@ -91,7 +134,7 @@ def counted() -> dict[str, int]:
     """How often each stands in the package."""
     found: Counter[str] = Counter()
     for path in sources():
-        found += words_in(path.read_text(encoding="utf-8"))
+        found += private_in(path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8"))
     return {word: found[word] for word in TERMS} | {TWICE: len(twice())}
 
 

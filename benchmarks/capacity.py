@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.document import median_on
-from timerd.core.cluster.heat import SHARD_ROWS
+from timerd.core.cluster.load_estimate import SHARD_ROWS
 from timerd.model.partition import BUCKET_MS
 from timerd.model.settle import ENTRY
 from timerd.model.shard_counts import MOST_HOT

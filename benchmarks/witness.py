@@ -19,9 +19,9 @@ from unittest.mock import patch
 from benchmarks.child import Answer, obey
 from benchmarks.receiver import LOOK_EVERY_S, Receiver
 from timerd import worker as sdk
+from timerd.sdk.dispositions import ACK
 from timerd.sdk.leases import split_tokens
 from timerd.sdk.settling import Settler
-from timerd.sdk.verdicts import ACK
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 from timerd.worker import Delivery, Worker
@@ -89,7 +89,7 @@ class NotedSettler(Settler):
 
     def _acked(self, sequence: int) -> list[bytes]:
         sent = self._unconfirmed.get(sequence)
-        return list(split_tokens(sent.tokens, self.token_bytes)) if sent and sent.verdict == ACK else []
+        return list(split_tokens(sent.tokens, self.token_bytes)) if sent and sent.disposition == ACK else []
 
 
 class NotedStream(WorkStream):

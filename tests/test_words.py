@@ -14,6 +14,12 @@ def test_names_and_sentences_count_word_by_word() -> None:
     assert (found["desk"], found["he"]) == (3, 1)
 
 
+def test_a_word_does_not_count_where_it_is_the_right_one() -> None:
+    found = words.private_in("timerd/core/x.py", "# dead letters, alone\nis_alone = DeadLetters(letters, patience)\n")
+    assert [found[word] for word in ("letters", "alone", "patience")] == [1, 1, 1]
+    assert words.private_in("timerd/testing/x.py", "patience = 1\n")["patience"] == 0
+
+
 def test_a_word_may_not_become_more_frequent() -> None:
     said = list(words.findings({"desk": 2, "he": 1}, ALLOWED))
     assert said == ["'he' stands 1 times, 0 are allowed: say 'it'"]

@@ -31,7 +31,7 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.limits import Limit
-from timerd.core.partition import Memory, Settings
+from timerd.core.partition import HoldingSettings, Memory
 from timerd.core.redelivery_gate import RETURN_MS
 from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.schedules.zones import OwnZones
@@ -39,20 +39,19 @@ from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
 from timerd.services.api import TimerApi, Verb
 from timerd.services.background import noted_by_loop
-from timerd.services.calls.patience import LIMIT_S, Patience
+from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
 from timerd.services.calls.reads import DeliveryFacts
-from timerd.services.checkup import checkup_of
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Alarm
 from timerd.services.engine.engine import Engine
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.health.clock_watch import ClockWatch
-from timerd.services.holding.alone import Alone
 from timerd.services.holding.cluster_settings import CLUSTER, cluster_settings
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.membership import Member, Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.holding.shards import Shards
+from timerd.services.holding.single_instance import SingleInstance
 from timerd.services.holding.throttle import Throttle
 from timerd.services.node import Node
 from timerd.services.operating.activity import Activity
@@ -64,6 +63,7 @@ from timerd.services.operating.reporting import Reporting
 from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
+from timerd.services.readiness import readiness_probe_of
 from timerd.services.schedules.backfill_calls import BackfillCalls
 from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.cycle_calls import CycleCalls
@@ -78,7 +78,7 @@ from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.work.connected import ConnectedWorkers
-from timerd.services.work.lending import Lending
+from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
@@ -94,7 +94,7 @@ log = logging.getLogger(__name__)
 # Of each bucket of a shared store, where nothing is recorded yet: so that a few instances share a minute that nobody
 # announced.
 DEFAULT_SHARDS = 4
-# Where a commit is not cheap: each is a row, which whoever takes the partition over has to read.
+# Where a commit is not cheap: each is a row, which the next holder of the partition has to read.
 SELDOM_SETTLE_MS = 20
 # What else is asked whether a row may be sent, and how many may: a new gate or limit is listed here.
 GATES: Sequence[Callable[[], Gate]] = ()
@@ -111,7 +111,7 @@ class Foundation(NamedTuple):
 
     config: ServerConfig
     store: Store
-    patience: Patience
+    call_deadline: CallDeadline
     secret: bytes
     shard_count: int
     known_zones: bytes | None
@@ -139,12 +139,12 @@ async def _foundation(
     connect: Connect | None,
 ) -> Foundation:
     traits = store.traits
-    patience = Patience(LIMIT_S) if traits.is_shared else Patience()
-    store = patience.watch(store)
+    call_deadline = CallDeadline(LIMIT_S) if traits.is_shared else CallDeadline()
+    store = call_deadline.watch(store)
     default = DEFAULT_SHARDS if traits.is_shared else 1
     secret, shard_count, known_zones = await cluster_settings(store, config.shards, default)
     member = Member(name, store, clock, timing, sleep=sleep) if timing is not None else None
-    membership = member or Alone(name)
+    membership = member or SingleInstance(name)
     time = EngineTime(clock, membership.trust, config.clock_stable_ms)
     machine = DeliveryMachine(secret, config.resume_grace_ms)
     calling = Calling(store, member, secret, time, config, hints, connect) if member is not None else None
@@ -154,7 +154,7 @@ async def _foundation(
     shards = Shards(store, shard_count, grows=grows, now_ms=now_ms, instances=instances)
     engine = Engine(store, scheduler, time, secret, config, shards)
     found = secret, shard_count, known_zones, member, membership, time, machine, calling, scheduler, shards, engine
-    return Foundation(config, store, patience, *found)
+    return Foundation(config, store, call_deadline, *found)
 
 
 def _scheduler(
@@ -166,7 +166,9 @@ def _scheduler(
     calling: Calling | None,
 ) -> Scheduler:
     """Holds the partitions of this instance."""
-    settings = Settings(membership.name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, traits=store.traits)
+    settings = HoldingSettings(
+        membership.name, config.listen, max_mark_lag_ms=config.max_mark_lag_ms, traits=store.traits
+    )
     if not store.traits.commit_is_cheap:
         settings = replace(settings, settle_every_ms=SELDOM_SETTLE_MS)
     return Scheduler(
@@ -213,10 +215,10 @@ def _answering(
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     api = TimerApi(
-        engine, config, delivered, Operating(store, scheduler, base.time, clock, reporting, *last), base.patience
+        engine, config, delivered, Operating(store, scheduler, base.time, clock, reporting, *last), base.call_deadline
     )
     connected = ConnectedWorkers(base.now_ms)
-    activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.tally.broken)
+    activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
     overview = Overview(activity, engine, membership, colleagues, base.now_ms)
     cycles = CycleCalls(recurring.cycles, recurring.rosters, engine, base.shard_count)
     handlers = (
@@ -253,29 +255,29 @@ async def assemble(
     store, time, scheduler, member = base.store, base.time, base.scheduler, base.member
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
     grace_ms, gates = max(RETURN_MS, config.resume_grace_ms), [gate() for gate in GATES]
-    firing = Firing(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
-    lending = Lending(base.machine, firing, peer_links.links) if peer_links is not None else None
+    firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
+    allocation = CreditAllocation(base.machine, firing, peer_links.links) if peer_links is not None else None
     limits = [limit() for limit in LIMITS]
-    delivery = Delivery(firing, make(time.exact_ms), base.machine, abroad=lending, server=name, limits=limits)
+    delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     to = _answering(base, clock, delivery, peers, zones)
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
-    if peers is None or member is None or peer_links is None or lending is None:
+    if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
-        alone = None, None, None, checkup_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *alone, to.ticks, to.slots, work, to.sweep)
+        single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep)
     token = peer_token(base.secret)
-    relays = relaying(delivery, lending, peer_links, firing, base.membership, peers.peers, token, hanging_up)
-    scheduler.effector.on_gone(relays.gone)
+    relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
+    scheduler.effect_runner.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, to.reporting, to.activity)
     worked = TickService(token, to.ticks.try_tick)
     inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
     work = WorkService(relays.home, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
-    several = peers, relays, clocks, checkup_of(config, server, base.engine, scheduler, delivery, time)
+    several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
     return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep)
 
 
@@ -388,14 +390,14 @@ async def _assemble_watched(
     times = StoreTimes()
     node = await assemble(config, times.watch(store), clock, make_alarm, name, timing, hints=hints)
     peers = node.peering.peers if node.peering is not None else None
-    assert node.checkup is not None
-    api, checkup = node.server.api, node.checkup
-    last = times, checkup, peers, node.ticks, node.zone_sweep
+    assert node.probe is not None
+    api, probe = node.server.api, node.probe
+    last = times, probe, peers, node.ticks, node.zone_sweep
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
-    return node, Watch(observed, checkup, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
+    return node, Watch(observed, probe, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 
 
-class Kept(NamedTuple):
+class BackupContents(NamedTuple):
     """What a copy of the data holds."""
 
     size_bytes: int
@@ -406,21 +408,23 @@ class Kept(NamedTuple):
     unexplained: int
 
 
-def back_up_sqlite(directory: Path, target: Path, progress: Callable[[int, int], None]) -> Kept:
+def back_up_sqlite(directory: Path, target: Path, progress: Callable[[int, int], None]) -> BackupContents:
     """While a server serves or none does. Raises StartupError."""
     from timerd.adapters.sqlite.backup import back_up
 
     return _kept(back_up(directory, target, progress))
 
 
-def restore_sqlite(backup: Path, directory: Path) -> Kept:
+def restore_sqlite(backup: Path, directory: Path) -> BackupContents:
     """Into a directory without data. Raises StartupError."""
     from timerd.adapters.sqlite.backup import restore
 
     return _kept(restore(backup, directory))
 
 
-def _kept(checked: Checked) -> Kept:
+def _kept(checked: Checked) -> BackupContents:
     ledger = Ledger()
     ledger.add_finished([each for each in checked.controls if each.finished])
-    return Kept(checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained)
+    return BackupContents(
+        checked.size_bytes, checked.schema_version, checked.rows, checked.dead_letters, ledger.unexplained
+    )

@@ -35,7 +35,7 @@ from timerd.commands import (
     work,
     zones,
 )
-from timerd.commands.failures import Failure, failure_of_os
+from timerd.commands.failures import CommandFailure, failure_of_os
 
 app = typer.Typer(
     name="timerd",
@@ -82,7 +82,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         code = app(arguments, prog_name="timerd", standalone_mode=False)
-    except Failure as failure:
+    except CommandFailure as failure:
         return _tell(str(failure), failure.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _tell("Interrupted.", _INTERRUPTED)

@@ -55,7 +55,7 @@ class TlsConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class AuthConfig:
-    """Who may do what (services/transport/principals.py). Without the file, whoever may connect may do everything."""
+    """Who may do what (services/transport/principals.py). Without the file, all who may connect may do everything."""
 
     principals_file: Path | None = None
 

@@ -100,9 +100,9 @@ class Rows(Protocol):
         """Durable marks on rows that may not exist. Returns how many are known to be the first of their kind on their
         row, so that they count: all of these where the store `counts_marks`, else none."""
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
         """Appends records; one that exists already is kept. The dead letters of what they end are stored with them, as
-        by `bury`; where that takes two steps, the letters first."""
+        by `put_dead_letters`; where that takes two steps, the dead letters first."""
 
     async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
         """The records of the partition in the order of (token, sequence), without those whose names the caller knows:
@@ -118,7 +118,7 @@ class Rows(Protocol):
     async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
         """Sets the `finishing` flag (it stays), or with `finished` also records that the bucket is done."""
 
-    async def bury(self, letters: Sequence[DeadLetter]) -> None:
+    async def put_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Stores dead letters; one with the same task_id replaces the older."""
 
     async def dead(
@@ -127,10 +127,10 @@ class Rows(Protocol):
         """Dead letters of a queue (all queues where empty) by (died_at_ms, task_id); `after` = died_at_ms (8 bytes,
         big-endian) + task_id of the last one seen."""
 
-    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+    async def get_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         """Those of the tasks that are dead letters."""
 
-    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+    async def take_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         """Removes dead letters and returns those that were there."""
 
     async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
@@ -187,7 +187,7 @@ Heard = Callable[[str, bytes], None]
 
 class Hints(Protocol):
     """A second way to other instances, for what may be lost. A message may be lost without a word, come twice, late, in
-    any order, or be the work of somebody else: what must not be believed blindly is sealed by whoever sends it."""
+    any order, or be the work of somebody else: what must not be believed blindly is sealed by its sender."""
 
     # Messages that are known to be lost.
     lost: int

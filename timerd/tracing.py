@@ -19,7 +19,7 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 from timerd.sdk.deliveries import Delivery
-from timerd.sdk.verdicts import Retry
+from timerd.sdk.dispositions import Retry
 
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 # What an SDK keeps of a span by itself.
@@ -27,7 +27,7 @@ MOST_LINKS = 128
 
 
 class Tracing:
-    """`provider`: who makes the spans; without one, whoever OpenTelemetry knows of when a span begins."""
+    """`provider`: who makes the spans; without one, the provider that OpenTelemetry has when a span begins."""
 
     def __init__(self, provider: trace.TracerProvider | None = None) -> None:
         self._tracer = trace.get_tracer("timerd", tracer_provider=provider)

@@ -24,6 +24,7 @@ from timerd.sdk.checks import text, whole_number
 from timerd.sdk.connect_options import ConnectOptions, WorkerKeywords, connect_options
 from timerd.sdk.connection import Connection
 from timerd.sdk.deliveries import Delivery
+from timerd.sdk.dispositions import Reject, Retry
 from timerd.sdk.duplex import opener
 from timerd.sdk.errors import InvalidTask, OutcomeUnknown, Overloaded, TimerdError, Unavailable
 from timerd.sdk.handlers import BatchHandler, Handler, check_handler
@@ -33,7 +34,6 @@ from timerd.sdk.schedules import Opened, Schedules
 from timerd.sdk.signals import run_until_signalled
 from timerd.sdk.slots import Slot
 from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, ms_clock, span_ms
-from timerd.sdk.verdicts import Reject, Retry
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 

@@ -21,9 +21,10 @@ from benchmarks.figures import Figure
 from timerd.adapters.alarm import make_alarm
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.adapters.clocks import SystemClock
-from timerd.bootstrap import Node, assemble
+from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
 from timerd.core.cluster.membership import Timing
+from timerd.services.node import Node
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

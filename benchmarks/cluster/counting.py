@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from timerd.adapters.cassandra.driver import Driver, Part, Row, Statement, Values, Wire
+from timerd.adapters.cassandra.driver import Driver, ResultPart, ResultRow, Statement, Values, Wire
 
 CONTROL_READS, KEY_SCANS, LWT, SERIAL_READS = "control reads", "key scans", "LWT", "serial reads"
 _TABLE = re.compile(r'(?:FROM|INTO|UPDATE) (?:\w+\.)?"?(\w+)"?')
@@ -38,13 +38,13 @@ class CountingDriver(Driver):
     def count_anew(self) -> None:
         self.requests, self.rows_read, self.microseconds = Counter(), Counter(), Counter()
 
-    async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> Part:
+    async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> ResultPart:
         begun_s = time.perf_counter()
         part = await super().part(statement, values, state)
         self._note(statement, begun_s, len(part.rows))
         return part
 
-    async def write(self, statement: Statement, values: Values) -> Sequence[Row]:
+    async def write(self, statement: Statement, values: Values) -> Sequence[ResultRow]:
         begun_s = time.perf_counter()
         rows = await super().write(statement, values)
         self._note(statement, begun_s, 0)

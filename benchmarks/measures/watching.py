@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure
+from timerd.core.queue_stats import MOST_QUEUES, QueueStats
 from timerd.core.taken import QueueKey
-from timerd.core.tally import MOST_QUEUES, QueueTally
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.store_timing import StoreTimes
@@ -41,15 +41,15 @@ def _ns_each(rounds: int, work: Callable[[], None]) -> float:
 
 
 def _counting(rounds: int) -> list[Figure]:
-    tally, one, many = QueueTally(), np.ones(1, np.int64), np.arange(BATCH)
+    stats, one, many = QueueStats(), np.ones(1, np.int64), np.arange(BATCH)
     none, retries = np.zeros(BATCH, np.int64), np.ones(1, np.int64)
-    single = _ns_each(rounds, lambda: tally.sent(one, none[:1]))
-    batch = _ns_each(max(1, rounds // BATCH), lambda: tally.sent(many, none))
+    single = _ns_each(rounds, lambda: stats.sent(one, none[:1]))
+    batch = _ns_each(max(1, rounds // BATCH), lambda: stats.sent(many, none))
     return [
         Figure("a delivery that is sent alone", single, "ns/task"),
-        Figure("a retry that is sent alone", _ns_each(rounds, lambda: tally.sent(one, retries)), "ns/task"),
+        Figure("a retry that is sent alone", _ns_each(rounds, lambda: stats.sent(one, retries)), "ns/task"),
         Figure("deliveries that are sent by the thousand", batch / BATCH, "ns/task"),
-        Figure("an ack that comes alone", _ns_each(rounds, lambda: tally.settled("acked", 5.0)), "ns/task"),
+        Figure("an ack that comes alone", _ns_each(rounds, lambda: stats.settled("acked", 5.0)), "ns/task"),
     ]
 
 
@@ -72,14 +72,14 @@ async def _awaited_ns(rounds: int, call: Callable[[], Awaitable[object]]) -> flo
 async def _scraping(scrapes: int) -> list[Figure]:
     async with Server() as server:
         node = server.node
-        assert node.checkup is not None
+        assert node.probe is not None
         observed = Observed(
-            node.engine, node.scheduler, node.delivery, node.server.api, node.time, StoreTimes(), node.checkup
+            node.engine, node.scheduler, node.delivery, node.server.api, node.time, StoreTimes(), node.probe
         )
         for number in range(MOST_QUEUES):
-            tally = node.delivery.tallies.of(QueueKey("default", f"queue-{number}"))
-            tally.sent(np.arange(BATCH), np.arange(BATCH) % 3)
-            tally.settled("acked", 5.0, BATCH)
+            stats = node.delivery.queue_stats.of(QueueKey("default", f"queue-{number}"))
+            stats.sent(np.arange(BATCH), np.arange(BATCH) % 3)
+            stats.settled("acked", 5.0, BATCH)
         copying, writing, text_bytes = 0, 0, 0
         for _ in range(scrapes):
             began = time.process_time_ns()

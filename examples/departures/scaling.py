@@ -1,7 +1,7 @@
 """A day of real departures as an autoscaler sees it: how many workers it asks for, by whether it looks ahead.
 
 Each flight that left gives so many reminders at the minute of its departure. Looking ahead is what timerd tells KEDA
-(timerd/core/cluster/foresight.py). Beside it stands the usual rule: it sees the load of the last minute, asks for a
+(timerd/core/cluster/forecast.py). Beside it stands the usual rule: it sees the load of the last minute, asks for a
 replica, and has it when it has started. What was due in a minute beyond what the replicas of that minute can do is
 late.
 """
@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from rich.console import Console
 
 from examples.departures.data import MINUTE_MS, Flight, load_day, midnight_ms
-from timerd.core.cluster.foresight import Outlook, demand_per_s, replicas_for
+from timerd.core.cluster.forecast import Outlook, demand_per_s, replicas_for
 
 MINUTES = 24 * 60
 PASSENGERS = 180

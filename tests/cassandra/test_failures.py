@@ -14,7 +14,7 @@ from cassandra.connection import ConnectionBusy, ConnectionShutdown
 from cassandra.policies import RetryPolicy
 from cassandra.protocol import ErrorMessage
 
-from timerd.adapters.cassandra.driver import ROWS, SERIAL, Driver, Part, Statement
+from timerd.adapters.cassandra.driver import ROWS, SERIAL, Driver, ResultPart, Statement
 from timerd.adapters.cassandra.failures import NoRetry, RetryOnce, is_crowded, joined, read_failure, write_failure
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StoreUnavailable, StoreUnknown
@@ -64,11 +64,11 @@ class Undecided:
         self.sent = 0
         self._times = times
 
-    async def _send(self, *_: object) -> Part:
+    async def _send(self, *_: object) -> ResultPart:
         self.sent += 1
         if self.sent <= self._times:
             raise ErrorMessage(0x1700, "proposal accepted by 1 but not a quorum", "")
-        return Part([(b"value",)], None)
+        return ResultPart([(b"value",)], None)
 
 
 class Prepared:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from timerd.adapters.cassandra.codec import Written as Values
-from timerd.adapters.cassandra.inserts import Facts, Inserts
+from timerd.adapters.cassandra.inserts import ControlFacts, Inserts
 from timerd.adapters.cassandra.shared import MOST_KEYS, SharedReads
 from timerd.adapters.cassandra.waiting import every, one_after_another, some_at_a_time
 from timerd.adapters.cassandra.write_numbers import WriteNumbers
@@ -32,12 +32,12 @@ class Table:
             raise self.write_fails
         self.diary.append(f"written {len(rows)}")
 
-    async def facts(self, partition: Partition) -> Facts:
+    async def facts(self, partition: Partition) -> ControlFacts:
         self.diary.append("read")
         await asyncio.sleep(0)
         if self.read_fails:
             raise self.read_fails
-        return Facts(b"control", False)
+        return ControlFacts(b"control", False)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def inserts(table: Table) -> Inserts:
 class TestInserts:
     async def test_those_who_come_together_share_one_write_and_one_read(self, table: Table, inserts: Inserts) -> None:
         facts = await every(inserts.add(HERE, row(key(f"k{n}"))) for n in range(50))
-        assert set(facts) == {Facts(b"control", False)}
+        assert set(facts) == {ControlFacts(b"control", False)}
         assert table.diary == ["begin 50", "written 50", "read"]
 
     async def test_who_comes_during_two_rounds_goes_with_the_next(self, table: Table, inserts: Inserts) -> None:
@@ -74,7 +74,7 @@ class TestInserts:
         heard = await asyncio.gather(*(inserts.add(HERE, row(key(f"k{n}"))) for n in range(3)), return_exceptions=True)
         assert heard == [table.write_fails] * 3
         table.write_fails = None
-        assert await inserts.add(HERE, row(key("after"))) == Facts(b"control", False)
+        assert await inserts.add(HERE, row(key("after"))) == ControlFacts(b"control", False)
 
     async def test_a_read_that_fails_after_the_write_leaves_it_unknown(self, table: Table, inserts: Inserts) -> None:
         table.read_fails = StoreUnavailable("down", "STORE_UNAVAILABLE")
@@ -86,7 +86,7 @@ class TestInserts:
         second = asyncio.ensure_future(inserts.add(HERE, row(key("b"))))
         await asyncio.sleep(0)
         first.cancel()
-        assert await second == Facts(b"control", False)
+        assert await second == ControlFacts(b"control", False)
         await inserts.settle()
         assert "written 2" in table.diary
 

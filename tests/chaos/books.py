@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from timerd.demo.records import Call, Confirmed, Delivery, LogReader
+from timerd.demo.records import CallRecord, Confirmed, DeliveryRecord, LogReader
 from timerd.demo.story import stories_of
 
 LATE_MS = 1_000
@@ -20,7 +20,7 @@ class Books:
     def __init__(self) -> None:
         self._readers: dict[Path, LogReader] = {}
         # Not arrived yet, by number.
-        self._calls: dict[int, list[Call]] = defaultdict(list)
+        self._calls: dict[int, list[CallRecord]] = defaultdict(list)
         self._arrived: set[int] = set()
         self._acked: set[str] = set()
         # Tasks that have ended, as the server says.
@@ -30,7 +30,7 @@ class Books:
         self._tokens: dict[str, int] = {}
         # When a delivery came by a higher token than the one before it of its scope, and which were made again.
         self.take_overs_ms: list[float] = []
-        self.repeats: list[Delivery] = []
+        self.repeats: list[DeliveryRecord] = []
         # (when it arrived, how late) of first deliveries that were late; `swept`: later than a hint takes.
         self.late: list[tuple[float, float]] = []
         self.swept: list[tuple[float, float]] = []
@@ -40,18 +40,18 @@ class Books:
         for log in logs:
             reader = self._readers.setdefault(log, LogReader(log))
             for record in reader.read():
-                if isinstance(record, Call):
+                if isinstance(record, CallRecord):
                     self._call(record)
-                elif isinstance(record, Delivery):
+                elif isinstance(record, DeliveryRecord):
                     self._delivery(record)
                 elif isinstance(record, Confirmed):
                     self._acked.add(record.delivery_id)
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: CallRecord) -> None:
         if call.number not in self._arrived:
             self._calls[call.number].append(call)
 
-    def _delivery(self, each: Delivery) -> None:
+    def _delivery(self, each: DeliveryRecord) -> None:
         if each.delivery_id in self._seen:
             self.repeats.append(each)
         self._seen[each.delivery_id] = each.task_id

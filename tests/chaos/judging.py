@@ -20,7 +20,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from tests.process.kill9.judging import judged as judged_alone
-from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import Away, CallRecord, Confirmed, DeliveryRecord, Kill, Logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, by_number
 
@@ -44,7 +44,7 @@ class HandedOver:
 @dataclass(frozen=True, slots=True)
 class Judgement:
     verdict: Verdict
-    stale: tuple[Delivery, ...]
+    stale: tuple[DeliveryRecord, ...]
     written_again: int
     crossed: int
     then_moved: int
@@ -55,7 +55,7 @@ class Judgement:
     given_away: int = 0
 
 
-def stale_of(deliveries: Iterable[Delivery], faults: Sequence[Kill]) -> set[Delivery]:
+def stale_of(deliveries: Iterable[DeliveryRecord], faults: Sequence[Kill]) -> set[DeliveryRecord]:
     """Only of what a fault explains; each must have come before in its own right, or it stays what it is."""
     highest: dict[str, int] = defaultdict(int)
     found = set()
@@ -69,7 +69,7 @@ def stale_of(deliveries: Iterable[Delivery], faults: Sequence[Kill]) -> set[Deli
     return found
 
 
-def without_stale(logs: Logs, stale: set[Delivery]) -> Logs:
+def without_stale(logs: Logs, stale: set[DeliveryRecord]) -> Logs:
     """The only delivery of a task counts, whoever made it."""
     arrived = by_number(logs.deliveries)
     again = {each for each in stale if any(other not in stale for other in arrived[each.number])}
@@ -112,7 +112,7 @@ def with_crossed(logs: Logs, faults: Sequence[Kill]) -> tuple[Logs, int]:
     return replace(logs, deliveries=tuple(kept)), crossed
 
 
-def has_crossed(again: Delivery, first: Confirmed, faults: Sequence[Kill]) -> bool:
+def has_crossed(again: DeliveryRecord, first: Confirmed, faults: Sequence[Kill]) -> bool:
     behind_ms = (again.sent_after_ms or again.received_ms) - first.confirmed_ms
     is_excused = any(fault.killed_ms <= first.confirmed_ms <= fault.ready_ms for fault in faults)
     return again.attempt > first.attempt and 0 < behind_ms <= CROSSING_MS and is_excused
@@ -132,7 +132,7 @@ def without_given_up(logs: Logs) -> tuple[Logs, int]:
     return replace(logs, calls=tuple(calls)), counted
 
 
-def was_given_up(came_ms: Sequence[float], cancel: Call, away: Iterable[Away]) -> bool:
+def was_given_up(came_ms: Sequence[float], cancel: CallRecord, away: Iterable[Away]) -> bool:
     """Whether each delivery came before the cancel was answered, and one was in hand over a break that the server gave
     up."""
     if not came_ms or max(came_ms) > cancel.answered_ms:
@@ -159,7 +159,7 @@ def without_given_away(logs: Logs, handed_over: Sequence[HandedOver]) -> tuple[L
     return replace(logs, calls=tuple(calls)), counted
 
 
-def was_handed_over(each: Delivery, cancel: Call, handed_over: Iterable[HandedOver]) -> bool:
+def was_handed_over(each: DeliveryRecord, cancel: CallRecord, handed_over: Iterable[HandedOver]) -> bool:
     """Where a worker does not say whose its delivery was, any hand-over counts."""
     return any(
         other.scope == (each.fencing_scope or other.scope)

@@ -9,20 +9,23 @@ from tests.chaos.faults import Hit
 from tests.chaos.judging import CROSSING_MS, HandedOver, Judgement, judged
 from tests.chaos.run import OVERRUN_MS, Round
 from tests.chaos.stage import handed_over_of
-from timerd.demo.records import Away, Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import Away, CallRecord, Confirmed, DeliveryRecord, Kill, Logs
 
 FAULT = Kill(2_000, 9_000)
-SCHEDULED = Call("schedule", 7, 0, 1, "OK", "t", 1_000)
-LATE = Call("schedule", 7, 0, 6_000, "OK", "second row", 1_000)
+SCHEDULED = CallRecord("schedule", 7, 0, 1, "OK", "t", 1_000)
+LATE = CallRecord("schedule", 7, 0, 6_000, "OK", "second row", 1_000)
 SCOPE = "0.0.1"
 
 
-def delivery(received_ms: float, token: int, task_id: str = "t", fire_at_ms: int = 1_000) -> Delivery:
-    return Delivery(7, task_id, f"d{fire_at_ms}", 1, fire_at_ms, received_ms, SCOPE, token)
+def delivery(received_ms: float, token: int, task_id: str = "t", fire_at_ms: int = 1_000) -> DeliveryRecord:
+    return DeliveryRecord(7, task_id, f"d{fire_at_ms}", 1, fire_at_ms, received_ms, SCOPE, token)
 
 
 def judge(
-    calls: Sequence[Call], deliveries: Sequence[Delivery], *confirmed: Confirmed, stops: Sequence[Kill] = (FAULT,)
+    calls: Sequence[CallRecord],
+    deliveries: Sequence[DeliveryRecord],
+    *confirmed: Confirmed,
+    stops: Sequence[Kill] = (FAULT,),
 ) -> Judgement:
     return judged(Logs(tuple(calls), tuple(deliveries), confirmed), (FAULT,), stops)
 
@@ -65,8 +68,8 @@ def test_a_stale_delivery_is_no_excuse_for_being_early() -> None:
 
 
 def test_the_only_delivery_of_a_task_counts_whoever_made_it() -> None:
-    other = Call("schedule", 8, 0, 1, "OK", "o", 1_000)
-    new = Delivery(8, "o", "e", 1, 1_000, 3_000, SCOPE, 5)
+    other = CallRecord("schedule", 8, 0, 1, "OK", "o", 1_000)
+    new = DeliveryRecord(8, "o", "e", 1, 1_000, 3_000, SCOPE, 5)
     judgement = judge([SCHEDULED, other], [new, delivery(5_000, 4)])
     assert judgement.verdict.holds
     assert judgement.verdict.fired == 2
@@ -83,14 +86,14 @@ def test_a_row_that_came_in_time_may_not() -> None:
 
 
 def test_a_task_that_was_moved_over_a_fault_and_never_fired_is_lost_whoever_acknowledged_it_before() -> None:
-    moved = Call("move", 7, 2_500, 4_000, "OK", "t", 3_900)
+    moved = CallRecord("move", 7, 2_500, 4_000, "OK", "t", 3_900)
     for confirmed in ((), (Confirmed("d1000", 1, 4_500),)):
         judgement = judge([SCHEDULED, moved], [delivery(2_600, 5)], *confirmed)
         assert len(judgement.verdict.violations["lost"]) == 1
 
 
 def test_a_cancel_is_right_of_what_was_given_up_in_a_break_and_nothing_is_sent_after_it() -> None:
-    cancelled = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+    cancelled = CallRecord("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
     logs = Logs((SCHEDULED, cancelled), (delivery(3_000, 5),), ())
     broken = replace(logs, away=(Away(3_100, 4_500),))
     after = replace(broken, deliveries=(delivery(3_000, 5), delivery(6_000, 5)))
@@ -99,12 +102,12 @@ def test_a_cancel_is_right_of_what_was_given_up_in_a_break_and_nothing_is_sent_a
 
 
 def test_a_break_within_the_grace_or_one_that_came_later_explains_no_cancel() -> None:
-    cancelled = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+    cancelled = CallRecord("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
     for away in (Away(3_100, 3_900), Away(4_500, 9_000)):
         assert not judged(Logs((SCHEDULED, cancelled), (delivery(3_000, 5),), (), (), (away,)), (), ()).verdict.holds
 
 
-CANCELLED = Call("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
+CANCELLED = CallRecord("cancel", 7, 4_000, 5_000, "CANCELLED", "t", 0)
 IN_HAND = Logs((SCHEDULED, CANCELLED), (delivery(3_000, 5),))
 
 

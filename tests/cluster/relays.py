@@ -16,8 +16,8 @@ from timerd.core.delivery_machine import DeliveryMachine
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.peers.peer_wire import TOKEN_HEADER
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.home import Home
-from timerd.services.work.lending import Lending
 from timerd.services.work.link import Links
 from timerd.services.work.peer_links import PeerLinks
 from timerd.services.work.relay_service import RelayService
@@ -59,10 +59,10 @@ class Instance:
         self.name = name
         self.firing, self.alarm = FakeFiring(), FakeAlarm()
         machine, self.peer_links = DeliveryMachine(self.firing.secret, GRACE_MS), PeerLinks(MemoryStore(), b"secret")
-        self.lending = Lending(machine, self.firing, self.peer_links.links)
-        self.asking = self.lending.asking
-        self.delivery = Delivery(self.firing, self.alarm, machine, abroad=self.lending, server=name)
-        self.home = Home(self.delivery, self.lending)
+        self.allocation = CreditAllocation(machine, self.firing, self.peer_links.links)
+        self.asking = self.allocation.asking
+        self.delivery = Delivery(self.firing, self.alarm, machine, remote=self.allocation, server=name)
+        self.home = Home(self.delivery, self.allocation)
         self.town = Town(name, addresses)
         self.channels: dict[str, grpc.aio.Channel] = {}
         self.links = Links(self.home, self.town, self._channel, ((TOKEN_HEADER, TOKEN),))
@@ -128,7 +128,7 @@ class Cluster:
             await instance.kill()
 
     def _is_linked(self) -> bool:
-        return all(len(each.lending.links) == len(self._instances) - 1 for each in self._instances.values())
+        return all(len(each.allocation.links) == len(self._instances) - 1 for each in self._instances.values())
 
     def tell(self) -> None:
         for instance in self._instances.values():

@@ -26,11 +26,11 @@ class Slow(MemoryStore):
         self.goes_on.set()
         self.waiting = 0
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
         self.waiting += 1
         await self.goes_on.wait()
         self.waiting -= 1
-        await super().settle(records, letters)
+        await super().settle(records, dead_letters)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from timerd.adapters.memory import MemoryStore
 from timerd.client import TimerdError
-from timerd.core.cluster import heat
+from timerd.core.cluster import load_estimate
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.sdk.times import instant_ms
 from timerd.services.holding import shards
@@ -28,7 +28,7 @@ class SharedStore(MemoryStore):
 
 
 async def test_one_second_of_many_tasks_is_fired_by_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heat, "SHARD_ROWS", 100)
+    monkeypatch.setattr(load_estimate, "SHARD_ROWS", 100)
     monkeypatch.setattr(shards, "REFRESH_S", 0.0)
     came: Counter[bytes] = Counter()
     by_scope: Counter[str] = Counter()
@@ -75,7 +75,7 @@ async def test_an_announced_bucket_is_ready_for_all_before_its_first_task() -> N
         bucket_ms = bucket_of(instant_ms(second, "second"))
         announced = await cluster.client("a").announce(second, 700_000, payload_bytes=200)
         assert announced.bucket_start_ms == bucket_ms
-        assert announced.shard_count >= 700_000 / heat.SHARD_ROWS
+        assert announced.shard_count >= 700_000 / load_estimate.SHARD_ROWS
         assert (await cluster.client("b").announce(second, 10)).shard_count == announced.shard_count, "never fewer"
         await cluster.advance(seconds=5)
         for n in range(200):

@@ -18,7 +18,7 @@ from timerd.model.storage import Cas, CasResult
 from timerd.ports import Store
 from timerd.services.holding.membership import Member
 from timerd.testing import SimClock
-from timerd.testing.gate import Gate
+from timerd.testing.gate import StoreGate
 
 TIMING = Timing(heartbeat_ms=2_000, ttl_ms=10_000)
 
@@ -28,7 +28,7 @@ class One:
     """A member and what it heard."""
 
     member: Member
-    gate: Gate
+    gate: StoreGate
     lapses: list[int] = field(default_factory=list)
     ousted: list[bool] = field(default_factory=list)
     lived: set[tuple[str, ...]] = field(default_factory=set)
@@ -43,7 +43,7 @@ class Members:
         self.all: dict[str, One] = {}
 
     async def join(self, name: str, knows: Collection[str] = CAPABILITIES) -> One:
-        gate = Gate(self.store)
+        gate = StoreGate(self.store)
         member = Member(name, cast(Store, gate), self.clock, TIMING, knows=knows)
         one = self.all[name] = One(member, gate)
         member.on_lapse(lambda: one.lapses.append(member.incarnation))

@@ -72,7 +72,7 @@ async def test_a_nack_and_a_reject_go_there_too() -> None:
         await worker.settle(REJECT, sent.ack_tokens[64:], error="never")
         assert not (await worker.confirmed()).HasField("problem")
         assert [(f.position_ms - NOW_MS, f.last_error) for f in cluster["B"].firing.failed] == [(7_000, "later")]
-        assert [letter.last_error for letter in cluster["B"].firing.letters] == ["never"]
+        assert [letter.last_error for letter in cluster["B"].firing.dead_letters] == ["never"]
 
 
 async def test_what_is_refused_there_is_refused_at_its_place_in_the_message() -> None:
@@ -219,13 +219,13 @@ async def test_a_worker_that_dies_leaves_its_deliveries_to_another_after_the_gra
 async def test_who_gives_up_waiting_for_a_peer_does_not_break_the_stream_to_it() -> None:
     async with Cluster("A", "B") as cluster:
         peers = cluster["A"].peer_links
-        [link] = cluster["A"].lending.links.values()
+        [link] = cluster["A"].allocation.links.values()
         token = bytes(ACK_TOKEN_BYTES)
         given_up = asyncio.ensure_future(peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)))
         await asyncio.sleep(0)
         given_up.cancel()
         await cluster.settle_down()
-        assert [*cluster["A"].lending.links.values()] == [link]
+        assert [*cluster["A"].allocation.links.values()] == [link]
         assert await peers.fail_at("B", "default", token, Failure(NOW_MS, "no", hopeless=True)) is False
 
 

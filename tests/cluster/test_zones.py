@@ -47,7 +47,7 @@ async def create(cluster: Cluster, name: str, schedule_id: str, zone: str) -> No
 def passed_on(cluster: Cluster) -> dict[str, int]:
     """Ticks, by instance."""
     ticks = {name: each.node.ticks for name, each in cluster.instances.items()}
-    return {name: each.tally.ticks["passed on"] for name, each in ticks.items() if each is not None}
+    return {name: each.stats.ticks["passed on"] for name, each in ticks.items() if each is not None}
 
 
 async def test_both_releases_in_one_cluster() -> None:

@@ -7,8 +7,8 @@ import pytest
 from tests.property.rereading import RereadingStore
 from timerd.adapters.memory import MemoryStore
 from timerd.testing.contracts import (
+    DeadLettersContract,
     EntriesContract,
-    LettersContract,
     RegistersContract,
     RowsContract,
     SettleContract,
@@ -25,7 +25,7 @@ class TestMemoryStore(
     SettleContract,
     RegistersContract,
     EntriesContract,
-    LettersContract,
+    DeadLettersContract,
     TraitsContract,
 ):
     @pytest.fixture
@@ -40,7 +40,7 @@ class TestRereadingStore(
     SettleContract,
     RegistersContract,
     EntriesContract,
-    LettersContract,
+    DeadLettersContract,
     TraitsContract,
 ):
     @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.testing.contracts import (
+    DeadLettersContract,
     EntriesContract,
-    LettersContract,
     RegistersContract,
     RowsContract,
     SettleContract,
@@ -28,7 +28,7 @@ class TestSqliteStore(
     SettleContract,
     RegistersContract,
     EntriesContract,
-    LettersContract,
+    DeadLettersContract,
     TraitsContract,
 ):
     @pytest.fixture

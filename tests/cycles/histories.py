@@ -24,7 +24,7 @@ from tests.schedules.histories import (
 from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request
 from timerd.core.schedules import changes, roster
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
-from timerd.core.schedules.world import Times
+from timerd.core.schedules.world import SpecTimes
 from timerd.core.slots import hash_of, slot_of
 from timerd.core.taken import SLOTS, TICKS
 from timerd.model.cycles import CycleShape, RosterTurn
@@ -100,7 +100,7 @@ class RosterHistory(History):
     looks: dict[Process, dict[Any, bytes]] = field(default_factory=dict)
     before: dict[Any, bytes] = field(default_factory=dict)
 
-    def _times(self, schedule_id: str, it: Definition) -> Times:
+    def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return Periods(SHAPE.slot_ms)
 
     # -- what happens ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ import pytest
 
 from tests.demo.made import Made, as_promised
 from timerd.demo.agreement import compare, may_be_repeated
-from timerd.demo.records import Call, Kill, Logs
+from timerd.demo.records import CallRecord, Kill, Logs
 
 LEDGER = {"inserted": 6, "acked": 4, "cancelled": 1, "moved": 1}
 
@@ -58,9 +58,9 @@ def test_rows_that_were_written_again_may_have_ended_as_their_tasks_or_be_unexpl
 
 def test_calls_over_a_kill_or_beyond_the_instant_may_have_been_repeated() -> None:
     calls = (
-        Call("schedule", 1, asked_ms=100, answered_ms=200, outcome="OK", fire_at_ms=900),
-        Call("schedule", 2, asked_ms=100, answered_ms=901, outcome="OK", fire_at_ms=900),
-        Call("cancel", 3, asked_ms=450, answered_ms=500, outcome="CANCELLED"),
-        Call("move", 4, asked_ms=601, answered_ms=650, outcome="OK", fire_at_ms=900),
+        CallRecord("schedule", 1, asked_ms=100, answered_ms=200, outcome="OK", fire_at_ms=900),
+        CallRecord("schedule", 2, asked_ms=100, answered_ms=901, outcome="OK", fire_at_ms=900),
+        CallRecord("cancel", 3, asked_ms=450, answered_ms=500, outcome="CANCELLED"),
+        CallRecord("move", 4, asked_ms=601, answered_ms=650, outcome="OK", fire_at_ms=900),
     )
     assert may_be_repeated(Logs(calls=calls, kills=(Kill(500, 600),))) == {2, 3}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from timerd.demo.every_second import Seconds, is_complete, judge, seconds_from
-from timerd.demo.records import Confirmed, Delivery, Logs
+from timerd.demo.records import Confirmed, DeliveryRecord, Logs
 
 FIRST_MS = 1_900_000_000_000
 SECONDS = Seconds(FIRST_MS, 3)
-CAME = tuple(Delivery(0, f"T{n}", f"D{n}", 1, FIRST_MS + 1000 * n, FIRST_MS + 1000 * n + 2.0) for n in range(3))
+CAME = tuple(DeliveryRecord(0, f"T{n}", f"D{n}", 1, FIRST_MS + 1000 * n, FIRST_MS + 1000 * n + 2.0) for n in range(3))
 ACKED = tuple(Confirmed(each.delivery_id, 1, each.received_ms + 3) for each in CAME)
 
 
@@ -19,7 +19,7 @@ def test_instants_are_whole_seconds_that_lie_ahead() -> None:
 
 
 def test_each_instant_once_is_as_promised_and_an_unconfirmed_one_may_come_again() -> None:
-    again = Delivery(0, "T1", "D1", 2, FIRST_MS + 1000, FIRST_MS + 1003.0)
+    again = DeliveryRecord(0, "T1", "D1", 2, FIRST_MS + 1000, FIRST_MS + 1003.0)
     logs = Logs(deliveries=(*CAME, again), confirmed=ACKED)
     assert judge(SECONDS, logs) == judge(SECONDS, Logs(deliveries=CAME, confirmed=ACKED))
     assert judge(SECONDS, logs).wrong == ()
@@ -31,12 +31,12 @@ def test_each_instant_once_is_as_promised_and_an_unconfirmed_one_may_come_again(
     ("deliveries", "says"),
     [
         (CAME[1:], "never came"),
-        ((*CAME, Delivery(0, "T9", "D9", 1, FIRST_MS + 1, FIRST_MS + 2.0)), "which is no instant"),
-        ((*CAME, Delivery(0, "T9", "D9", 1, FIRST_MS, FIRST_MS + 2.0)), "came as 2 tasks"),
-        ((*CAME[1:], Delivery(0, "T0", "D0", 1, FIRST_MS, FIRST_MS - 0.1)), "which is early"),
-        ((*CAME, Delivery(0, "T0", "D0", 2, FIRST_MS, FIRST_MS + 900.0)), "again after its ack was confirmed"),
+        ((*CAME, DeliveryRecord(0, "T9", "D9", 1, FIRST_MS + 1, FIRST_MS + 2.0)), "which is no instant"),
+        ((*CAME, DeliveryRecord(0, "T9", "D9", 1, FIRST_MS, FIRST_MS + 2.0)), "came as 2 tasks"),
+        ((*CAME[1:], DeliveryRecord(0, "T0", "D0", 1, FIRST_MS, FIRST_MS - 0.1)), "which is early"),
+        ((*CAME, DeliveryRecord(0, "T0", "D0", 2, FIRST_MS, FIRST_MS + 900.0)), "again after its ack was confirmed"),
     ],
 )
-def test_anything_else_is_wrong(deliveries: tuple[Delivery, ...], says: str) -> None:
+def test_anything_else_is_wrong(deliveries: tuple[DeliveryRecord, ...], says: str) -> None:
     [sentence] = judge(SECONDS, Logs(deliveries=deliveries, confirmed=ACKED)).wrong
     assert says in sentence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from timerd.demo.excuse import forgotten_by_a_crash
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import CallRecord, Confirmed, DeliveryRecord, Kill, Logs
 from timerd.demo.verdict import judge
 
-OLD, NEW = Delivery(7, "t", "d0", 1, 1000, 1003.0), Delivery(7, "t", "d1", 1, 3000, 3001.0)
-SCHEDULE, MOVE = Call("schedule", 7, 0, 1, "OK", "t", 1000), Call("move", 7, 990, 2000, "OK", "t", 3000)
+OLD, NEW = DeliveryRecord(7, "t", "d0", 1, 1000, 1003.0), DeliveryRecord(7, "t", "d1", 1, 3000, 3001.0)
+SCHEDULE, MOVE = CallRecord("schedule", 7, 0, 1, "OK", "t", 1000), CallRecord("move", 7, 990, 2000, "OK", "t", 3000)
 STORY = Logs((SCHEDULE, MOVE), (OLD, NEW), (), (Kill(1500, 1900),))
 
 
@@ -46,7 +46,10 @@ def test_a_confirmed_or_early_delivery_is_never_excused() -> None:
     assert forgotten_by_a_crash(replace(STORY, deliveries=(replace(OLD, received_ms=999.9), NEW))) == set()
 
 
-FIRST_MOVE, SECOND_MOVE = Call("move", 7, 100, 200, "OK", "t", 1000), Call("move", 7, 990, 2000, "OK", "t", 3000)
+FIRST_MOVE, SECOND_MOVE = (
+    CallRecord("move", 7, 100, 200, "OK", "t", 1000),
+    CallRecord("move", 7, 990, 2000, "OK", "t", 3000),
+)
 MOVED_TWICE = replace(STORY, calls=(replace(SCHEDULE, fire_at_ms=600), FIRST_MOVE, SECOND_MOVE))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.sdk.fake_server import deliver_of
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, LogReader, LogWriter, Record, read_logs
+from timerd.demo.records import CallRecord, Confirmed, DeliveryRecord, Kill, LogReader, LogWriter, Record, read_logs
 from timerd.demo.witness import read_deliveries
 from timerd.sdk.deliveries import DeliveredBatch
 from timerd.sdk.deliveries import Delivery as SdkDelivery
 
 RECORDS: tuple[Record, ...] = (
-    Call("schedule", 1, 0.5, 1.5, "OK", "T1", 2000),
-    Delivery(1, "T1", "D1", 1, 2000, 2000.25),
+    CallRecord("schedule", 1, 0.5, 1.5, "OK", "T1", 2000),
+    DeliveryRecord(1, "T1", "D1", 1, 2000, 2000.25),
     Confirmed("D1", 1, 2003.125),
     Kill(5.0, 6.0),
 )

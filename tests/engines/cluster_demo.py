@@ -16,7 +16,7 @@ from tests.engines.play import Instances
 from tests.engines.starting import CANNOT_START, fresh_store, redis_options
 from timerd.demo.processes import DemoFailed, Servers
 from timerd.demo.records import Logs
-from timerd.demo.run import Report, Settings, run_demo
+from timerd.demo.run import DemoSettings, Report, run_demo
 from timerd.demo.show import record_of, show
 from timerd.demo.verdict import Verdict
 
@@ -27,7 +27,7 @@ def verdict_of(logs: Logs) -> Verdict:
     return judged(logs, logs.kills, []).verdict
 
 
-def played(settings: Settings, found: Found, keyspace: str, *options: str, quiet: bool) -> Report:
+def played(settings: DemoSettings, found: Found, keyspace: str, *options: str, quiet: bool) -> Report:
     def on(folder: Path) -> Servers:
         return Instances(found, keyspace, folder, *options)
 
@@ -48,7 +48,7 @@ def main() -> int:
     given = parsed()
     # Also `kill` ends all that was started.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    settings = Settings(given.tasks, given.seconds, given.seed, given.data)
+    settings = DemoSettings(given.tasks, given.seconds, given.seed, given.data)
     try:
         with fresh_store("timerd_demo") as (found, keyspace), redis_options() as options:
             report = played(settings, found, keyspace, *options, quiet=given.json)

@@ -10,8 +10,8 @@ import pytest
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.testing.contracts import (
+    DeadLettersContract,
     EntriesContract,
-    LettersContract,
     RegistersContract,
     RowsContract,
     SettleContract,
@@ -34,7 +34,7 @@ class TestCassandraStore(
     SettleContract,
     RegistersContract,
     EntriesContract,
-    LettersContract,
+    DeadLettersContract,
     TraitsContract,
 ):
     @pytest.fixture

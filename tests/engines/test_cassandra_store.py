@@ -13,7 +13,7 @@ from cassandra.cluster import ResponseFuture
 
 from tests.engines.keyspace import Keyspace
 from timerd.adapters.cassandra.codec import INLINE_BYTES, ROW_BYTES
-from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, Row, Statement, Values, Wire
+from timerd.adapters.cassandra.driver import PAGE_ROWS, Driver, ResultRow, Statement, Values, Wire
 from timerd.adapters.cassandra.store import CassandraStore
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
@@ -47,7 +47,7 @@ class CountingDriver(Driver):
     writes = 0
     batched = 0
 
-    async def rows(self, statement: Statement, values: Values) -> list[Row]:
+    async def rows(self, statement: Statement, values: Values) -> list[ResultRow]:
         self.reads += 1
         return await super().rows(statement, values)
 

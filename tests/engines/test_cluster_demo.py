@@ -14,7 +14,7 @@ from examples.departures.replay import Wish, replay, verdict_of
 from tests.engines.cluster_demo import played
 from tests.engines.finding import ADDRESS, CENTER, Found
 from tests.engines.keyspace import NAME, Keyspace
-from timerd.demo.run import Settings
+from timerd.demo.run import DemoSettings
 
 pytestmark = [pytest.mark.engines, pytest.mark.process]
 TASKS, SECONDS = 600, 8
@@ -26,7 +26,7 @@ DAY, SPEED, LEAD_MS = date(2013, 2, 8), 10_000, 1_800_000
 def test_the_demo_holds_on_three_instances_of_which_one_is_killed(
     cassandra_found: Found, keyspace: Keyspace, tmp_path: Path
 ) -> None:
-    report = played(Settings(TASKS, SECONDS, 1, tmp_path / "demo"), cassandra_found, NAME, *QUICK, quiet=True)
+    report = played(DemoSettings(TASKS, SECONDS, 1, tmp_path / "demo"), cassandra_found, NAME, *QUICK, quiet=True)
     assert {kind: cases for kind, cases in report.verdict.violations.items() if cases} == {}
     assert [figure for figure in report.figures if not figure.agrees] == []
     assert (report.verdict.scheduled, report.victim) == (TASKS, "timerd-1")

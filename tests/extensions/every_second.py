@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.gates import Batch, Fate, Fates, Hold
+from timerd.core.gates import DueBatch, Fate, Fates, Hold
 
 HOLD_MS = 3_000
 
@@ -16,7 +16,7 @@ class EverySecond:
         # By digest, until when it waits.
         self._held_until_ms: dict[bytes, int] = {}
 
-    def judge(self, batch: Batch, now_ms: int) -> Fates:
+    def judge(self, batch: DueBatch, now_ms: int) -> Fates:
         fates: dict[int, Fate] = {}
         for row in batch.left():
             until_ms = self._until_ms(batch.due.digests[row], now_ms)

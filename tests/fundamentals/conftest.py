@@ -61,7 +61,7 @@ class Inbox:
 def patience() -> Iterator[None]:
     """On a busy machine to load a backlog may take more than the real second after which its queue goes on without. Not
     by the test's own monkeypatch, which would end after the server then."""
-    with patch.object(opening, "PATIENCE_S", 60.0):
+    with patch.object(opening, "TIMEOUT_S", 60.0):
         yield
 
 

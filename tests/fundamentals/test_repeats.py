@@ -295,8 +295,8 @@ async def test_a_redrive_brings_a_task_back_once(place: Place) -> None:
     assert await place.again.Redrive(call) == said
     await place.advance(seconds=10)
     assert place.got == [b"bad", b"bad"]
-    letters = await place.first.ListDeadLetters(pb.ListDeadLettersRequest(queue=QUEUE))
-    assert [letter.task.task_id for letter in letters.dead_letters] == [task]
+    dead_letters = await place.first.ListDeadLetters(pb.ListDeadLettersRequest(queue=QUEUE))
+    assert [letter.task.task_id for letter in dead_letters.dead_letters] == [task]
 
 
 async def test_a_repeat_of_a_cancel_leaves_a_task_alone_that_lives_again(place: Place) -> None:

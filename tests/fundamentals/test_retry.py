@@ -45,10 +45,10 @@ async def test_after_the_last_attempt_it_is_a_dead_letter(server: Server, client
     await inbox.works("mails")
     task = await client.schedule("mails", b"x", delay=60, retry=THREE, labels={"tenant": "acme"})
     await server.advance(hours=1)
-    letters = [letter async for letter in client.dead_letters("mails")]
-    assert [(each.task.id, each.attempts, each.task.payload) for each in letters] == [(task.id, 3, b"x")]
-    assert "RuntimeError: the mail server is away" in letters[0].last_error
-    assert letters[0].task.labels == {"tenant": "acme"}
+    dead_letters = [letter async for letter in client.dead_letters("mails")]
+    assert [(each.task.id, each.attempts, each.task.payload) for each in dead_letters] == [(task.id, 3, b"x")]
+    assert "RuntimeError: the mail server is away" in dead_letters[0].last_error
+    assert dead_letters[0].task.labels == {"tenant": "acme"}
     assert (await client.get(task.id)).state is TaskState.DEAD
     assert await ledger(server) == {"inserted": 3, "carried": 2, "dead": 1}
 

@@ -26,7 +26,7 @@ from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 from timerd.worker import Delivery, Reject
 
 UNAVAILABLE, UNKNOWN = grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNKNOWN
-WRITES = ("append", "mark", "settle", "finish_bucket", "bury", "save_estimates")
+WRITES = ("append", "mark", "settle", "finish_bucket", "put_dead_letters", "save_estimates")
 READS = ("scan", "stretch", "find", "settled", "catalogue", "read")
 Away = Callable[..., None]
 # Of real time: far more than a refusal takes, far less than a caller would wait.
@@ -151,9 +151,9 @@ async def test_an_ack_is_confirmed_when_its_record_is_durable(
     """G5: until then the worker sends it again, wherever it is connected."""
     written, settle = asyncio.Event(), server.node.store.settle
 
-    async def slowly(records: Sequence[SettleRecord], letters: Sequence[DeadLetter]) -> None:
+    async def slowly(records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter]) -> None:
         await written.wait()
-        await settle(records, letters)
+        await settle(records, dead_letters)
 
     await client.schedule("mails", b"x", delay=0)
     async with grpc.aio.insecure_channel(server.address) as channel:
@@ -192,7 +192,7 @@ async def test_a_redrive_that_has_moved_its_task_is_not_told_as_refused(
     # From here on it is taken.
     inbox.after = None
     cas = server.node.store.cas
-    away("exhume")
+    away("take_dead_letters")
     monkeypatch.setattr(server.node.store, "cas", cas)
     with pytest.raises(StoreUnknown):
         await server.node.engine.redrive("default", "r", [task], 0)

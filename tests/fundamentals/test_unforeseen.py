@@ -42,7 +42,7 @@ class Failing:
     def __init__(self, server: Server, kind: type[Effect], times: int = 1) -> None:
         self.left = times
         self.met = 0
-        handlers: dict[type[Effect], Any] = server.node.scheduler.effector._handlers
+        handlers: dict[type[Effect], Any] = server.node.scheduler.effect_runner._handlers
         self._perform = handlers[kind]
         handlers[kind] = self
 
@@ -102,17 +102,17 @@ async def test_what_fails_again_and_again_is_given_up_and_acquired_anew(
     failing = Failing(server, ReadPage, MOST_TRIES + 2)
     await inbox.works("mails")
     task = await client.schedule("mails", b"x", delay=60)
-    held, checkup = server.node.scheduler.held, server.node.checkup
-    assert checkup is not None
+    held, probe = server.node.scheduler.held, server.node.probe
+    assert probe is not None
     told: list[str] = []
-    checkup.board.on_change(lambda: told.append(checkup.board.wrong(SCHEDULER).get("unforeseen", "")))
+    probe.board.on_change(lambda: told.append(probe.board.wrong(SCHEDULER).get("unforeseen", "")))
     await server.advance(minutes=2)
     assert failing.met > MOST_TRIES + 2
     assert held.events.counts["given_up"] == 1
     assert inbox.payloads == [b"x"]
     assert (await client.get(task.id)).state is TaskState.ACKED
     assert [sentence for sentence in told if "ReadPage of 1 partition(s)" in sentence]
-    assert checkup.board.is_serving(SCHEDULER)
+    assert probe.board.is_serving(SCHEDULER)
 
 
 @pytest.mark.parametrize("fact", ["control_read", "settled_read", "page_read", "settled_written", "tick", "flush"])

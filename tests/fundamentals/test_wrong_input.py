@@ -102,6 +102,6 @@ async def test_a_handler_that_never_returns_holds_up_no_other(server: Server, cl
     await server.advance(minutes=30)
     assert sorted(p for p in inbox.payloads if p != b"hang") == sorted(b"%d" % n for n in range(20))
     assert inbox.payloads.count(b"hang") == 2
-    letters = [letter async for letter in client.dead_letters("mails")]
-    assert [letter.task.id for letter in letters] == [stuck.id]
-    assert "attempt" in letters[0].last_error
+    dead_letters = [letter async for letter in client.dead_letters("mails")]
+    assert [letter.task.id for letter in dead_letters] == [stuck.id]
+    assert "attempt" in dead_letters[0].last_error

@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from tests.kubernetes.crowd import Done
 from tests.kubernetes.figures import Bounds, Load, figures
 from tests.kubernetes.show import section
-from timerd.demo.records import Call, Delivery, Logs
+from timerd.demo.records import CallRecord, DeliveryRecord, Logs
 
 BOUNDS = Bounds(p99_ms=1_000, duplicates=0)
-CALLS = [Call("schedule", 7, 0, 1, "OK", "t", 1_000), Call("schedule", 8, 0, 1, "OK", "u", 2_000)]
+CALLS = [CallRecord("schedule", 7, 0, 1, "OK", "t", 1_000), CallRecord("schedule", 8, 0, 1, "OK", "u", 2_000)]
 
 
-def delivery(number: int, received_ms: float) -> Delivery:
+def delivery(number: int, received_ms: float) -> DeliveryRecord:
     task, at = ("t", 1_000) if number == 7 else ("u", 2_000)
-    return Delivery(number, task, f"d{number}", 1, at, received_ms)
+    return DeliveryRecord(number, task, f"d{number}", 1, at, received_ms)
 
 
-def load(deliveries: Sequence[Delivery], *done: Done) -> Load:
+def load(deliveries: Sequence[DeliveryRecord], *done: Done) -> Load:
     return Load(1, Logs(tuple(CALLS), tuple(deliveries)), done, 500, 2_500)
 
 

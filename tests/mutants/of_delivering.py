@@ -56,9 +56,9 @@ MUTANTS = (
     Mutant(
         name="ack-confirmed-before-durable",
         guarantee="G5",
-        file="timerd/services/holding/tickets.py",
-        old="        if ticket <= machine.done_through:\n            future.set_result(None)\n",
-        new="        if ticket <= machine.ticket:\n            future.set_result(None)\n",
+        file="timerd/services/holding/log_waits.py",
+        old="        if lsn <= machine.done_through:\n            future.set_result(None)\n",
+        new="        if lsn <= machine.lsn:\n            future.set_result(None)\n",
         breaks="a worker is told that its ack counts, and after a crash the task comes again",
         tests=("tests/fundamentals/test_store_down.py::test_an_ack_is_confirmed_when_its_record_is_durable",),
     ),
@@ -108,7 +108,7 @@ MUTANTS = (
         name="slow-store-given-up",
         guarantee="G5",
         file="timerd/services/holding/hand_over.py",
-        old="                patience.reschedule(min(last_s, loop.time() + LEAVE_S))\n",
+        old="                leaving.reschedule(min(last_s, loop.time() + LEAVE_S))\n",
         new="",
         breaks="an instance leaves before a slow store has what its workers have in hand, and all of it comes again",
         tests=("tests/services/test_hand_over_times.py::test_a_store_that_is_only_slow_is_waited_for",),
@@ -117,9 +117,9 @@ MUTANTS = (
         name="replaced-before-resumed",
         guarantee="G5",
         file="timerd/services/work/work_service.py",
-        old="        lost = self._desk.resume(stream, asked.resume) if asked.resume else []\n",
-        new="        self._desk.replaced(namespace, asked.replaces)\n"
-        "        lost = self._desk.resume(stream, asked.resume) if asked.resume else []\n",
+        old="        lost = self._frontend.resume(stream, asked.resume) if asked.resume else []\n",
+        new="        self._frontend.replaced(namespace, asked.replaces)\n"
+        "        lost = self._frontend.resume(stream, asked.resume) if asked.resume else []\n",
         breaks="what a worker has in hand counts as never arrived, and is sent to another one",
         tests=(
             "tests/services/test_delivery.py::test_what_never_reached_a_worker_that_comes_back_is_sent_again_as_it_was",

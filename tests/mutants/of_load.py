@@ -35,7 +35,7 @@ MUTANTS = (
     Mutant(
         name="no-pause-on-a-full-disk",
         guarantee="G11",
-        file="timerd/services/holding/effector.py",
+        file="timerd/services/holding/effect_runner.py",
         old="            await asyncio.sleep(RETRY_S)\n        with _telling()",
         new="            await asyncio.sleep(0)\n        with _telling()",
         breaks="what the store does not take is asked for again at once, all the time, and firing has to wait",
@@ -98,7 +98,7 @@ MUTANTS = (
     Mutant(
         name="throttle-passed-by",
         guarantee="G14",
-        file="timerd/services/holding/effector.py",
+        file="timerd/services/holding/effect_runner.py",
         old="            await self._throttle.wait(sum(map(len, page.groups)))\n",
         new="            await self._throttle.wait(0)\n",
         breaks="catching up takes as much of the machine as it can get",

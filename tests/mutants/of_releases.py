@@ -44,7 +44,7 @@ MUTANTS = (
     Mutant(
         name="failed-effect-not-tried-again",
         guarantee="G17",
-        file="timerd/services/holding/effector.py",
+        file="timerd/services/holding/effect_runner.py",
         old="                await asyncio.sleep(pause_s)\n",
         new="                return\n",
         breaks="one error, and the partition waits for its effect for ever",
@@ -53,7 +53,7 @@ MUTANTS = (
     Mutant(
         name="half-told-machine-goes-on",
         guarantee="G17",
-        file="timerd/services/holding/effector.py",
+        file="timerd/services/holding/effect_runner.py",
         old="        raise _HalfWay(error) from error\n",
         new="        raise\n",
         breaks="a machine hears the same fact twice, the first time by half",

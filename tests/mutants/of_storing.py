@@ -157,8 +157,8 @@ MUTANTS = (
     Mutant(
         name="settle-record-not-written",
         guarantee="G3",
-        file="timerd/services/holding/effector.py",
-        old="        await self._store.settle([effect.record], effect.letters)\n",
+        file="timerd/services/holding/effect_runner.py",
+        old="        await self._store.settle([effect.record], effect.dead_letters)\n",
         new="",
         breaks="nobody knows later how a task ended, and the next holder delivers it again",
         tests=("tests/fundamentals/test_restart.py::test_an_ended_task_is_known_to_the_next_holder",),

@@ -16,9 +16,9 @@ from timerd.core.taken import CANARY
 from timerd.model.errors import Invalid
 from timerd.ports import Store
 from timerd.services.calls.fields import namespace_of
-from timerd.services.checkup import Checkup
 from timerd.services.health.canary import Canary
 from timerd.services.health.health_board import API, LIVE, PARTS, SCHEDULER, STORE, HealthBoard
+from timerd.services.readiness import ReadinessProbe
 from timerd.testing import Cluster, Server
 from timerd.testing.server import CONFIG
 
@@ -29,10 +29,10 @@ OF_MANY = replace(WITH_CANARY, shards=12)
 SHORT_S = 0.2
 
 
-def canary_of(checkup: Checkup | None) -> Canary:
-    assert checkup is not None
-    assert checkup.canary is not None
-    return checkup.canary
+def canary_of(probe: ReadinessProbe | None) -> Canary:
+    assert probe is not None
+    assert probe.canary is not None
+    return probe.canary
 
 
 async def fly(time: Server | Cluster, *canaries: Canary) -> list[str]:
@@ -56,7 +56,7 @@ async def server() -> AsyncIterator[Server]:
 
 @pytest.fixture
 def canary(server: Server) -> Canary:
-    return canary_of(server.node.checkup)
+    return canary_of(server.node.probe)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_no_caller_can_name_it() -> None:
 
 
 async def test_what_a_dead_instance_left_expires(server: Server, canary: Canary) -> None:
-    canary.settings = canary.settings._replace(patience_s=SHORT_S)
+    canary.settings = canary.settings._replace(timeout_s=SHORT_S)
     assert await canary.once() == "not_delivered", "for no time passed"
     await server.advance(minutes=20)
     ledger = (await server.node.engine.facts()).ledger
@@ -119,8 +119,8 @@ async def test_what_a_dead_instance_left_expires(server: Server, canary: Canary)
 
 async def test_without_one_there_is_none() -> None:
     async with Server() as server:
-        assert server.node.checkup is not None
-        assert server.node.checkup.canary is None
+        assert server.node.probe is not None
+        assert server.node.probe.canary is None
 
 
 # --- what turns red ------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ async def test_without_one_there_is_none() -> None:
 async def test_a_store_that_is_stuck_turns_the_store_red(
     server: Server, canary: Canary, board: HealthBoard, monkeypatch: pytest.MonkeyPatch, call: str, outcome: str
 ) -> None:
-    canary.settings = canary.settings._replace(patience_s=SHORT_S)
+    canary.settings = canary.settings._replace(timeout_s=SHORT_S)
     held = Held(getattr(server.node.store, call))
     monkeypatch.setattr(server.node.store, call, held)
     flying = asyncio.create_task(canary.once())
@@ -147,16 +147,16 @@ async def test_a_store_that_is_stuck_turns_the_store_red(
         assert held.calls == 1, "calls that do not come back do not pile up"
     held.go.set()
     monkeypatch.undo()
-    canary.settings = canary.settings._replace(patience_s=5.0)
+    canary.settings = canary.settings._replace(timeout_s=5.0)
     assert await fly(server, canary) == ["fired"]
     assert red(board) == set()
 
 
 async def test_what_does_not_fire_turns_the_scheduler_red(server: Server, canary: Canary, board: HealthBoard) -> None:
-    canary.settings = canary.settings._replace(patience_s=SHORT_S)
+    canary.settings = canary.settings._replace(timeout_s=SHORT_S)
     assert await canary.once() == "not_delivered", "for no time passed"
     assert red(board) == {SCHEDULER}
-    canary.settings = canary.settings._replace(patience_s=5.0)
+    canary.settings = canary.settings._replace(timeout_s=5.0)
     assert await fly(server, canary) == ["fired"]
     assert red(board) == set()
 
@@ -177,12 +177,12 @@ async def test_a_clock_that_jumped_turns_the_scheduler_red(
 
 
 async def test_no_room_for_requests_turns_the_api_red(server: Server, canary: Canary, board: HealthBoard) -> None:
-    canary.settings = canary.settings._replace(patience_s=SHORT_S)
+    canary.settings = canary.settings._replace(timeout_s=SHORT_S)
     ingest = server.node.server.api.ingest
     with ingest.hold(ingest.limit_bytes - 1_500):
         assert await canary.once() == "refused"
         assert red(board) == {API}
-    canary.settings = canary.settings._replace(patience_s=5.0)
+    canary.settings = canary.settings._replace(timeout_s=5.0)
     assert await fly(server, canary) == ["fired"]
     assert red(board) == set()
 
@@ -190,7 +190,7 @@ async def test_no_room_for_requests_turns_the_api_red(server: Server, canary: Ca
 async def test_memory_that_is_full_is_not_a_fault() -> None:
     """The rest waits in the store, and what is due fires all the same."""
     async with Server(config=replace(WITH_CANARY, memory_budget_bytes=1)) as server:
-        client, canary = server.client(), canary_of(server.node.checkup)
+        client, canary = server.client(), canary_of(server.node.probe)
         await client.schedule_many("mails", [(b"x" * 10_000, 60)] * 300)
         memory = server.node.scheduler.memory
         assert memory.used_bytes > memory.budget_bytes
@@ -202,13 +202,13 @@ async def test_a_loop_that_failed_is_what_a_restart_cures(server: Server, board:
     async def fail() -> None:
         raise RuntimeError("of this test")
 
-    assert server.node.checkup is not None
+    assert server.node.probe is not None
     loop = asyncio.create_task(fail())
     await asyncio.wait({loop})
-    server.node.checkup.watch([loop])
-    server.node.checkup.look()
+    server.node.probe.watch([loop])
+    server.node.probe.look()
     assert red(board) == {LIVE}
-    server.node.checkup.stop()
+    server.node.probe.stop()
 
 
 # --- among others --------------------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ async def test_a_loop_that_failed_is_what_a_restart_cures(server: Server, board:
 
 async def test_a_holder_that_is_frozen_does_not_turn_its_peers_red() -> None:
     async with Cluster("a", "b", "c", config=OF_MANY) as cluster:
-        canaries = {name: canary_of(each.node.checkup) for name, each in cluster.instances.items()}
+        canaries = {name: canary_of(each.node.probe) for name, each in cluster.instances.items()}
         assert await fly(cluster, *canaries.values()) == ["fired"] * 3
         held = [cluster.instances[name].holds() for name in canaries]
         assert all(held), "each has it in a partition of its own"
@@ -232,18 +232,18 @@ async def test_an_instance_that_is_cut_off_is_red_by_its_store_and_its_lease() -
         cut.gate.thaw()
         cut.gate.cut()
         cut.turned.clock.now_ms += 12_000
-        checkup = cut.node.checkup
-        assert checkup is not None
-        assert await canary_of(checkup).once() == "not_stored"
-        checkup.look()
+        probe = cut.node.probe
+        assert probe is not None
+        assert await canary_of(probe).once() == "not_stored"
+        probe.look()
         assert red(cut.node.server.board) == {STORE, SCHEDULER}
         assert set(cut.node.server.board.wrong(SCHEDULER)) == {"lease"}
-        assert await fly(cluster, canary_of(other.node.checkup)) == ["fired"]
+        assert await fly(cluster, canary_of(other.node.probe)) == ["fired"]
         assert red(other.node.server.board) == set()
         cut.gate.cut(off=False)
         cluster._turned.append(cut.turned)
         await cluster.advance(seconds=15)
-        assert await fly(cluster, canary_of(checkup)) == ["fired"]
+        assert await fly(cluster, canary_of(probe)) == ["fired"]
         assert red(cut.node.server.board) == set()
 
 
@@ -251,11 +251,11 @@ async def test_an_instance_that_holds_nothing_has_only_to_store_it() -> None:
     async with Cluster("a", "b", config=OF_MANY) as cluster:
         await cluster.instances["a"].member.leaving()
         await cluster.advance(seconds=5)
-        canary = canary_of(cluster.instances["a"].node.checkup)
+        canary = canary_of(cluster.instances["a"].node.probe)
         assert await fly(cluster, canary) == ["stored"]
         assert red(cluster.instances["a"].node.server.board) == set()
         await cluster.advance(seconds=3)
-        other = canary_of(cluster.instances["b"].node.checkup)
+        other = canary_of(cluster.instances["b"].node.probe)
         assert sum(other.worker.lateness_ms.counts) == 1, "the other one delivers it"
 
 
@@ -263,7 +263,7 @@ async def test_canaries_move_no_marks() -> None:
     """Of idle instances: the transactions are heartbeats, and those that begin and end a bucket."""
     store = Counting(cast(Store, MemoryStore()))
     async with Cluster("a", "b", store=cast(Store, store), config=OF_MANY) as cluster:
-        canaries = [canary_of(each.node.checkup) for each in cluster.instances.values()]
+        canaries = [canary_of(each.node.probe) for each in cluster.instances.values()]
         await fly(cluster, *canaries)
         before = store.counts.copy()
         for _ in range(6):

@@ -17,7 +17,7 @@ from timerd.ports import Store
 from timerd.services.holding.membership import Member
 from timerd.testing import Server, SimClock
 from timerd.testing.cluster import Cluster, Running
-from timerd.testing.gate import Gate
+from timerd.testing.gate import StoreGate
 
 MAILS = QueueKey("default", "mails")
 
@@ -82,7 +82,7 @@ async def test_one_that_stood_still_for_longer_than_its_lease_loses_what_it_had(
 
 
 async def test_a_sign_of_life_that_the_store_does_not_take_is_counted_and_the_lease_grows_old() -> None:
-    clock, gate = SimClock(1_800_000_000_000), Gate(MemoryStore())
+    clock, gate = SimClock(1_800_000_000_000), StoreGate(MemoryStore())
     member = Member("a", cast(Store, gate), clock, Timing(heartbeat_ms=2_000, ttl_ms=10_000))
     await member.join("a:1")
     gate.cut()
@@ -150,6 +150,6 @@ async def test_what_is_due_and_which_attempt_was_sent_are_counted_by_queue() -> 
 
         await worker.start()
         await server.advance(minutes=1)
-        tally = server.node.delivery.tallies.queues[MAILS]
-        assert tally.attempts.counts == [3, 3, 3, 3, 0, 0]
-        assert tally.attempts.total == 3 * (1 + 2 + 3 + 4)
+        stats = server.node.delivery.queue_stats.queues[MAILS]
+        assert stats.attempts.counts == [3, 3, 3, 3, 0, 0]
+        assert stats.attempts.total == 3 * (1 + 2 + 3 + 4)

@@ -30,9 +30,9 @@ from timerd.worker import Delivery
 
 @contextmanager
 def watched(node: Node) -> Iterator[Observed]:
-    assert node.checkup is not None
+    assert node.probe is not None
     parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
-    yield Observed(*parts, StoreTimes(), node.checkup, ticks=node.ticks, zones=node.zone_sweep)
+    yield Observed(*parts, StoreTimes(), node.probe, ticks=node.ticks, zones=node.zone_sweep)
 
 
 def spoil_controls(data: Path, *, finished: bool) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from tests.process.failpoints.rig import QUEUE, Rig, moment
 from tests.process.waiting import eventually
-from timerd.demo.records import Call
+from timerd.demo.records import CallRecord
 from timerd.sdk.ids import Composer
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import timer_service_pb2_grpc as rpc
@@ -72,7 +72,7 @@ def note_answers(rig: Rig, request: pb.ScheduleBatchRequest, reply: pb.ScheduleB
     fire_at_ms = request.columns.fire_at_ms
     composer, now_ms = Composer(reply.placement, fire_at_ms), rig.notes.now_ms()
     ids = {number: composer.task_id(number) for number in range(TASKS)}
-    rig.notes.write(Call("schedule", n, now_ms, now_ms, "OK", ids[n], fire_at_ms[n]) for n in range(TASKS))
+    rig.notes.write(CallRecord("schedule", n, now_ms, now_ms, "OK", ids[n], fire_at_ms[n]) for n in range(TASKS))
     return ids
 
 

@@ -104,9 +104,9 @@ def test_used_up_attempts_end_as_a_dead_letter_that_redrive_of_the_queue_revives
     }
     cli("work", "jobs", "--count", "2", "--exec", "echo broken >&2; exit 1")
     until(lambda: len(cli.records("dead-letters", "--queue", "jobs")) == 2, "both are dead letters")
-    letters = cli.records("dead-letters", "--queue", "jobs")
-    assert {letter["task_id"] for letter in letters} == task_ids
-    assert {(letter["attempts"], letter["last_error"]) for letter in letters} == {(1, "exit code 1: broken")}
+    dead_letters = cli.records("dead-letters", "--queue", "jobs")
+    assert {letter["task_id"] for letter in dead_letters} == task_ids
+    assert {(letter["attempts"], letter["last_error"]) for letter in dead_letters} == {(1, "exit code 1: broken")}
     assert "broken" in cli.ok("dead-letters")
     assert cli.record("redrive", "--queue", "jobs") == {"redriven": 2, "missing": [], "refused": {}}
     assert cli.records("dead-letters") == []

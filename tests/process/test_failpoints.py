@@ -259,8 +259,8 @@ async def test_around_the_commit_of_a_dead_letter(tmp_path: Path, point: str) ->
         await rig.fails()
         await rig.comes_back()
         await eventually(lambda: is_dead(rig), "the task is dead")
-        letters = [letter async for letter in rig.client.dead_letters(FAILING)]
-        assert [letter.task.id for letter in letters] == [rig.tasks[1].id]
+        dead_letters = [letter async for letter in rig.client.dead_letters(FAILING)]
+        assert [letter.task.id for letter in dead_letters] == [rig.tasks[1].id]
         assert len({each.delivery_id for each in rig.notes.deliveries}) == 1
 
 

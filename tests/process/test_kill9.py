@@ -10,7 +10,7 @@ import pytest
 
 from tests.process.kill9.judging import judged
 from tests.process.kill9.run import Report, Settings, run
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs
+from timerd.demo.records import CallRecord, Confirmed, DeliveryRecord, Kill, Logs
 
 pytestmark = pytest.mark.process
 FAR_MS = 1_500
@@ -51,8 +51,11 @@ def test_a_worker_that_dies_with_a_thousand_deliveries_in_hand_breaks_no_promise
 
 # -- the judge, on logs that were made up -----------------------------------------------------------------------------
 
-SCHEDULED, CANCELLED = Call("schedule", 7, 0, 1, "OK", "t", 1000), Call("cancel", 7, 1990, 2000, "CANCELLED", "t")
-READ = Delivery(7, "t", "d", 1, 1000, 2600.0)
+SCHEDULED, CANCELLED = (
+    CallRecord("schedule", 7, 0, 1, "OK", "t", 1000),
+    CallRecord("cancel", 7, 1990, 2000, "CANCELLED", "t"),
+)
+READ = DeliveryRecord(7, "t", "d", 1, 1000, 2600.0)
 STORY = Logs((SCHEDULED, CANCELLED), (READ,))
 STOP = Kill(1500, 2700)
 
@@ -80,7 +83,7 @@ def test_what_it_read_late_it_may_acknowledge_late() -> None:
 def test_a_stop_excuses_neither_an_early_delivery_nor_one_that_was_sent_after_cancelled() -> None:
     assert is_excused(replace(STORY, deliveries=(replace(READ, sent_after_ms=1999.0),)), [STOP])
     assert not is_excused(replace(STORY, deliveries=(replace(READ, sent_after_ms=2001.0),)), [STOP])
-    early = Call("schedule", 7, 0, 1, "OK", "t", 2601)
+    early = CallRecord("schedule", 7, 0, 1, "OK", "t", 2601)
     assert not is_excused(
         replace(STORY, calls=(early, CANCELLED), deliveries=(replace(READ, fire_at_ms=2601),)), [STOP]
     )

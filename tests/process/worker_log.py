@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from timerd.demo.records import Confirmed, Delivery, LogReader
+from timerd.demo.records import Confirmed, DeliveryRecord, LogReader
 
 
 class WorkerLog:
     def __init__(self, path: Path) -> None:
         self._reader = LogReader(path)
-        self._deliveries: list[Delivery] = []
+        self._deliveries: list[DeliveryRecord] = []
         self._confirmed: list[Confirmed] = []
 
     @property
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[DeliveryRecord]:
         self._look()
         return self._deliveries
 
@@ -33,7 +33,7 @@ class WorkerLog:
 
     def _look(self) -> None:
         for record in self._reader.read():
-            if isinstance(record, Delivery):
+            if isinstance(record, DeliveryRecord):
                 self._deliveries.append(record)
             elif isinstance(record, Confirmed):
                 self._confirmed.append(record)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from timerd.adapters.cassandra.codec import Place, cursor_after, place_of
+from timerd.adapters.cassandra.codec import RowPlace, cursor_after, place_of
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Mark, Page
 
@@ -16,7 +16,7 @@ _ROW = 100
 
 def cut(whole: Page, cursor: int, most: int) -> Page:
     """The next `most` rows and marks behind `cursor`; 0: all."""
-    things: list[tuple[Place, RowGroup | Mark]] = [((*mark.key, int(mark.kind)), mark) for mark in whole.marks]
+    things: list[tuple[RowPlace, RowGroup | Mark]] = [((*mark.key, int(mark.kind)), mark) for mark in whole.marks]
     things += [(_place(row), row) for group in whole.groups for row in _rows(group)]
     things.sort(key=lambda pair: pair[0])
     left = [pair for pair in things if not cursor or pair[0] > place_of(cursor)]
@@ -34,5 +34,5 @@ def _rows(group: RowGroup) -> list[RowGroup]:
     return [replace(group.select(np.arange(at, at + 1)), source=0) for at in range(len(group))]
 
 
-def _place(row: RowGroup) -> Place:
+def _place(row: RowGroup) -> RowPlace:
     return *row.keys()[0], _ROW

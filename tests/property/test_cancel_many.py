@@ -44,7 +44,7 @@ def run(world: World, procedure: Procedure[Result]) -> Result:
     request = next(procedure)
     try:
         while True:
-            request = procedure.send(done(world.performer.perform(request)))
+            request = procedure.send(done(world.runner.perform(request)))
     except StopIteration as over:
         return over.value  # type: ignore[no-any-return]
 
@@ -118,7 +118,7 @@ def test_together_is_as_each_by_itself(before: list[Deed], first: list[int], cho
     states: list[State] = []
     for is_together, knows_all in ((True, True), (True, False), (False, True)):
         world = World()
-        world.performer.knows_all = knows_all
+        world.runner.knows_all = knows_all
         world.insert(first, 0)
         world.settle_down()
         for deed in before:

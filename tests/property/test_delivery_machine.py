@@ -159,7 +159,7 @@ class DeliveryModel(RuleBasedStateMachine):
         known = [i for i, _, _ in chosen if i in self.open]
         assert [e.key for e in settled.ended] == [self.open[i].key for i in known]
         assert settled.late == {at: i for at, (i, _, _) in enumerate(chosen) if i not in self.open}
-        assert (settled.again, settled.letters, settled.refused) == ([], [], {})
+        assert (settled.again, settled.dead_letters, settled.refused) == ([], [], {})
         for i, _, _ in chosen:
             self.open.pop(i, None)
             self.waiting.pop(i, None)
@@ -191,7 +191,7 @@ class DeliveryModel(RuleBasedStateMachine):
         settled = self.machine.settle("default", Action.RELEASE, b"".join(c[2] for c in chosen), self.now_ms, None, "")
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         assert [each.key for each in settled.back] == [self.open[i].key for i in current]
-        assert (settled.ended, settled.again, settled.letters, settled.failed_late) == ([], [], [], [])
+        assert (settled.ended, settled.again, settled.dead_letters, settled.failed_late) == ([], [], [], [])
         unknown = self.not_outlived(chosen)
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
         for delivery_id in current:
@@ -245,7 +245,7 @@ class DeliveryModel(RuleBasedStateMachine):
             key = RowKey(position_ms, delivery.key.digest, delivery.key.version + 1)
             self.waiting[delivery_id] = Delivery(delivery.queue, key)
         assert sorted((a.key, a.position_ms) for a in settled.again) == sorted(expected.values())
-        assert {letter.key for letter in settled.letters} == dead
+        assert {letter.key for letter in settled.dead_letters} == dead
         assert {end.key for end in settled.dead} == dead
         assert not settled.ended
 

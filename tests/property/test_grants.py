@@ -150,9 +150,9 @@ class GrantsModel(RuleBasedStateMachine):
             for queue in QUEUES:
                 place = worker, queue
                 assert self.own[place] + self.grants.lent(*place) + self.came[place] == self.given[place]
-                assert self.grants.lent(*place) == sum(self.abroad(stream, place) for stream in self.streams)
+                assert self.grants.lent(*place) == sum(self.remote(stream, place) for stream in self.streams)
 
-    def abroad(self, stream: Stream, place: tuple[int, QueueKey]) -> int:
+    def remote(self, stream: Stream, place: tuple[int, QueueKey]) -> int:
         loan = Loan(stream.number, *place)
         granted = sum(n for kind, each, n in stream.to_peer if each == loan and kind == "grant")
         coming = sum(n for _, each, n in stream.to_home if each == loan)

@@ -30,7 +30,7 @@ from timerd.core.partition.effects import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol.cancel import Cancelled, end_task
@@ -60,7 +60,7 @@ from timerd.model.storage import Append, BucketEntry, Cas, CasStatus, MarkKind
 from timerd.model.task import Template
 from timerd.services.holding.held import Machines
 from timerd.services.holding.paging import read_page
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.procedure_runner import ProcedureRunner
 
 START_MS = 1_800_000_000_000
 QUEUES = (QueueKey("default", "a"), QueueKey("default", "b"))
@@ -105,7 +105,7 @@ class OneCommitStore(MemoryStore):
         self.shared = 0
 
 
-class OneByOne(Performer):
+class OneByOne(ProcedureRunner):
     """What may be asked for at the same time is asked for one after the other."""
 
     knows_all = True
@@ -169,8 +169,8 @@ class World:
     def __post_init__(self) -> None:
         self.memory = TightMemory(self.budget_bytes)
         self.instance = InstanceMachine(60_000)
-        self.settings = Settings("me", max_mark_lag_ms=self.lag_ms, traits=self.store.traits)
-        self.performer = OneByOne(self.store, cast(Any, self), cast(Any, self.hint))
+        self.settings = HoldingSettings("me", max_mark_lag_ms=self.lag_ms, traits=self.store.traits)
+        self.runner = OneByOne(self.store, cast(Any, self), cast(Any, self.hint))
         self.scopes = {TEMPLATES[0].scope, TEMPLATES[1].scope}
 
     # -- what a scheduler is asked for ----------------------------------------------------------------------------
@@ -395,7 +395,7 @@ class World:
             if isinstance(request, AskToEnd | AskToEndMany) and not self._has_left(request):
                 self.pending.append((request, lambda: perform(request)))
                 return
-            answer = done(self.performer.perform(request))
+            answer = done(self.runner.perform(request))
             self.pending.append((None, lambda: go(lambda: procedure.send(answer))))
 
         go(lambda: next(procedure))
@@ -438,13 +438,13 @@ class World:
         assert task.partition is not None
         machine = self.machines.get(task.partition)
         ended = Ended(task.partition, task.key, Outcome.ACKED)
-        ticket, missing = machine.end([ended]) if machine is not None else (0, [ended])
+        lsn, missing = machine.end([ended]) if machine is not None else (0, [ended])
         task.key, task.asked = None, True
         if missing or machine is None:
             self.drive(end_task(task.id, Outcome.ACKED, b"late ack"), lambda said: self._acked_late(task, said))
         else:
             task.lease_until_ms = 1 << 62
-            self.confirming.append((machine, ticket, task))
+            self.confirming.append((machine, lsn, task))
             self.perform(machine, machine.flush())
 
     def _acked_late(self, task: Task, said: Cancelled) -> None:
@@ -473,11 +473,11 @@ class World:
 
     def _confirm(self) -> None:
         left = []
-        for machine, ticket, task in self.confirming:
-            if machine.done_through >= ticket:
+        for machine, lsn, task in self.confirming:
+            if machine.done_through >= lsn:
                 task.acked = True
             else:
-                left.append((machine, ticket, task))
+                left.append((machine, lsn, task))
         self.confirming = left
 
     # -- the end --------------------------------------------------------------------------------------------------

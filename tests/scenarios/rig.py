@@ -25,7 +25,7 @@ from timerd.core.partition.effects import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended, QueueKey
@@ -48,7 +48,7 @@ GENERATION = 16
 
 def _machine(traits: StoreTraits) -> PartitionMachine:
     remembered = 0 if traits.knows_repeats else 10
-    return PartitionMachine(HERE, Settings("me", remembered=remembered, traits=traits), Memory(1 << 30))
+    return PartitionMachine(HERE, HoldingSettings("me", remembered=remembered, traits=traits), Memory(1 << 30))
 
 
 def key_of(name: str) -> RowKey:
@@ -179,19 +179,17 @@ class Rig:
 
     def _end(self, step: Step) -> Sequence[str]:
         *rows, outcome = step.words
-        ticket, missing = self.machine.end([Ended(HERE, key_of(row), Outcome[outcome]) for row in rows])
+        lsn, missing = self.machine.end([Ended(HERE, key_of(row), Outcome[outcome]) for row in rows])
         not_open = [f"not open: {' '.join(name_of(each.key) for each in missing)}"] if missing else []
-        return [f"ticket {ticket}", *not_open]
+        return [f"lsn {lsn}", *not_open]
 
     def _again(self, step: Step) -> Sequence[str]:
         at_ms = START_MS + int(step.options["at"])
-        return [f"ticket {self.machine.again([Again(HERE, key_of(r), at_ms, self.now_ms, 'no') for r in step.words])}"]
+        return [f"lsn {self.machine.again([Again(HERE, key_of(r), at_ms, self.now_ms, 'no') for r in step.words])}"]
 
     def _guard(self, step: Step) -> Sequence[str]:
         until_ms = START_MS + int(step.options["until"])
-        return [
-            f"ticket {self.machine.guard({key_of(r): until_ms for r in step.words}, self.now_ms, CarryReason.GUARD)}"
-        ]
+        return [f"lsn {self.machine.guard({key_of(r): until_ms for r in step.words}, self.now_ms, CarryReason.GUARD)}"]
 
     def _put_back(self, step: Step) -> Sequence[str]:
         return ["put back" if self.machine.put_back(key_of(step.words[0])) else "not put back"]
@@ -239,7 +237,7 @@ class Rig:
         return [f"floor={floor_ms} verifiable={verifiable_ms} {'idle' if self.machine.is_idle else 'not idle'}"]
 
     def _durable(self, _: Step) -> Sequence[str]:
-        return [f"through ticket {self.machine.done_through}"]
+        return [f"through lsn {self.machine.done_through}"]
 
     # -- effects --------------------------------------------------------------------------------------------------
 

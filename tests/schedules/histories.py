@@ -43,7 +43,7 @@ from timerd.core.protocol import (
 )
 from timerd.core.schedules import changes
 from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, updated
-from timerd.core.schedules.world import Times, World
+from timerd.core.schedules.world import SpecTimes, World
 from timerd.core.taken import TICKS
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown
 from timerd.model.identity import RowKey
@@ -167,7 +167,7 @@ class History:
         """So long it goes on without trouble."""
         return END_MS
 
-    def _times(self, schedule_id: str, it: Definition) -> Times:
+    def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return Periods(EVERY_MS[int(it.payload)])
 
     def _token(self) -> str:

@@ -26,7 +26,7 @@ from timerd.core.protocol import (
 )
 from timerd.core.schedules.hinted import hinted
 from timerd.core.schedules.triggering import trigger
-from timerd.core.schedules.world import Times
+from timerd.core.schedules.world import SpecTimes
 from timerd.model.identity import RowKey
 from timerd.model.occurrences import Reason
 from timerd.model.overlap import Overlap
@@ -59,7 +59,7 @@ class OverlapHistory(History):
         """What waits is looked at every ten seconds."""
         return END_MS + 250_000
 
-    def _times(self, schedule_id: str, it: Definition) -> Times:
+    def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return UntilTheEnd(EVERY_MS[int(it.payload)])
 
     # -- what happens ---------------------------------------------------------------------------------------------

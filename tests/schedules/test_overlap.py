@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from timerd.client import FailedPrecondition, InvalidTask, RetryPolicy, ScheduleState, TaskOptions, TaskState
-from timerd.model.overlap import Ended, Opened, OverlapState, Waiting
+from timerd.model.overlap import EndedOccurrence, OpenedOccurrence, OverlapState, WaitingInstant
 from timerd.model.schedules import Schedule
 from timerd.model.schedules import ScheduleState as ModelState
 from timerd.testing import Server
@@ -326,8 +326,8 @@ async def test_what_does_not_fit_is_refused(story: Story) -> None:
 
 
 def test_what_a_later_release_has_added_to_the_register_is_kept() -> None:
-    opened = Opened("00" * 12, 1_000, 2, 3, 4, 900, 5, is_trigger=True)
-    state = OverlapState(opened, None, (Waiting(950, 1),), 2, 3, (Ended(800, 1),), 700)
+    opened = OpenedOccurrence("00" * 12, 1_000, 2, 3, 4, 900, 5, is_trigger=True)
+    state = OverlapState(opened, None, (WaitingInstant(950, 1),), 2, 3, (EndedOccurrence(800, 1),), 700)
     schedule = Schedule("ab", 1, ModelState.ACTIVE, overlap=state)
     assert Schedule.from_bytes(schedule.to_bytes()) == schedule
     later = json.loads(schedule.to_bytes())

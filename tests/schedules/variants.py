@@ -17,7 +17,7 @@ from timerd.core.protocol import Located, Procedure, ReadRegister, TryCas, Write
 from timerd.core.schedules import chain, changes, opened, overlap, planning, triggering
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.occurrences import tick_row, window_rows
-from timerd.core.schedules.world import Row, World, current_definition, place_rows, read_schedule
+from timerd.core.schedules.world import OccurrenceRow, World, current_definition, place_rows, read_schedule
 from timerd.model.identity import TaskId, digest_of
 from timerd.model.overlap import Overlap, OverlapState
 from timerd.model.registers import RegisterKey
@@ -80,7 +80,7 @@ def recompute(namespace: str, schedule_id: str, entry: Schedule, definition: Def
         yield from place_rows([tick_row(chain.tick_of(namespace, schedule_id, entry), *entry.tick)], at)
 
 
-def blind_insert(rows: list[Row], at: World) -> Procedure[None]:
+def blind_insert(rows: list[OccurrenceRow], at: World) -> Procedure[None]:
     """What is late is written again now, whatever became of it."""
     for prefix, partition, row in rows:
         [key] = row.keys()

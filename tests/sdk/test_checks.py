@@ -12,7 +12,7 @@ import pytest
 from tests.sdk.fake_server import FakeServer
 from timerd import Client, Worker
 from timerd.client import InvalidTask, Item, PartlyStored, RetryPolicy, TimerdError
-from timerd.sdk.verdicts import clip, verdict_of
+from timerd.sdk.dispositions import clip, disposition_of
 from timerd.v1 import task_pb2
 
 DAY = datetime(2030, 1, 1, tzinfo=UTC)
@@ -162,5 +162,5 @@ def test_a_worker_of_wrong_values_is_not_made(wrong: dict[str, Any]) -> None:
 def test_an_error_text_is_clipped_and_can_always_be_sent() -> None:
     """What a handler raises may hold anything; a text that is no UTF-8 would stop the worker's stream for good."""
     assert len(clip("é" * 50 * MIB).encode()) <= 16 * 1024
-    sent = task_pb2.Problem(message=verdict_of(ValueError("bad \udcff name")).error)
+    sent = task_pb2.Problem(message=disposition_of(ValueError("bad \udcff name")).error)
     assert "bad \\udcff name" in sent.message

@@ -130,8 +130,8 @@ PREPARED = (
     ids=["dropped", "kept", "half-way", "unused"],
 )
 def test_a_program_that_closes_nothing_still_ends_in_order(threaded: FakeServer, program: str) -> None:
-    letters = [pb.DeadLetter(task=task_pb2.Task(task_id="A1"))] * 2
-    threaded.timers.unary_answers["ListDeadLetters"].append(pb.ListDeadLettersResponse(dead_letters=letters))
+    dead_letters = [pb.DeadLetter(task=task_pb2.Task(task_id="A1"))] * 2
+    threaded.timers.unary_answers["ListDeadLetters"].append(pb.ListDeadLettersResponse(dead_letters=dead_letters))
     script = f"{PREPARED}; {program.format(threaded.target)}"
     ended = subprocess.run(
         [sys.executable, "-X", "dev", "-c", script], capture_output=True, text=True, timeout=30, check=False

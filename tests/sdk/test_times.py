@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from timerd import Client, Retry, SyncClient, Worker
 from timerd.client import InvalidTask, RetryPolicy
+from timerd.sdk.dispositions import disposition_of
 from timerd.sdk.times import datetime_of_ms, due_of, instant_ms, ms_of_timestamp, span_ms, timestamp_of_ms
-from timerd.sdk.verdicts import verdict_of
 from timerd.v1 import work_service_pb2 as wk
 
 
@@ -81,7 +81,7 @@ def test_a_span_that_cannot_be_held_exactly_is_refused_where_it_is_given(place: 
 def test_the_longest_spans_are_held_exactly() -> None:
     longest = timedelta(days=49, hours=17)
     assert Retry(longest).delay_ms == span_ms(longest) == 4_294_800_000
-    settle = wk.Settle(delay_ms=verdict_of(Retry(longest)).delay_ms)
+    settle = wk.Settle(delay_ms=disposition_of(Retry(longest)).delay_ms)
     assert wk.Settle.FromString(settle.SerializeToString()).delay_ms == 4_294_800_000
     days = RetryPolicy(max_backoff=timedelta(days=3_000_000, microseconds=1)).to_proto().max_backoff
     assert (days.seconds, days.nanos) == (3_000_000 * 86_400, 1_000_000)

@@ -20,7 +20,7 @@ from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 from timerd.services.api import TimerApi
-from timerd.services.calls.patience import Patience
+from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.reads import DeliveryFacts
 from timerd.services.engine.placed_ids import PlacedIds
 from timerd.services.engine.verbs import (
@@ -177,7 +177,7 @@ class FakeVerbs:
             del self.views[view.task_id.digest]
         return len(page.views), page.cursor, page.scanned_through_ms
 
-    def bury(self, tasks: NewTasks, row: int, died_at_ms: int) -> str:
+    def put_dead_letters(self, tasks: NewTasks, row: int, died_at_ms: int) -> str:
         task = self.id_of(tasks, row)
         key = RowKey(task.position_ms, task.digest, 0)
         template = tasks.rows.template_of(row)
@@ -230,13 +230,13 @@ class Rig:
 @asynccontextmanager
 async def running(
     verbs: FakeVerbs | None = None,
-    patience: Patience | None = None,
+    call_deadline: CallDeadline | None = None,
     **settings: Any,  # noqa: ANN401
 ) -> AsyncIterator[Rig]:
     """A server on a free port of loopback, and a channel to it."""
     config = ServerConfig(**{"listen": "127.0.0.1:0", **settings})
     engine = verbs or FakeVerbs()
-    api = TimerApi(engine, config, lambda: DeliveryFacts(in_flight=6, workers=2), patience=patience)
+    api = TimerApi(engine, config, lambda: DeliveryFacts(in_flight=6, workers=2), call_deadline=call_deadline)
     server = ApiServer(config, api, EchoWork())
     address = await server.start()
     await server.set_serving(serving=True)

@@ -30,7 +30,7 @@ class FakeFiring:
         self.ended: list[Ended] = []
         self.failed: list[Again] = []
         self.back: list[Again] = []
-        self.letters: list[DeadLetter] = []
+        self.dead_letters: list[DeadLetter] = []
         self.late: list[AckToken] = []
         self.failed_late: list[tuple[AckToken, Failure]] = []
         # Of what has ended in another way: digest -> what its task is.
@@ -131,8 +131,8 @@ class FakeFiring:
             self.put(self.rows[each.key.digest, generation_of(each.key.version)][0])
         return self._durable()
 
-    def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
-        self.letters += letters
+    def put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+        self.dead_letters += dead_letters
         self.ended += ended
         return self._durable()
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from timerd.adapters.alarm import Alarm, LoopAlarm, TimerfdAlarm, make_alarm, wait_of
+from timerd.adapters.alarm import AnyAlarm, LoopAlarm, TimerfdAlarm, make_alarm, wait_of
 
 
 def clock_ms() -> float:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) / 1e6
 
 
-def timerfd_or_skip(now_ms: Callable[[], float]) -> Alarm:
+def timerfd_or_skip(now_ms: Callable[[], float]) -> AnyAlarm:
     try:
         return TimerfdAlarm(now_ms)
     except OSError as error:
@@ -42,7 +42,7 @@ def test_a_long_sleep_is_cut_short(left_ms: float, expected_ms: float) -> None:
 
 
 @pytest.mark.parametrize("make", [timerfd_or_skip, LoopAlarm, make_alarm])
-async def test_it_rings_once_and_never_early(make: Callable[[Callable[[], float]], Alarm]) -> None:
+async def test_it_rings_once_and_never_early(make: Callable[[Callable[[], float]], AnyAlarm]) -> None:
     alarm = make(clock_ms)
     rang: asyncio.Queue[float] = asyncio.Queue()
     alarm.listen(lambda: rang.put_nowait(clock_ms()))
@@ -61,7 +61,7 @@ async def test_it_rings_once_and_never_early(make: Callable[[Callable[[], float]
 
 
 @pytest.mark.parametrize("make", [timerfd_or_skip, LoopAlarm])
-async def test_it_looks_at_the_clock_before_it_rings(make: Callable[[Callable[[], float]], Alarm]) -> None:
+async def test_it_looks_at_the_clock_before_it_rings(make: Callable[[Callable[[], float]], AnyAlarm]) -> None:
     """The timer has run down each time, engine time has not."""
     times_ms, looks_ms = iter([0.0, 0.4, 0.4, 0.9, 0.9, 1.0]), [0.0]
     rang: asyncio.Queue[float] = asyncio.Queue()

@@ -213,28 +213,28 @@ async def test_purge_is_a_dry_run_unless_forced(rig: Rig) -> None:
     assert (real.purged, real.dry_run, len(rig.verbs.views)) == (1, False, 0)
 
 
-async def bury(rig: Rig, count: int) -> list[str]:
+async def put_dead_letters(rig: Rig, count: int) -> list[str]:
     for n in range(count):
         await rig.stub.Schedule(order(fire_time=at(NOW_MS + n)))
-    return [rig.verbs.bury(tasks, 0, NOW_MS + n) for n, tasks in enumerate(rig.verbs.scheduled)]
+    return [rig.verbs.put_dead_letters(tasks, 0, NOW_MS + n) for n, tasks in enumerate(rig.verbs.scheduled)]
 
 
 async def test_dead_letters_are_listed_in_pages(rig: Rig) -> None:
-    ids = await bury(rig, 3)
+    ids = await put_dead_letters(rig, 3)
     first = await rig.stub.ListDeadLetters(wire.ListDeadLettersRequest(queue="mail", page_size=2))
     rest = await rig.stub.ListDeadLetters(
         wire.ListDeadLettersRequest(queue="mail", page_size=2, page_token=first.next_page_token)
     )
-    letters = [*first.dead_letters, *rest.dead_letters]
-    assert [letter.task.task_id for letter in letters] == ids
+    dead_letters = [*first.dead_letters, *rest.dead_letters]
+    assert [letter.task.task_id for letter in dead_letters] == ids
     assert rest.next_page_token == ""
-    letter = letters[0]
+    letter = dead_letters[0]
     assert (letter.last_error, letter.attempts, letter.task.state) == ("boom", 20, State.DEAD)
     assert (letter.task.queue, letter.task.payload, ms(letter.death_time)) == ("mail", b"hello", NOW_MS)
 
 
 async def test_redrive_by_id_and_by_range(rig: Rig) -> None:
-    ids = await bury(rig, 4)
+    ids = await put_dead_letters(rig, 4)
     named = await rig.stub.Redrive(wire.RedriveRequest(task_ids=[ids[0], "nonsense", ids[0]]))
     assert named.redriven == 2
     assert [r.outcome for r in named.results] == [
@@ -249,7 +249,7 @@ async def test_redrive_by_id_and_by_range(rig: Rig) -> None:
 
 
 async def test_redrive_by_range_stops_at_its_limit(rig: Rig) -> None:
-    await bury(rig, 4)
+    await put_dead_letters(rig, 4)
     assert (await rig.stub.Redrive(wire.RedriveRequest(queue="mail", max_redriven=3))).redriven == 3
 
 

@@ -143,7 +143,7 @@ async def test_a_deliver_names_everything(rig: Rig) -> None:
     [common] = deliver.templates
     assert (dict(common.labels), common.content_type, common.priority) == ({"a": "b"}, "text/plain", 3)
     assert (common.fencing_token, deliver.attempt_timeout_ms) == (7, 3_600_000)
-    assert rig.delivery.tallies.lateness_counts()[0] == 2
+    assert rig.delivery.queue_stats.lateness_counts()[0] == 2
 
 
 async def test_nothing_is_sent_before_its_time(rig: Rig) -> None:
@@ -236,7 +236,7 @@ async def test_a_reject_is_buried(rig: Rig) -> None:
     deliver = await worker.deliver()
     await worker.settle(REJECT, deliver.ack_tokens, error="bad input")
     await worker.confirmed()
-    assert [(x.task_id, x.last_error) for x in rig.firing.letters] == [(deliver.task_ids, "bad input")]
+    assert [(x.task_id, x.last_error) for x in rig.firing.dead_letters] == [(deliver.task_ids, "bad input")]
 
 
 @pytest.mark.parametrize("action", [NACK, REJECT])

@@ -24,14 +24,14 @@ TASKS = 40
 class Counting:
     """How many marks are written at the same time; from the `fails_at`th on the store is away."""
 
-    def __init__(self, performer: Performs, fails_at: int = TASKS + 1) -> None:
+    def __init__(self, runner: Performs, fails_at: int = TASKS + 1) -> None:
         self.most = self._now = self._marks = 0
-        self._performer = performer
+        self._runner = runner
         self._fails_at = fails_at
 
     async def perform(self, request: Request) -> object:
         if not isinstance(request, SetMarks):
-            return await self._performer.perform(request)
+            return await self._runner.perform(request)
         self._now, self._marks = self._now + 1, self._marks + 1
         self.most = max(self.most, self._now)
         is_away = self._marks >= self._fails_at
@@ -39,7 +39,7 @@ class Counting:
         self._now -= 1
         if is_away:
             raise StoreUnavailable("The disk is gone.", "STORE_UNAVAILABLE")
-        return await self._performer.perform(request)
+        return await self._runner.perform(request)
 
 
 async def carried(server: Server, client: Client) -> list[TaskId]:
@@ -75,8 +75,8 @@ async def test_an_error_after_a_write_leaves_the_outcome_unknown(fails_at: int, 
 class Away:
     """The first that looks for its rows finds the store away; the others' marks may have been written."""
 
-    def __init__(self, performer: Performs) -> None:
-        self._performer = performer
+    def __init__(self, runner: Performs) -> None:
+        self._runner = runner
         self._looks = 0
 
     async def perform(self, request: Request) -> object:
@@ -85,7 +85,7 @@ class Away:
         self._looks += isinstance(request, Together)
         if isinstance(request, Together) and self._looks == 1:
             raise StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
-        return await self._performer.perform(request)
+        return await self._runner.perform(request)
 
 
 async def test_a_mark_that_may_be_written_leaves_the_outcome_unknown_where_another_group_wrote_nothing() -> None:

@@ -12,7 +12,7 @@ import pytest
 from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
 from timerd.core.partition.memory import Memory
-from timerd.core.tally import Tallies
+from timerd.core.queue_stats import StatsByQueue
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, RegisterKey, control_key
 from timerd.model.settle import Outcome
@@ -57,7 +57,7 @@ async def test_a_bucket_counts_once_also_while_it_changes_hands(after: str) -> N
     control = Control(1, "", "", 0, 0, counts=tuple(ENDED.items()))
     await store.cas([Cas(control_key(PARTITION), None, control.to_bytes())])
     foreign = SimpleNamespace(foreign_rows=lambda: 0)
-    deliveries = SimpleNamespace(machine=SimpleNamespace(tallies=Tallies()))
+    deliveries = SimpleNamespace(machine=SimpleNamespace(queue_stats=StatsByQueue()))
     scheduler = SimpleNamespace(machines=machines, memory=Memory(1 << 20), held=foreign, deliveries=deliveries)
     time = SimpleNamespace(exact_ms=lambda: 1_000.0, difference_ms=0.0, trusted=True)
     facts = Facts(store, cast(Any, scheduler), cast(Any, time), ServerConfig())

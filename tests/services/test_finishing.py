@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from timerd.adapters.memory import MemoryStore
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition.holding import Settings, taken_over
+from timerd.core.partition.holding import HoldingSettings, taken_over
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Cas
@@ -70,5 +70,5 @@ async def test_a_shard_that_nobody_has_held_is_opened_closed_while_its_bucket_is
     control, is_finishing = await finishing.control_of(SHARDS[0])
     assert control is not None
     assert not is_finishing
-    assert taken_over(late, None, Settings("me", traits=MemoryStore.traits), END_MS, True).closing_ms == END_MS
-    assert taken_over(late, None, Settings("me", traits=MemoryStore.traits), END_MS).closing_ms == START_MS
+    assert taken_over(late, None, HoldingSettings("me", traits=MemoryStore.traits), END_MS, True).closing_ms == END_MS
+    assert taken_over(late, None, HoldingSettings("me", traits=MemoryStore.traits), END_MS).closing_ms == START_MS

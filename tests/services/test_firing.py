@@ -21,9 +21,9 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.settle import Outcome
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.holding.held import Machines
-from timerd.services.holding.tickets import NoLongerHeld
+from timerd.services.holding.log_waits import NoLongerHeld
 
 QUEUE = QueueKey("default", "mails")
 DUE_MS = 1_000
@@ -45,10 +45,10 @@ class Waiting:
         return DUE_MS if now_ms >= DUE_MS else None
 
 
-def _firing(phase: Phase) -> Firing:
+def _firing(phase: Phase) -> SchedulerFiring:
     machine = Waiting(phase)
     machines = SimpleNamespace(by_scope={TIME_SCOPE: {"one": machine}})
-    return Firing(scheduler_with(machines), cast(Any, None), cast(Any, None), b"secret")
+    return SchedulerFiring(scheduler_with(machines), cast(Any, None), cast(Any, None), b"secret")
 
 
 def test_the_backlogs_of_other_queues_are_not_asked() -> None:
@@ -87,33 +87,33 @@ class Store:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    async def bury(self, _: object) -> None:
-        self.calls.append("bury")
+    async def put_dead_letters(self, _: object) -> None:
+        self.calls.append("put_dead_letters")
 
-    async def exhume(self, _: object) -> None:
-        self.calls.append("exhume")
+    async def take_dead_letters(self, _: object) -> None:
+        self.calls.append("take_dead_letters")
 
 
 @pytest.mark.parametrize("waits", [True, False])
 async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.MonkeyPatch, *, waits: bool) -> None:
     """Its partition is taken over before it is written, and the row may be with a worker again by then."""
 
-    async def durable(_machine: object, _ticket: int) -> None:
+    async def durable(_machine: object, _lsn: int) -> None:
         raise NoLongerHeld("taken over")
 
     async def end(_: object) -> bool:
         return waits
 
     dead = Ended(Partition(0, 0, 0), RowKey(DUE_MS, b"d" * 16, 0), Outcome.DEAD)
-    machine = SimpleNamespace(end=lambda items: (0, []), bury=list)
+    machine = SimpleNamespace(end=lambda items: (0, []), put_dead_letters=list)
     held = SimpleNamespace(durable=durable, settle_soon=lambda _: None)
     scheduler, store = scheduler_with({dead.partition: machine}, held), Store()
-    firing = Firing(scheduler, cast(Any, None), cast(Any, store), b"secret")
+    firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, store), b"secret")
     monkeypatch.setattr(firing.late_failures, "_elsewhere", SimpleNamespace(end=end))
     letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no")
     with nullcontext() if waits else pytest.raises(Unavailable):
-        await firing.bury([cast(Any, letter)], [dead])
-    assert store.calls == (["bury"] if waits else ["bury", "exhume"])
+        await firing.put_dead_letters([cast(Any, letter)], [dead])
+    assert store.calls == (["put_dead_letters"] if waits else ["put_dead_letters", "take_dead_letters"])
 
 
 async def test_what_a_worker_was_told_to_have_stays_held_back_when_the_failure_of_its_lease_gives_way() -> None:
@@ -122,7 +122,7 @@ async def test_what_a_worker_was_told_to_have_stays_held_back_when_the_failure_o
     before = scheduler.deliveries.machine.before
     key = RowKey(DUE_MS, b"d" * 16, 0)
     delivery_id = delivery_id_of(key.digest, key.version)
-    firing = Firing(scheduler, cast(Any, None), cast(Any, None), b"secret")
+    firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, None), b"secret")
     until_ms = before.hold(delivery_id, key.version, 5_004, 8_004, may_begin=True)
     assert until_ms is not None
     firing.leased({delivery_id: until_ms})
@@ -137,7 +137,7 @@ class Held:
         self.durable_by = asyncio.Event()
         self.lost: set[Partition] = set()
 
-    async def durable(self, machine: PartitionMachine, _ticket: int) -> None:
+    async def durable(self, machine: PartitionMachine, _lsn: int) -> None:
         await self.durable_by.wait()
         if machine.partition in self.lost:
             raise NoLongerHeld("taken over")
@@ -162,7 +162,7 @@ class Rig:
             self.acked.append(acked(machine.partition))
         scheduler = scheduler_with(machines, self.held)
         self.machines = list(machines.values())
-        self.firing = Firing(scheduler, cast(Any, None), cast(Any, None), b"secret")
+        self.firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, None), b"secret")
         monkeypatch.setattr(self.firing, "_end_elsewhere", self._end_elsewhere)
 
     async def _end_elsewhere(self, _: object, item: Ended) -> None:

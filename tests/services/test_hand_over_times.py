@@ -14,17 +14,17 @@ from tests.simulator.virtual_loop import START_MS, LoopClock, VirtualLoop
 from timerd.adapters.memory import MemoryStore
 from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.registers import Control, control_key
-from timerd.services.holding.alone import Alone
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.hand_over import LEAVE_S, LOOK_S, SUCCEEDED_S
 from timerd.services.holding.held import JUST_SENT_MS
 from timerd.services.holding.peer_view import NoPeers
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.single_instance import SingleInstance
 from timerd.testing.contracts.build import carried, key
 
 HERE = Partition(0, bucket_of(START_MS), 0)
@@ -33,7 +33,7 @@ LEASE_ENDS_MS = START_MS + 60_000
 WAYS = ("append", "scan", "settle", "settled", "read", "cas", "catalogue", "find")
 
 
-class Member(Alone):
+class Member(SingleInstance):
     """Of two, one of which is about to leave. A look at who lives takes `look_s`."""
 
     incarnation = 1
@@ -90,7 +90,7 @@ class Pair:
     def _scheduler(self, name: str) -> Scheduler:
         time, instance = EngineTime(LoopClock(self.loop), LeaseTrust.always()), InstanceMachine(90_000)
         deliveries = Leased(LEASE_ENDS_MS) if name == "leaves" else None
-        settings, member = Settings(name, traits=self.store.traits), self.members[name]
+        settings, member = HoldingSettings(name, traits=self.store.traits), self.members[name]
         memory, peers = Memory(1 << 30), lambda _: Told(self._receive)
         return Scheduler(self.store, time, settings, instance, memory, 86_400_000, member, deliveries, peers=peers)
 

@@ -16,7 +16,7 @@ from timerd.model.identity import RowKey, delivery_id_of, parse_task_id
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.engine.elsewhere import Elsewhere
-from timerd.services.engine.firing import MOST_KEPT_BACK, Firing
+from timerd.services.engine.firing import MOST_KEPT_BACK, SchedulerFiring
 from timerd.services.engine.verbs import State
 from timerd.testing import Server
 
@@ -42,12 +42,12 @@ async def test_acks_of_many_that_wait_are_one_record() -> None:
         await worker.start()
         tokens = await waiting(server, 40)
         firing, machine = server.node.delivery._firing, server.node.scheduler.machines[tokens[0].partition]
-        ticket = machine.ticket
+        lsn = machine.lsn
         assert await firing.end_late([*tokens, tokens[0]]) == [None] * 41
         assert {machine.recorded(token.key) for token in tokens} == {Outcome.ACKED}
-        assert (machine.done_through, machine.ticket) == (ticket, ticket + 1)
+        assert (machine.done_through, machine.lsn) == (lsn, lsn + 1)
         assert await firing.end_late(tokens) == [None] * 40
-        assert (machine.done_through, machine.ticket) == (ticket, ticket + 1)
+        assert (machine.done_through, machine.lsn) == (lsn, lsn + 1)
         await server.advance(minutes=2)
         assert came == []
 
@@ -114,7 +114,7 @@ async def test_an_ack_said_twice_is_answered_alike_by_the_holder_and_by_the_stor
             assert machine.phase is Phase.HOT
             assert machine.recorded(key) is Outcome.ACKED
             assert await server.node.delivery._firing.end_late([AckToken(task.home, key, 1)]) == [None]
-            assert machine.done_through >= machine.last_ticket
+            assert machine.done_through >= machine.last_lsn
         assert bool(looked) is not in_memory
 
 
@@ -177,7 +177,7 @@ async def test_what_they_ended_as_is_told_to_many_as_to_each(monkeypatch: pytest
             assert await client.cancel(each)
         await client.reschedule(ids[4], delay=timedelta(hours=2))
         assert await client.purge(start=server.now - timedelta(1), end=server.now + timedelta(hours=1), force=True)
-        firing = cast(Firing, server.node.delivery._firing)
+        firing = cast(SchedulerFiring, server.node.delivery._firing)
         said = await firing.end_late(tokens)
         assert said == [State.CANCELLED] * 4 + [State.PENDING] + [State.PURGED] * 7
         assert [await firing.late_acks.end_one(token) for token in tokens] == said

@@ -22,10 +22,10 @@ from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.engine.elsewhere import Known
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.engine.looking import Looking
 from timerd.services.engine.verbs import LOOKED_FOR_MS, State
-from timerd.services.holding.tickets import NoLongerHeld
+from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.work.relay_service import HomeStream
 
 ACKED = AckToken(HERE, SENT, 0)
@@ -41,10 +41,10 @@ class Rig:
         records = SimpleNamespace(durable=self._durable, settle_soon=lambda _: None)
         peers = cast(Any, SimpleNamespace(look_for=lambda *said: self.said.append(said)))
         scheduler, store = scheduler_with(held, records), cast(Any, None)
-        self.firing = Firing(scheduler, trusted_time(), store, b"secret", peers=peers)
+        self.firing = SchedulerFiring(scheduler, trusted_time(), store, b"secret", peers=peers)
 
-    async def _durable(self, _: PartitionMachine, ticket: int) -> None:
-        self.said.append(("durable", ticket))
+    async def _durable(self, _: PartitionMachine, lsn: int) -> None:
+        self.said.append(("durable", lsn))
         if self.is_taken_over:
             raise NoLongerHeld("by another instance")
 
@@ -79,7 +79,7 @@ async def test_what_waits_with_this_instance_is_no_matter_of_the_others(
     machines[HERE] = machines[rig.firing._redelivery_guard.waits_in(ID, HERE)] = machine
     rig.looks(monkeypatch)
     assert await rig.firing.late_acks.end_one(ACKED) is None
-    assert rig.said == [("durable", machine.last_ticket), "looked"]
+    assert rig.said == [("durable", machine.last_lsn), "looked"]
 
 
 async def test_where_the_row_is_given_away_while_it_is_looked_for_the_others_hear_of_it_then(
@@ -173,7 +173,7 @@ async def test_many_that_wait_here_are_held_back_until_their_end_is_durable(
     """And longer, where another instance has them by then: the worker says it once more."""
     rig = Rig({})
     durable = asyncio.get_running_loop().create_future()
-    log, rows = SimpleNamespace(last_ticket=1, end=lambda _: None), SimpleNamespace(leave=lambda *_: None)
+    log, rows = SimpleNamespace(last_lsn=1, end=lambda _: None), SimpleNamespace(leave=lambda *_: None)
     machine = Mock(log=log, rows=rows)
     monkeypatch.setattr(rig.firing._elsewhere, "in_memory", lambda *_: Known(cast(Any, machine), SENT, None))
     monkeypatch.setattr(rig.firing._elsewhere, "durable", lambda *_: durable)

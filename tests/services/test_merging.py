@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.partition_rig import QUEUE, START_MS, hot, key, rows
 from timerd.adapters.memory import MemoryStore
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import QueueKey
@@ -24,7 +24,7 @@ HOME = Partition(TIME_SCOPE, START_MS, 0)
 
 
 async def test_of_many_marks_the_last_ones_stay_on_the_page() -> None:
-    machine = PartitionMachine(HOME, Settings(holder="test", traits=MemoryStore.traits), Memory(1 << 20))
+    machine = PartitionMachine(HOME, HoldingSettings(holder="test", traits=MemoryStore.traits), Memory(1 << 20))
     keys = [key(n) for n in range(2 * MARKS_AT_ONCE + 7)]
     marks = [Mark(HOME, each, MarkKind.CANCELLED, b"") for each in keys]
     rest = await mark_ahead(machine, Page([], marks, 9, done=True))

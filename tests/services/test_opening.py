@@ -38,7 +38,7 @@ async def test_without_a_backlog_it_does_not_wait() -> None:
 
 
 async def test_a_store_that_does_not_answer_holds_it_up_for_a_moment_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(opening, "PATIENCE_S", 0.001)
+    monkeypatch.setattr(opening, "TIMEOUT_S", 0.001)
     woken = asyncio.Event()
     queues = Opening(lambda _: woken.set())
     queues.begin(7)

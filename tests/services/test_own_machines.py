@@ -14,8 +14,8 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.settle import Outcome
 from timerd.services.holding.held import Held
+from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.holding.own_machines import OwnMachines
-from timerd.services.holding.tickets import NoLongerHeld
 
 PLACE = Partition(TIME_SCOPE, 0, 0)
 
@@ -26,7 +26,7 @@ async def test_a_partition_may_be_lost_while_a_row_of_it_is_on_its_way() -> None
     def lost(*_: object) -> NoReturn:
         raise NoLongerHeld("It has another holder.")
 
-    on_its_way = SimpleNamespace(has_left=lambda _: False, last_ticket=1)
+    on_its_way = SimpleNamespace(has_left=lambda _: False, last_lsn=1)
     held = SimpleNamespace(machines={PLACE: on_its_way}, durable=lost)
     own = OwnMachines(cast(Held, held))
     asking = asyncio.create_task(own.ask_to_end([AskToEnd(PLACE, RowKey(1, bytes(16), 0), Outcome.CANCELLED, b"")]))
@@ -37,7 +37,7 @@ async def test_a_partition_may_be_lost_while_a_row_of_it_is_on_its_way() -> None
 
 async def test_what_has_ended_can_be_waited_for_until_no_crash_takes_it_back() -> None:
     written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    ended = SimpleNamespace(last_ticket=1)
+    ended = SimpleNamespace(last_lsn=1)
     held = SimpleNamespace(machines={PLACE: ended}, durable=lambda *_: written)
     own = OwnMachines(cast(Held, held))
     waiting = asyncio.create_task(own.until_durable(PLACE))
@@ -50,7 +50,7 @@ async def test_what_has_ended_can_be_waited_for_until_no_crash_takes_it_back() -
 async def test_whoever_lost_the_partition_meanwhile_does_not_know_whether_it_was_written() -> None:
     written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     written.set_exception(NoLongerHeld("It has another holder."))
-    held = SimpleNamespace(machines={PLACE: SimpleNamespace(last_ticket=1)}, durable=lambda *_: written)
+    held = SimpleNamespace(machines={PLACE: SimpleNamespace(last_lsn=1)}, durable=lambda *_: written)
     own = OwnMachines(cast(Held, held))
     assert not await own.until_durable(PLACE)
     assert not await own.until_durable(PLACE._replace(shard=1)), "nobody holds it here"

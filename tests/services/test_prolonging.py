@@ -10,16 +10,16 @@ import pytest
 from tests.services.scheduler_rig import START_MS, trusted_time
 from timerd.adapters.memory import MemoryStore
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.model.identity import delivery_id_of
 from timerd.model.partition import Partition, bucket_of
 from timerd.model.settle import CarryReason
 from timerd.model.storage import Found
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.holding import hand_over
-from timerd.services.holding.alone import Alone
 from timerd.services.holding.scheduler import Scheduler
+from timerd.services.holding.single_instance import SingleInstance
 from timerd.testing.contracts.build import carried, key
 
 HERE = Partition(0, bucket_of(START_MS), 0)
@@ -28,7 +28,7 @@ EXTENDED_MS = START_MS + 6_000
 SENT = [key(name) for name in "abc"]
 
 
-class LastOne(Alone):
+class LastOne(SingleInstance):
     """Of a cluster whose other members have left."""
 
     incarnation = 1
@@ -41,7 +41,7 @@ class LastOne(Alone):
         self.is_leaving = True
 
 
-class Between(Alone):
+class Between(SingleInstance):
     """`gives`: another one has come, and all is placed there."""
 
     incarnation = 1
@@ -74,13 +74,13 @@ class Stop:
         self.scheduler = Scheduler(
             self.store,
             time,
-            Settings("me", traits=MemoryStore.traits),
+            HoldingSettings("me", traits=MemoryStore.traits),
             instance,
             Memory(1 << 30),
             86_400_000,
             self.member,
         )
-        self.firing = Firing(self.scheduler, time, self.store, b"secret")
+        self.firing = SchedulerFiring(self.scheduler, time, self.store, b"secret")
 
     async def begin(self) -> None:
         await self.store.append([carried(*SENT)])
@@ -92,7 +92,7 @@ class Stop:
         machine.guard(dict.fromkeys(SENT, LEASE_ENDS_MS), START_MS, CarryReason.GUARD)
         self.scheduler.deliveries.carried(machine, SENT)
         held.settle_soon(machine)
-        await asyncio.wait_for(held.durable(machine, machine.last_ticket), 5)
+        await asyncio.wait_for(held.durable(machine, machine.last_lsn), 5)
         await self.scheduler.step(START_MS)
         self.firing.leased({delivery_id_of(row.digest, row.version): EXTENDED_MS for row in SENT})
         self.scheduler.hand_over.keep()
@@ -136,7 +136,7 @@ async def test_what_another_holder_has_carried_on_meanwhile_is_prolonged_where_i
     open_rows = dict.fromkeys(machine.open_keys(), then_ms)
     machine.guard(open_rows, LEASE_ENDS_MS, CarryReason.GUARD, was_sent=False)
     held.settle_soon(machine)
-    await asyncio.wait_for(held.durable(machine, machine.last_ticket), 5)
+    await asyncio.wait_for(held.durable(machine, machine.last_lsn), 5)
     stop.store.answers.set()
     for second in range(seconds):
         held.tick(LEASE_ENDS_MS + 1_000 * second)
@@ -167,13 +167,13 @@ async def test_who_gives_a_partition_to_one_that_has_come_takes_along_what_it_al
     scheduler = Scheduler(
         stop.store,
         time,
-        Settings("between", traits=MemoryStore.traits),
+        HoldingSettings("between", traits=MemoryStore.traits),
         InstanceMachine(90_000),
         Memory(1 << 30),
         86_400_000,
         between,
     )
-    firing = Firing(scheduler, time, stop.store, b"secret")
+    firing = SchedulerFiring(scheduler, time, stop.store, b"secret")
     scheduler.hold(HERE)
     await scheduler.step(START_MS)
     assert await stop.waiting_until() == {LEASE_ENDS_MS}

@@ -12,7 +12,7 @@ from timerd.adapters.memory import MemoryStore
 from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.deliveries import Deliveries
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition.holding import Offered, Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Offered, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol.procedures import OfferRows
@@ -22,11 +22,11 @@ from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of, 
 from timerd.model.registers import Control, control_key
 from timerd.model.settle import CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, DeadLetter
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.held import JUST_SENT_MS
 from timerd.services.holding.peer_view import NoPeers
-from timerd.services.holding.performing import PeersOf
+from timerd.services.holding.procedure_runner import PeersOf
 from timerd.services.holding.scheduler import FEW_SCOPES, Scheduler
 from timerd.testing import SimClock
 from timerd.testing.contracts.build import carried, key
@@ -40,7 +40,7 @@ def scheduler_of(
 ) -> Scheduler:
     """Of an instance that is alone if no peers are given, at START_MS if nothing else is said."""
     machine, memory = InstanceMachine(90_000), Memory(1 << 30)
-    clock, settings = time or trusted_time(), Settings("me", traits=MemoryStore.traits)
+    clock, settings = time or trusted_time(), HoldingSettings("me", traits=MemoryStore.traits)
     return Scheduler(store, clock, settings, machine, memory, 86_400_000, deliveries=deliveries, peers=peers)
 
 
@@ -119,11 +119,11 @@ class StalledStore(MemoryStore):
         self.writes = 0
         self._clock = clock
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
         if not self.writes:
             self._clock.now_ms += TTL_MS
         self.writes += 1
-        await super().settle(records, letters)
+        await super().settle(records, dead_letters)
 
 
 async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
@@ -141,8 +141,8 @@ async def test_an_ending_that_outlasted_the_lease_is_not_confirmed() -> None:
     (queue,) = machine.queues()
     taken = machine.take(queue, 1, START_MS)
     assert taken is not None
-    ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
-    confirmed = scheduler.held.durable(machine, ticket)
+    lsn, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
+    confirmed = scheduler.held.durable(machine, lsn)
     scheduler.held.settle_soon(machine)
     done, _ = await asyncio.wait([confirmed], timeout=0.1)
     assert (store.writes, done) == (1, set())
@@ -161,7 +161,7 @@ async def test_what_has_expired_is_no_ack_where_its_partition_is_elsewhere_by_th
     [row] = rows.keys()
     time = EngineTime(clock, trust)
     scheduler = scheduler_of(store, time)
-    firing = Firing(scheduler, time, store, b"secret")
+    firing = SchedulerFiring(scheduler, time, store, b"secret")
     for outcome, marks in ((Outcome.EXPIRED, 0), (Outcome.ACKED, 1)):
         await firing.end([Ended(here, row, outcome)], [])
         found = (await store.find(here, [(row.position_ms, row.digest)]))[0]
@@ -232,8 +232,10 @@ async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_alr
     await store.settle([SettleRecord(here, 1, 1, settle_entries([(row, outcome)]))])
     scheduler = scheduler_of(store)
     letter = DeadLetter(b"the task", row, here, rows.template_of(0), START_MS, START_MS, 3, "it broke", b"")
-    await Firing(scheduler, trusted_time(), store, b"secret").bury([letter], [Ended(here, row, Outcome.DEAD)])
-    assert len(await store.letters([b"the task"])) == (outcome is Outcome.DEAD)
+    await SchedulerFiring(scheduler, trusted_time(), store, b"secret").put_dead_letters(
+        [letter], [Ended(here, row, Outcome.DEAD)]
+    )
+    assert len(await store.get_dead_letters([b"the task"])) == (outcome is Outcome.DEAD)
 
 
 NEXT = Partition(0, bucket_of(START_MS) + BUCKET_MS, 0)
@@ -262,9 +264,9 @@ async def test_a_carry_whose_place_has_a_silent_holder_is_offered_again_and_nobo
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
     row = sent(machine)
-    ticket = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
+    lsn = machine.again([Again(here, row, NEXT.bucket_ms + 100, START_MS, "no")])
     scheduler.held.settle_soon(machine)
-    await asyncio.wait_for(scheduler.held.durable(machine, ticket), 5)
+    await asyncio.wait_for(scheduler.held.durable(machine, lsn), 5)
     waits = not machine.is_idle
     other.answer = Offered.ADOPTED
     await asyncio.wait_for(scheduler.held.until_idle(), 5)
@@ -280,9 +282,9 @@ class OrderedStore(MemoryStore):
         super().__init__()
         self._order = order
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
         self._order.append("record")
-        await super().settle(records, letters)
+        await super().settle(records, dead_letters)
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         self._order.append("row")
@@ -295,14 +297,14 @@ async def test_whoever_has_what_is_carried_to_another_instance_hears_of_it_befor
     store, here = OrderedStore(order), Partition(0, bucket_of(START_MS), 0)
     await store.append([carried(key("a"))])
     scheduler = scheduler_of(store, peers=lambda _: AnotherHolder())
-    scheduler.effector.on_gone(lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}"))
+    scheduler.effect_runner.on_gone(lambda partition: order.append(f"told of {partition.bucket_ms - START_MS}"))
     scheduler.hold(here)
     await scheduler.step(START_MS)
     machine = scheduler.machines[here]
     row = sent(machine)
     machine.guard({row: NEXT.bucket_ms + 500}, START_MS, CarryReason.HAND_OVER)
     scheduler.held.settle_soon(machine)
-    await asyncio.wait_for(scheduler.held.durable(machine, machine.last_ticket), 5)
+    await asyncio.wait_for(scheduler.held.durable(machine, machine.last_lsn), 5)
     assert order == ["row", "record", f"told of {BUCKET_MS}", "row"]
 
 
@@ -316,9 +318,9 @@ async def test_nothing_is_kept_of_a_backlog_that_is_let_go_because_its_workers_l
     machine, held = scheduler.machines[here], scheduler.held
     taken = machine.take(queue, 1, START_MS)
     assert taken is not None
-    ticket, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
+    lsn, _ = machine.end([Ended(here, taken.rows.keys()[0], Outcome.ACKED)])
     held.settle_soon(machine)
-    await asyncio.wait_for(held.durable(machine, ticket), 5)
+    await asyncio.wait_for(held.durable(machine, lsn), 5)
     del scheduler.scopes[here.scope]
     await scheduler.step(START_MS)
     assert (here in scheduler.machines, held._settled_s) == (False, {})

@@ -60,14 +60,14 @@ def raising(error: Exception) -> object:
 
 async def test_what_nobody_says_he_has_is_unknown_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_once_module, "place_message", raising(NotTakenIn()))
-    monkeypatch.setattr(stored_once_module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(stored_once_module, "DEADLINE_S", 0.05)
     monkeypatch.setattr(stored_once_module, "ASK_AGAIN_S", 0.01)
     with pytest.raises(StoreUnknown, match="has not said"):
-        await stored_once(Append(()), CALL, World().performer)
+        await stored_once(Append(()), CALL, World().runner)
 
 
 async def test_what_may_have_ended_long_ago_is_refused_for_this_try(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stored_once_module, "place_message", raising(Forgotten()))
     with pytest.raises(OutcomesForgotten) as caught:
-        await stored_once(Append(()), CALL, World().performer)
+        await stored_once(Append(()), CALL, World().runner)
     assert (caught.value.reason, caught.value.only_this_try) == ("REQUEST_TOO_OLD", True)

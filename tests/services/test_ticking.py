@@ -12,7 +12,7 @@ import pytest
 from tests.unit.partition_rig import HERE, hot, key, rows, taken
 from timerd.adapters.memory import MemoryStore
 from timerd.core.partition.effects import WriteSettled
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Ended
@@ -36,7 +36,7 @@ def test_a_partition_rests_when_nothing_of_it_waits_is_open_or_is_being_written(
     after = machine.rests
     machine.hint(rows(key(1), flags=FLAG_MOVED_IN), 0)
     assert [before, after, machine.rests] == [False, True, False], "it waits for an answer of `moves`"
-    assert not PartitionMachine(HERE, Settings("me", traits=MemoryStore.traits), Memory(1 << 20)).rests, (
+    assert not PartitionMachine(HERE, HoldingSettings("me", traits=MemoryStore.traits), Memory(1 << 20)).rests, (
         "it has yet to be read"
     )
 

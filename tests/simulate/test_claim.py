@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.simulate.playing import played
-from timerd.simulate import PRESETS, Jobs, Run, Stop, Strategy, Summary, measure, summarize
+from timerd.simulate import PRESETS, SimulatedJobs, SimulatedRun, Stop, Strategy, Summary, measure, summarize
 from timerd.simulate.population import healthy
 from timerd.simulate.presets import DEFAULT
 
@@ -19,7 +19,7 @@ SMALLER = {"members": 4_066, "workers": 1, "tick_s": 60.0, "span_s": 4 * DAY_S}
 STOP = Stop(DAY_S, DAY_S + 4 * 3_600)
 
 
-def small(name: str) -> tuple[Run, Summary]:
+def small(name: str) -> tuple[SimulatedRun, Summary]:
     run = played(PRESETS[name], **SMALLER)
     return run, summarize(run, measure(run))
 
@@ -48,7 +48,7 @@ def test_slots_do_not_clog(name: str) -> None:
     assert starts(run.jobs, theirs) == starts(calm.jobs, theirs)
 
 
-def starts(jobs: Jobs, theirs: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[float]:
+def starts(jobs: SimulatedJobs, theirs: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[float]:
     chosen: list[float] = jobs.started_s[theirs[jobs.member]].tolist()
     return chosen
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.simulate.playing import RUNS, SMALL, played
-from timerd.simulate import Outage, Outcome, Run, Settings, Source, Strategy, measure, summarize
+from timerd.simulate import Dependency, JobOutcome, Outage, Settings, SimulatedRun, Strategy, measure, summarize
 from timerd.simulate.metrics import KNOWN
 from timerd.simulate.population import healthy
 
@@ -23,32 +23,32 @@ class Job:
     queued_s: float
     started_s: float
     ended_s: float
-    outcome: Outcome
+    outcome: JobOutcome
 
     @property
     def left_s(self) -> float:
         """From when on it does not wait."""
-        return self.ended_s if self.outcome is Outcome.EXPIRED else self.started_s
+        return self.ended_s if self.outcome is JobOutcome.EXPIRED else self.started_s
 
 
 class Watcher:
     """Looks at one tick of a run, job by job."""
 
-    def __init__(self, run: Run, tick: int) -> None:
+    def __init__(self, run: SimulatedRun, tick: int) -> None:
         jobs, self.run = run.jobs, run
         columns = (jobs.member, jobs.queued_s, jobs.started_s, jobs.ended_s)
-        rows = zip(*(column.tolist() for column in columns), map(Outcome, jobs.outcome.tolist()), strict=True)
+        rows = zip(*(column.tolist() for column in columns), map(JobOutcome, jobs.outcome.tolist()), strict=True)
         self.jobs = [Job(*row) for row in rows]
         self.from_s, self.to_s = tick * run.settings.tick_s, (tick + 1) * run.settings.tick_s
 
-    def within(self, instant: Callable[[Job], float], *outcomes: Outcome) -> list[Job]:
+    def within(self, instant: Callable[[Job], float], *outcomes: JobOutcome) -> list[Job]:
         chosen = [job for job in self.jobs if not outcomes or job.outcome in outcomes]
         return [job for job in chosen if self.from_s <= instant(job) < self.to_s]
 
     def last_runs(self) -> list[float]:
         """By member, 0 where it has not run."""
         ended = [
-            (job.member, job.ended_s) for job in self.jobs if job.outcome is Outcome.DONE and job.ended_s < self.to_s
+            (job.member, job.ended_s) for job in self.jobs if job.outcome is JobOutcome.DONE and job.ended_s < self.to_s
         ]
         return [
             max([at for who, at in ended if who == member], default=0.0) for member in range(self.run.settings.members)
@@ -60,7 +60,8 @@ class Watcher:
         since = [self.to_s - at for at in chosen if at > 0]
         delays = [job.started_s - job.queued_s for job in self.within(lambda job: job.started_s)]
         counts = {
-            name: self.within(lambda job: job.ended_s, Outcome[name.upper()]) for name in ("done", "failed", "expired")
+            name: self.within(lambda job: job.ended_s, JobOutcome[name.upper()])
+            for name in ("done", "failed", "expired")
         }
         return {
             "queued": len(self.within(lambda job: job.queued_s)),
@@ -120,7 +121,9 @@ def test_a_run_without_jobs_has_a_summary() -> None:
 
 
 def test_members_of_a_source_that_is_down_do_not_count_as_overdue() -> None:
-    always = replace(SMALL, sources=(Source("bank", 1.0),), outages=(Outage("bank", 0, 400),), strategy=Strategy.SLOT2)
+    always = replace(
+        SMALL, sources=(Dependency("bank", 1.0),), outages=(Outage("bank", 0, 400),), strategy=Strategy.SLOT2
+    )
     run = played(always)
     found = measure(run)
     assert found.healthy == 0

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.simulate.playing import RUNS, SMALL, played, story
-from timerd.simulate import Outage, Outcome, Run, Settings, Source, Stop, Strategy
+from timerd.simulate import Dependency, JobOutcome, Outage, Settings, SimulatedRun, Stop, Strategy
 from timerd.simulate.population import population
 
-BANK = (Source("bank", 0.5),)
+BANK = (Dependency("bank", 0.5),)
 # Member 0 belongs to the bank, member 1 does not.
 BANKED = replace(
     SMALL,
@@ -131,7 +131,7 @@ def test_of_any_run(given_settings: Settings) -> None:
     check_rhythm(run)
 
 
-def check_queue(run: Run) -> None:
+def check_queue(run: SimulatedRun) -> None:
     """Jobs come in order, start in order, and have all become something."""
     jobs, span_s = run.jobs, run.settings.span_s
     assert (np.diff(jobs.queued_s) >= 0).all()
@@ -139,11 +139,13 @@ def check_queue(run: Run) -> None:
     started = jobs.started_s[np.isfinite(jobs.started_s)]
     assert (np.diff(started) >= 0).all()
     assert (jobs.started_s >= jobs.queued_s).all()
-    assert np.isfinite(jobs.started_s).tolist() == jobs.of(Outcome.DONE, Outcome.FAILED, Outcome.RUNNING).tolist()
-    assert (jobs.ended_s < span_s).tolist() == jobs.of(Outcome.DONE, Outcome.FAILED, Outcome.EXPIRED).tolist()
+    assert (
+        np.isfinite(jobs.started_s).tolist() == jobs.of(JobOutcome.DONE, JobOutcome.FAILED, JobOutcome.RUNNING).tolist()
+    )
+    assert (jobs.ended_s < span_s).tolist() == jobs.of(JobOutcome.DONE, JobOutcome.FAILED, JobOutcome.EXPIRED).tolist()
 
 
-def check_workers(run: Run) -> None:
+def check_workers(run: SimulatedRun) -> None:
     """No more at once than there are, none idle while a job waits, and none begins while they stand still."""
     jobs, workers = run.jobs, run.settings.workers
     has = np.isfinite(jobs.started_s)
@@ -157,7 +159,7 @@ def check_workers(run: Run) -> None:
             assert started[at] in ended[earlier]
 
 
-def check_rhythm(run: Run) -> None:
+def check_rhythm(run: SimulatedRun) -> None:
     """By their strategy, members come once a period, or once at a time."""
     jobs, settings = run.jobs, run.settings
     if settings.strategy in (Strategy.SLOT, Strategy.SLOT2):
@@ -168,7 +170,7 @@ def check_rhythm(run: Run) -> None:
         return
     for member in range(settings.members):
         own = jobs.member == member
-        ended = np.where(jobs.of(Outcome.DONE, Outcome.FAILED)[own], jobs.ended_s[own], np.inf)
+        ended = np.where(jobs.of(JobOutcome.DONE, JobOutcome.FAILED)[own], jobs.ended_s[own], np.inf)
         assert (jobs.queued_s[own][1:] >= ended[:-1]).all()
 
 

@@ -24,10 +24,10 @@ from timerd.model.errors import Aborted
 from timerd.model.registers import Control
 from timerd.model.settle import Outcome
 from timerd.model.storage import CasStatus, MarkKind
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.engine.moving import Moving
-from timerd.services.holding.effector import Effector
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.effect_runner import EffectRunner
+from timerd.services.holding.procedure_runner import ProcedureRunner
 from timerd.services.holding.read_ahead import ReadAhead
 
 BRANCHES = (
@@ -144,8 +144,8 @@ def _changed(machine: PartitionMachine, status: CasStatus, _: int) -> None:
     hit("finish", machine.phase is Phase.COUNT and status is CasStatus.APPLIED)
 
 
-async def _perform(performer: Performer, request: Any) -> Any:
-    answer: Any = await _PERFORM(performer, request)
+async def _perform(runner: ProcedureRunner, request: Any) -> Any:
+    answer: Any = await _PERFORM(runner, request)
     if isinstance(request, OfferRows):
         hit("insert: " + (answer.value if answer is not None else "no holder"))
     elif isinstance(request, AppendRows):
@@ -164,23 +164,23 @@ async def _try_move(moving: Moving, *given: Any) -> Any:
         raise
 
 
-_PERFORM, _TRY_MOVE = Performer.perform, Moving._try
+_PERFORM, _TRY_MOVE = ProcedureRunner.perform, Moving._try
 _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (PartitionMachine, "page_read", _page_read),
     (PartitionMachine, "control_changed", _changed),
     (SettleLog, "carry", _carried),
     (SettleLog, "park", _parked),
-    (SettleLog, "recarry", _recarried),
+    (SettleLog, "redo_requeues", _recarried),
     (SettleLog, "recover", _recovered),
     (SettleLog, "end_together", _ended_together),
     (RowsInHand, "begin_reload", hits("reload of a withheld queue")),
     (RowsInHand, "hint", _hinted),
     (ReadAhead, "_begin", hits("page read ahead")),
-    (Effector, "_count_rows", hits("count")),
-    (Effector, "_fail_move", hits("move: decided by others (holder)")),
-    (Firing, "end_late", hits("late ack")),
-    (Firing, "fail_late", hits("late nack or reject")),
-    (Firing, "leased", hits("resumed after a restart")),
+    (EffectRunner, "_count_rows", hits("count")),
+    (EffectRunner, "_fail_move", hits("move: decided by others (holder)")),
+    (SchedulerFiring, "end_late", hits("late ack")),
+    (SchedulerFiring, "fail_late", hits("late nack or reject")),
+    (SchedulerFiring, "leased", hits("resumed after a restart")),
     (PartitionMachine, "again_waiting", hits("late nack finds its row")),
     (lookup_module, "_forwarded", hits("look-up follows FORWARD")),
     (lookup_module, "TryCas", hits("move: decided by others (look-up)")),
@@ -194,7 +194,7 @@ def watched() -> Iterator[Counter[str]]:
     """Everything that is told meanwhile is counted."""
     HITS.clear()
     with ExitStack() as stack:
-        stack.enter_context(patch.object(Performer, "perform", _perform))
+        stack.enter_context(patch.object(ProcedureRunner, "perform", _perform))
         stack.enter_context(patch.object(Moving, "_try", _try_move))
         for owner, name, look in _LOOKS:
             stack.enter_context(patch.object(owner, name, before(getattr(owner, name), look)))

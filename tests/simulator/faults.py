@@ -22,7 +22,19 @@ from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import Append, Appended, CasResult, CasStatus
 
 Result = TypeVar("Result")
-READS = {"scan", "stretch", "find", "settled", "catalogue", "letters", "dead", "estimates", "read", "look", "facts"}
+READS = {
+    "scan",
+    "stretch",
+    "find",
+    "settled",
+    "catalogue",
+    "get_dead_letters",
+    "dead",
+    "estimates",
+    "read",
+    "look",
+    "facts",
+}
 
 
 @dataclass

@@ -23,7 +23,7 @@ HOURS_MS = (HOUR_MS, 7 * HOUR_MS)
 # How long a try is held up, and at which of its steps at the store.
 HELD_MS = (300, 1_900, 2_600, 6_000, 15_000, 40_000)
 STEPS = (1, 1, 2, 2, 3, 4, 5, 6, 8, 10)
-# As services/transport/patience.py: so long a caller is kept waiting.
+# As services/calls/call_deadline.py: so long a caller is kept waiting.
 PATIENCE_MS = 2_250
 # Who repeats so late need not be remembered any more.
 MEMORY_MS = REQUEST_MEMORY_MS - HOUR_MS

@@ -15,13 +15,13 @@ from timerd.core.cluster.lease_trust import LeaseTrust
 from timerd.core.deliveries import Deliveries
 from timerd.core.delivery_machine import DeliveryMachine
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.ports import Store
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
@@ -64,7 +64,7 @@ class Wires:
 
 class Run:
     def __init__(
-        self, loop: VirtualLoop, owner: Owner, store: FaultyStore, config: ServerConfig, settings: Settings
+        self, loop: VirtualLoop, owner: Owner, store: FaultyStore, config: ServerConfig, settings: HoldingSettings
     ) -> None:
         self.owner = owner
         self.wires = Wires()
@@ -73,7 +73,7 @@ class Run:
         self.work = WorkService(self.node.delivery)
         owner.spawn(self.node.start())
 
-    def _assemble(self, clock: LoopClock, store: Store, config: ServerConfig, settings: Settings) -> Node:
+    def _assemble(self, clock: LoopClock, store: Store, config: ServerConfig, settings: HoldingSettings) -> Node:
         """As bootstrap.assemble."""
         time = EngineTime(clock, LeaseTrust.always())
         instance, memory = InstanceMachine(config.look_ahead_ms), Memory(config.memory_budget_bytes)
@@ -83,7 +83,7 @@ class Run:
             store, time, settings, instance, memory, config.history_retention_ms, deliveries=deliveries
         )
         engine = Engine(store, scheduler, time, SECRET, config)
-        firing = Firing(scheduler, time, store, SECRET)
+        firing = SchedulerFiring(scheduler, time, store, SECRET)
         delivery = Delivery(firing, LoopAlarm(time.exact_ms), machine)
         return Node(config, store, time, scheduler, engine, delivery, cast(Any, self.wires), HangingUp())
 

@@ -17,9 +17,9 @@ from random import Random
 from typing import Any, TypeVar
 
 import timerd.core.partition.memory as memory_module
-import timerd.services.checkup as checkup_module
 import timerd.services.holding.paging as paging_module
 import timerd.services.holding.scheduler as scheduler_module
+import timerd.services.readiness as readiness_module
 import timerd.services.stopping as stopping_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.asking import new_tasks
@@ -44,7 +44,7 @@ from tests.simulator.server import Gone, Run
 from tests.simulator.virtual_loop import OWNER, START_MS, Livelock, Owner, VirtualLoop
 from tests.simulator.worker import CREDIT, Worker
 from timerd.config import ServerConfig
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.model.errors import NotFound, NotStored, StoreUnknown, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.partition import BUCKET_MS
@@ -88,7 +88,7 @@ class Story:
             max_mark_lag_ms=chance((600_000, 600_000, 8_000, 2_000, 2_000)),
             memory_budget_bytes=120 if self.is_tight else 1 << 30,
         )
-        self.settings = Settings(
+        self.settings = HoldingSettings(
             "me",
             max_mark_lag_ms=self.config.max_mark_lag_ms,
             mark_every_ms=chance((100, 1_000)),
@@ -612,7 +612,7 @@ def told(story: AnyStory) -> AnyStory:
     # Of what was about to begin when the server was killed.
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     before = logger.propagate, scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES
-    looks_every_s = checkup_module.LOOK_EVERY_S
+    looks_every_s = readiness_module.LOOK_EVERY_S
     logger.addHandler(handler)
     logger.propagate = False
     try:
@@ -628,7 +628,7 @@ def told(story: AnyStory) -> AnyStory:
         logger.removeHandler(handler)
         logger.propagate = before[0]
         scheduler_module.TICK_S, paging_module.PAGE_BYTES, memory_module.SMALLEST_SHARE_BYTES = before[1:]
-        checkup_module.LOOK_EVERY_S = looks_every_s
+        readiness_module.LOOK_EVERY_S = looks_every_s
     return story
 
 

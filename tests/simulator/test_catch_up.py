@@ -15,7 +15,7 @@ from tests.simulator.forms import Form
 from tests.simulator.story import Story, told
 from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.model.partition import BUCKET_MS
 from timerd.services.holding.throttle import Throttle
 
@@ -40,7 +40,7 @@ class Outage(Story):
         super().__post_init__()
         self.is_calm, self.is_stream, self.is_tight = True, False, False
         self.weather.clear_up()
-        self.config, self.settings = ServerConfig(), Settings("me", traits=MemoryStore.traits)
+        self.config, self.settings = ServerConfig(), HoldingSettings("me", traits=MemoryStore.traits)
         self.back_ms = self.begin_ms
 
     def _form(self) -> Form:
@@ -52,7 +52,7 @@ class Outage(Story):
     def start(self) -> None:
         super().start()
         assert self.run is not None
-        self.run.node.scheduler.effector._throttle = cast(Any, SimpleNamespace(wait=self._page))
+        self.run.node.scheduler.effect_runner._throttle = cast(Any, SimpleNamespace(wait=self._page))
 
     async def _page(self, rows: int) -> None:
         if self.throttle is not None:

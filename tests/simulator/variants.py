@@ -28,10 +28,10 @@ from timerd.core.redelivery_gate import RedeliveryGate
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
 from timerd.services.holding.driving import drive
-from timerd.services.holding.effector import Effector, _merged
+from timerd.services.holding.effect_runner import EffectRunner, _merged
 from timerd.services.holding.held import Held
 from timerd.services.holding.own_machines import OwnMachines
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.procedure_runner import ProcedureRunner
 
 Variant = Callable[[], AbstractContextManager[object]]
 _MARK, _CHANGED = PartitionMachine._mark, PartitionMachine.control_changed
@@ -82,27 +82,27 @@ def cancelled_forgotten_at_merge() -> AbstractContextManager[object]:
 
 
 def settle_record_skipped() -> AbstractContextManager[object]:
-    async def write(self: Effector, machine: PartitionMachine, effect: Any) -> None:
+    async def write(self: EffectRunner, machine: PartitionMachine, effect: Any) -> None:
         self._held.perform(machine, machine.settled_written(effect.record))
         self._held.written(machine)
 
-    return patch.object(Effector, "_write_settled", write)
+    return patch.object(EffectRunner, "_write_settled", write)
 
 
 def closing_read_before_the_write() -> AbstractContextManager[object]:
     """READFIRST."""
 
-    async def append(self: Performer, request: AppendRows) -> list[Appended]:
+    async def append(self: ProcedureRunner, request: AppendRows) -> list[Appended]:
         partitions = [p for message in request.messages for p, _ in message.groups]
         controls = dict(zip(partitions, await self._store.read([control_key(p) for p in partitions]), strict=True))
         written = list(await self._store.append(request.messages))
         return [Appended(controls, a.sources, frozenset(), a.repeated) for a in written]
 
-    return patch.object(Performer, "_append", append)
+    return patch.object(ProcedureRunner, "_append", append)
 
 
 def carried_row_before_its_record() -> AbstractContextManager[object]:
-    async def write(self: Effector, machine: PartitionMachine, effect: Any) -> None:
+    async def write(self: EffectRunner, machine: PartitionMachine, effect: Any) -> None:
         groups = machine._table._log.records.groups_of(effect.record.sequence)
         if groups:
             now_ms = int(self._time.exact_ms())
@@ -112,7 +112,7 @@ def carried_row_before_its_record() -> AbstractContextManager[object]:
         self._held.perform(machine, machine.settled_written(effect.record))
         self._held.written(machine)
 
-    return patch.object(Effector, "_write_settled", write)
+    return patch.object(EffectRunner, "_write_settled", write)
 
 
 def mark_passes_a_carry_early() -> AbstractContextManager[object]:
@@ -160,10 +160,10 @@ def settle_records_not_read() -> AbstractContextManager[object]:
 def move_without_asking() -> AbstractContextManager[object]:
     """The holder of the source is not asked before the move is decided."""
 
-    async def ask(self: Performer, request: AskToMove) -> HolderAnswer:
+    async def ask(self: ProcedureRunner, request: AskToMove) -> HolderAnswer:
         return HolderAnswer(Asked.WAITING)
 
-    return patch.object(Performer, "_ask_to_move", ask)
+    return patch.object(ProcedureRunner, "_ask_to_move", ask)
 
 
 def moved_in_rows_fire_unasked() -> AbstractContextManager[object]:
@@ -193,7 +193,7 @@ def early_by_a_millisecond() -> AbstractContextManager[object]:
 
 
 def ack_confirmed_before_it_is_durable() -> AbstractContextManager[object]:
-    def durable(self: Held, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
+    def durable(self: Held, machine: PartitionMachine, lsn: int) -> asyncio.Future[None]:
         future = asyncio.get_running_loop().create_future()
         future.set_result(None)
         return future

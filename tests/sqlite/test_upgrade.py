@@ -18,7 +18,7 @@ from tests.sqlite.older import AHEAD, LEFT, VERSIONS, load
 from timerd.adapters.sqlite import backup, schema, store
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.adapters.sqlite.schema import MIGRATIONS, Migration
-from timerd.bootstrap import Kept, back_up_sqlite, restore_sqlite
+from timerd.bootstrap import BackupContents, back_up_sqlite, restore_sqlite
 from timerd.client import TaskState
 from timerd.model.errors import StartupError
 from timerd.testing import Server
@@ -44,7 +44,7 @@ def version_of(data: Path) -> int:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def copied(data: Path, file: Path) -> Kept:
+def copied(data: Path, file: Path) -> BackupContents:
     return back_up_sqlite(data, file, lambda _done, _whole: None)
 
 

@@ -159,7 +159,7 @@ async def test_while_the_disk_is_frozen_newcomers_are_refused_and_those_who_wait
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = bench.open()
-    monkeypatch.setattr(writer, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(writer, "STALLED_S", 0.0)
     frozen, thaw = threading.Event(), threading.Event()
 
     def freeze(_: Commit) -> None:

@@ -12,7 +12,7 @@ from timerd.core.partition.effects import (
     ReadControl,
     ReadSettled,
 )
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import QueueKey
@@ -60,7 +60,7 @@ def acquired(
 ) -> tuple[PartitionMachine, Effects]:
     """A machine in LOAD, and its first page request."""
     traits = replace(traits, knows_repeats=not remembered)
-    machine = PartitionMachine(HERE, Settings("me", remembered=remembered, traits=traits), Memory(1 << 30))
+    machine = PartitionMachine(HERE, HoldingSettings("me", remembered=remembered, traits=traits), Memory(1 << 30))
     assert machine.start() == [ReadControl(HERE)]
     [change] = machine.control_read(stored, NOW_MS)
     assert isinstance(change, ChangeControl)

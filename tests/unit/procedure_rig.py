@@ -26,7 +26,7 @@ def world() -> World:
 
 def run(world: World, procedure: Procedure[Result]) -> Result:
     """To its end, without anything in between."""
-    return done(drive(procedure, world.performer))
+    return done(drive(procedure, world.runner))
 
 
 def going_on(procedure: Procedure[Result], request: Request) -> Procedure[Result]:

@@ -7,8 +7,8 @@ import pytest
 from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, acquired, hot, key, only, page, rows
 from tests.unit.row_keys import KEYS
 from timerd.core.partition.effects import WriteSettled
-from timerd.core.partition.ended_lately import EndedLately
 from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.recent_ends import RecentEnds
 from timerd.core.partition.settled_index import FRESH
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.identity import RowKey, digest_of, next_attempt
@@ -121,10 +121,10 @@ def test_another_version_of_them_is_not_taken_for_them() -> None:
 
 def test_repeats_hear_of_them() -> None:
     machine = hot(rows(*KEYS))
-    machine._table._log.lately = EndedLately(100)
+    machine._table._log.recent_ends = RecentEnds(100)
     machine.end_acked([acked(sent(machine))])
     elsewhere = KEYS[3]._replace(position_ms=KEYS[3].position_ms + 500)
-    assert machine._table._log.lately.otherwise(elsewhere) is Outcome.ACKED
+    assert machine._table._log.recent_ends.otherwise(elsewhere) is Outcome.ACKED
 
 
 def test_what_has_been_passed_is_forgotten() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.deliveries import ids_of, taken_of
 from timerd.core.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
+from timerd.core.queue_stats import QueueStats
 from timerd.core.taken import Ended
-from timerd.core.tally import QueueTally
 from timerd.model.identity import short_id
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
@@ -20,12 +20,12 @@ class Sky:
 
     def __init__(self) -> None:
         self.flights = Flights()
-        self.tally = QueueTally()
+        self.stats = QueueStats()
         self.batches = [self._send(number, rows) for number, rows in enumerate((MAX_BATCH_ROWS, MAX_BATCH_ROWS, 3))]
 
     def _send(self, number: int, rows: int) -> Batch:
         batch = taken_of(range(rows), prefix=b"%012d" % number)
-        return self.flights.register(1, batch, 10_000, 10_000, 0, self.tally)
+        return self.flights.register(1, batch, 10_000, 10_000, 0, self.stats)
 
     def deliveries(self) -> dict[bytes, Ended]:
         return {
@@ -53,16 +53,16 @@ def test_each_ends_its_delivery_once(seed: int) -> None:
         assert {type(each) for each in ended} <= {Ended}
         assert unknown == [at for at, each in enumerate(known) if each is None]
         assert len(sky.flights) == len(open_)
-    assert sky.tally.outcomes == {ACKED: 2 * MAX_BATCH_ROWS + 3}
+    assert sky.stats.outcomes == {ACKED: 2 * MAX_BATCH_ROWS + 3}
     assert not list(sky.flights.all())
 
 
 @pytest.mark.parametrize("rows", [2, 40])
 def test_two_generations_of_a_task_are_two_deliveries(rows: int) -> None:
-    flights, tally = Flights(), QueueTally()
+    flights, stats = Flights(), QueueStats()
     first, second = taken_of(range(rows)), taken_of(range(rows), version=1 << 16)
     for batch in (first, second):
-        flights.register(1, batch, 10_000, 10_000, 0, tally)
+        flights.register(1, batch, 10_000, 10_000, 0, stats)
     flights.check()
     found = [flights.find(each) for each in (*ids_of(first), *ids_of(second))]
     assert [each and each[0].versions[each[1]] for each in found] == [0] * rows + [1 << 16] * rows

@@ -20,9 +20,9 @@ from tests.unit.partition_rig import (
 )
 from timerd.core.partition.carry import carried_rows, retry_carry
 from timerd.core.partition.effects import WriteCarried, WriteSettled
-from timerd.core.partition.ended_lately import EndedLately
 from timerd.core.partition.holding import Asked
 from timerd.core.partition.partition_machine import PartitionMachine
+from timerd.core.partition.recent_ends import RecentEnds
 from timerd.core.taken import AckedRows, Again, Ended
 from timerd.model.identity import RowKey, next_attempt
 from timerd.model.rows import FLAG_CARRIED
@@ -278,11 +278,11 @@ def test_a_task_that_lives_again_is_another_delivery() -> None:
 
 
 def test_so_many_endings_are_remembered_and_twice_as_many_at_the_most() -> None:
-    lately = EndedLately(3)
+    recent_ends = RecentEnds(3)
     keys = [key(n) for n in range(9)]
     for each in keys:
-        lately.add([(each, Outcome.ACKED)])
-    known = [each for each in keys if lately.otherwise(each._replace(position_ms=NOW_MS)) is not None]
+        recent_ends.add([(each, Outcome.ACKED)])
+    known = [each for each in keys if recent_ends.otherwise(each._replace(position_ms=NOW_MS)) is not None]
     assert known == keys[len(keys) - len(known) :]
     assert 3 <= len(known) <= 6
 
@@ -296,10 +296,10 @@ def test_of_earlier_records_the_last_ones_are_remembered() -> None:
         assert isinstance(write, WriteSettled)
         machine.settled_written(write.record)
         records.append(write.record)
-    lately = EndedLately(4)
-    lately.load(records)
+    recent_ends = RecentEnds(4)
+    recent_ends.load(records)
     ended = [pair[0].digest for record in records for pair in record.outcomes()]
-    assert [lately.knows_any([digest]) for digest in ended] == [False, False, True, True, True, True]
+    assert [recent_ends.knows_any([digest]) for digest in ended] == [False, False, True, True, True, True]
 
 
 # -- a queue that is brought in again -----------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def test_a_nack_goes_on_by_the_policy_or_by_the_worker(machine: DeliveryMachine)
 def test_the_last_attempt_makes_a_dead_letter(machine: DeliveryMachine) -> None:
     taken = taken_of([3], FEW, version=1)
     settled = machine.settle("default", Action.NACK, send(machine, taken), NOW_MS + 10, 0, "hopeless")
-    [letter], [end] = settled.letters, settled.dead
+    [letter], [end] = settled.dead_letters, settled.dead
     assert (letter.attempts, letter.last_error, letter.payload, letter.died_at_ms) == (
         2,
         "hopeless",
@@ -114,7 +114,7 @@ def test_the_last_attempt_makes_a_dead_letter(machine: DeliveryMachine) -> None:
 
 def test_a_reject_is_a_dead_letter_at_once(machine: DeliveryMachine) -> None:
     settled = machine.settle("default", Action.REJECT, send(machine, taken_of([1])), NOW_MS, None, "bad input")
-    assert [letter.last_error for letter in settled.letters] == ["bad input"]
+    assert [letter.last_error for letter in settled.dead_letters] == ["bad input"]
     assert machine.in_flight == 0
 
 
@@ -148,7 +148,7 @@ def test_that_a_task_is_hopeless_counts_whichever_holder_sent_that_attempt(machi
     lost, again = tokens_of(taken_of([1], token=7)), taken_of([1], token=9)
     send(machine, again, worker=2)
     settled = machine.settle("default", Action.REJECT, lost, NOW_MS + 1, None, "bad input")
-    assert [letter.key for letter in settled.letters] == keys_of(again)
+    assert [letter.key for letter in settled.dead_letters] == keys_of(again)
 
 
 def test_a_silent_worker_loses_its_lease(machine: DeliveryMachine) -> None:
@@ -238,9 +238,9 @@ def test_the_death_of_a_worker_is_each_of_its_tasks_own_affair(machine: Delivery
     over_ms = NOW_MS + GRACE_MS
     failed, _ = machine.tick(over_ms)
     assert [(item.key.version, item.position_ms - over_ms) for item in failed.again] == [(0, 0), (0, 0), (1, 2_000)]
-    assert [letter.key.version for letter in failed.letters] == [1, 1]
-    [(_, tally)] = machine.tallies.queues.items()
-    assert (tally.outcomes["lost"], tally.dead) == (5, 2)
+    assert [letter.key.version for letter in failed.dead_letters] == [1, 1]
+    [(_, stats)] = machine.queue_stats.queues.items()
+    assert (stats.outcomes["lost"], stats.dead) == (5, 2)
 
 
 def test_an_extension_on_another_stream_saves_what_a_broken_one_held(machine: DeliveryMachine) -> None:
@@ -302,7 +302,7 @@ def test_what_was_not_begun_goes_back_as_it_was(machine: DeliveryMachine) -> Non
     machine.retire(1)
     back = machine.settle("default", Action.RELEASE, tokens[:128], NOW_MS + 7, None, "")
     assert [each.key for each in back.back] == keys_of(taken)[:2]
-    assert (back.again, back.letters, back.refused, back.size) == ([], [], {}, 2)
+    assert (back.again, back.dead_letters, back.refused, back.size) == ([], [], {}, 2)
     assert (machine.in_flight, machine.wanted(QUEUE)) == (1, 0)
     assert not machine.settle("default", Action.RELEASE, tokens[:128], NOW_MS + 8, None, "")
     send(machine, taken_of(range(2), version=2), worker=2)
@@ -321,7 +321,7 @@ def test_what_a_worker_has_not_of_a_stream_that_it_replaced_goes_back_as_it_was(
     assert machine.replaced("another", [b"old"], NOW_MS + 2) == (Settlement(), []), "names of others are no names"
     settled, workers = machine.replaced("default", [b"old", b"never was"], NOW_MS + 3)
     assert [each.key for each in settled.back] == keys_of(taken)[2:]
-    assert (settled.again, settled.letters, workers) == ([], [], [3])
+    assert (settled.again, settled.dead_letters, workers) == ([], [], [3])
     assert (machine.in_flight, machine.wanted(QUEUE)) == (2, 0)
     machine.check()
     # The same attempts, sent to another one.
@@ -375,7 +375,7 @@ def test_what_outlives_its_first_lease_lets_go_of_the_shared_arena(machine: Deli
     machine.tick(NOW_MS + LEASE_MS + 100)
     [batch] = machine._flights.all()
     assert len(batch.taken.rows.payloads) == 5_000
-    [letter] = machine.settle("default", Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").letters
+    [letter] = machine.settle("default", Action.REJECT, tokens[:64], NOW_MS + 6_000, None, "x").dead_letters
     assert letter.payload == bytes(5_000)
     assert letter.template == PLAIN
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.partition_rig import NOW_MS, QUEUE, hot, key, rows
 from timerd.core.admission import Admission
-from timerd.core.gates import KEPT, Batch, End, Fate, Fates, Hold, Requeue, judge
+from timerd.core.gates import KEPT, DueBatch, End, Fate, Fates, Hold, Requeue, judge
 from timerd.core.partition import Asked, PartitionMachine
 from timerd.model.identity import RowKey
 from timerd.model.settle import Outcome
@@ -24,7 +24,7 @@ class Says:
         self.of = dict(of)
         self.asked: list[RowKey] = []
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         self.asked += [batch.key(row) for row in batch.left()]
         return {row: self.of[each] for row in range(len(batch)) if (each := batch.key(row)) in self.of}
 
@@ -133,6 +133,6 @@ def test_a_gate_that_keeps_a_row_itself_says_so() -> None:
 def test_no_gate_is_asked_where_there_is_none() -> None:
     taken = hot(rows(*KEYS)).take(QUEUE, 100, NOW_MS)
     assert taken is not None
-    batch = Batch(taken, 0, 0)
+    batch = DueBatch(taken, 0, 0)
     judge([], batch, NOW_MS)
     assert list(batch.left()) == list(range(len(KEYS)))

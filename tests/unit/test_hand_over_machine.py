@@ -12,7 +12,7 @@ from tests.unit.partition_rig import (
 )
 from timerd.adapters.memory import MemoryStore
 from timerd.core.partition.effects import ChangeControl
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.registers import Control
@@ -21,7 +21,7 @@ from timerd.model.registers import Control
 def test_a_partition_of_a_living_holder_is_not_taken() -> None:
     stored = replace(control(), incarnation=3)
     machine = PartitionMachine(
-        HERE, Settings("me", incarnation=4, traits=MemoryStore.traits), Memory(1 << 30), lambda _: False
+        HERE, HoldingSettings("me", incarnation=4, traits=MemoryStore.traits), Memory(1 << 30), lambda _: False
     )
     machine.start()
     assert machine.control_read(stored, NOW_MS) == []
@@ -31,7 +31,7 @@ def test_a_partition_of_a_living_holder_is_not_taken() -> None:
 def test_the_next_holder_has_a_token_and_an_incarnation_of_its_own() -> None:
     free = control().released("me", START_MS, ())
     machine = PartitionMachine(
-        HERE, Settings("me", "here:1", incarnation=4, traits=MemoryStore.traits), Memory(1 << 30)
+        HERE, HoldingSettings("me", "here:1", incarnation=4, traits=MemoryStore.traits), Memory(1 << 30)
     )
     machine.start()
     [change] = machine.control_read(free, NOW_MS)

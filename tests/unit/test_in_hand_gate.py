@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, hot, key, rows
-from timerd.core.gates import Batch
+from timerd.core.gates import DueBatch
 from timerd.core.in_hand_gate import InHandGate
 from timerd.core.partition.holding import Asked
 from timerd.core.taken import Taken
@@ -43,7 +43,7 @@ def test_of_two_rows_that_are_about_to_be_sent_together_one_is() -> None:
     machine, gate = hot(rows(FIRST)), InHandGate(workers_have_none)
     group = rows(FIRST)
     elsewhere = Taken(ELSEWHERE.partition, 1, group, group.digests())
-    assert gate.judge(Batch(elsewhere, 0, 0), NOW_MS) == {}
+    assert gate.judge(DueBatch(elsewhere, 0, 0), NOW_MS) == {}
     assert machine.take(QUEUE, 100, NOW_MS, gates=[gate]) is None
     carry = machine.carry_of(FIRST)
     assert carry is not None

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.partition_rig import HERE, NOW_MS, key, page, rows, taken
 from timerd.adapters.memory import MemoryStore
-from timerd.core.partition.holding import Phase, Settings
+from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Ended
@@ -19,7 +19,7 @@ STUCK_MS = 10_000
 
 
 def holding(*keys: RowKey) -> PartitionMachine:
-    settings = Settings("me", max_settled=LIMIT, stuck_after_ms=STUCK_MS, traits=MemoryStore.traits)
+    settings = HoldingSettings("me", max_settled=LIMIT, stuck_after_ms=STUCK_MS, traits=MemoryStore.traits)
     machine = PartitionMachine(HERE, settings, Memory(1 << 30))
     machine.control_read(None, NOW_MS)
     machine.control_changed(CasStatus.APPLIED, NOW_MS)

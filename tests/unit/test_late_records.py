@@ -33,7 +33,7 @@ from timerd.model.settle import Outcome, SettleRecord
 from timerd.model.storage import DeadLetter
 from timerd.services.engine.elsewhere import Elsewhere
 from timerd.services.holding.driving import drive
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.procedure_runner import ProcedureRunner
 
 SILENT = HolderAnswer(Asked.SILENT)
 
@@ -42,10 +42,10 @@ class Far:
     """The holders as another instance sees them."""
 
     side_by_side = 1
-    is_alone = False
+    is_single = False
 
     def __init__(self, world: World) -> None:
-        self._own = world.performer.own
+        self._own = world.runner.own
         self.silent: set[Partition] = set()
 
     def is_here(self, partition: Partition) -> bool:
@@ -87,7 +87,7 @@ class Story:
         self.world.crash()
         self.far = Far(self.world)
         world = cast(Any, self.world)
-        self.performer = Performer(self.world.store, world, lambda *_: None, lambda _: self.far)
+        self.runner = ProcedureRunner(self.world.store, world, lambda *_: None, lambda _: self.far)
 
     def _ended(self, outcome: Outcome) -> SettleRecord:
         """The record, on its way to the store."""
@@ -116,7 +116,7 @@ class Story:
         return self.world.machines[self.late.partition]
 
     def run(self, procedure: Procedure[Result]) -> Result:
-        return done(drive(procedure, self.performer))
+        return done(drive(procedure, self.runner))
 
     def claimed(self, policy: Conflict = Conflict.REPLACE) -> Reserved:
         return self.run(reserve(NAME, self.new.id, policy))
@@ -173,7 +173,7 @@ def test_what_nobody_holds_is_over_by_its_record(story: Story) -> None:
 
 def test_where_nobody_else_can_be_the_holder_nobody_is_asked(story: Story) -> None:
     story.lands()
-    story.world.performer._handlers.pop(AskToEnd)
+    story.world.runner._handlers.pop(AskToEnd)
     assert run(story.world, reserve(NAME, story.new.id, Conflict.KEEP)).taken_by is None
 
 
@@ -243,7 +243,7 @@ def test_a_holder_that_was_told_of_a_dead_letter_sends_it_when_it_lives_again() 
 def rejected(story: Story) -> bool:
     """What the worker hears that had the delivery of the first holder."""
     [key] = keys_of(story.late.entries)
-    scheduler = scheduler_with({}, store=story.world.store, procedures=story.performer)
+    scheduler = scheduler_with({}, store=story.world.store, procedures=story.runner)
     return done(Elsewhere(scheduler, story.world.store).end(Ended(story.late.partition, key, Outcome.DEAD)))
 
 

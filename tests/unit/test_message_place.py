@@ -68,7 +68,7 @@ def placed(world: World, going: Procedure[Inserted] | None = None) -> int:
     """By a try that goes on to its end, and asks again as a call does."""
     for _ in range(20):
         try:
-            said = done(drive(going or tried(world.now_ms), world.performer))
+            said = done(drive(going or tried(world.now_ms), world.runner))
             return said.moved.get((INSTANT_MS, TASK), INSTANT_MS)
         except NotTakenIn:
             going = None
@@ -83,7 +83,7 @@ def stopped(world: World, steps: int) -> Procedure[Inserted] | None:
     try:
         request = next(procedure)
         for _ in range(steps):
-            request = procedure.send(done(world.performer.perform(request)))
+            request = procedure.send(done(world.runner.perform(request)))
     except (StopIteration, NotTakenIn):
         return None
     return going_on(procedure, request)
@@ -122,7 +122,7 @@ def test_two_that_are_late_at_once_go_to_one_place(world: World) -> None:
     while pending:
         for n, request in list(pending.items()):
             try:
-                pending[n] = (one, other)[n].send(done(world.performer.perform(request)))
+                pending[n] = (one, other)[n].send(done(world.runner.perform(request)))
             except StopIteration as end:
                 ends[n] = end.value
                 del pending[n]
@@ -145,7 +145,7 @@ def answered(control: Control, *offered: Offered | None, now: Control | None = N
                 if now is not None:
                     done(world.store.cas([Cas(control_key(HERE), control.to_bytes(), now.to_bytes())]))
             else:
-                answer = done(world.performer.perform(request))
+                answer = done(world.runner.perform(request))
             request = procedure.send(answer)
     except (StopIteration, NotTakenIn):
         return asked
@@ -177,7 +177,7 @@ def test_it_counts_where_the_control_row_names_nobody() -> None:
     world = World()
     left = replace(HELD, holder="")
     done(world.store.cas([Cas(control_key(HERE), None, left.to_bytes())]))
-    assert done(drive(tried(INSTANT_MS + 200), world.performer)).moved == {}
+    assert done(drive(tried(INSTANT_MS + 200), world.runner)).moved == {}
 
 
 def test_what_has_ended_longer_ago_than_outcomes_are_kept_is_not_carried_out_anew() -> None:
@@ -185,7 +185,7 @@ def test_what_has_ended_longer_ago_than_outcomes_are_kept_is_not_carried_out_ane
     over = Control(5, "", "", HERE.end_ms, HERE.end_ms, finished_at_ms=HERE.end_ms)
     done(world.store.cas([Cas(control_key(HERE), None, over.to_bytes())]))
     with pytest.raises(Forgotten):
-        done(drive(tried(HERE.end_ms + DAY_MS), world.performer))
+        done(drive(tried(HERE.end_ms + DAY_MS), world.runner))
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
@@ -198,28 +198,28 @@ def test_a_partition_that_nobody_made_before_its_bucket_was_finished_is_over_for
     call = Call(PREFIX, HERE.end_ms + 5_000, HERE.end_ms + DAY_MS, DAY_MS)
     if not is_finished:
         with pytest.raises(NotTakenIn):
-            done(drive(place_message(message, call), world.performer))
+            done(drive(place_message(message, call), world.runner))
         return
-    assert done(drive(place_message(message, call), world.performer)).moved == {(INSTANT_MS, TASK): call.now_ms}
+    assert done(drive(place_message(message, call), world.runner)).moved == {(INSTANT_MS, TASK): call.now_ms}
     [stored] = done(world.store.read([control_key(other)]))
     assert stored is not None
     assert Control.from_bytes(stored).finished
     [entry] = done(world.store.catalogue(0, HERE.bucket_ms, HERE.bucket_ms + 1))
     assert isinstance(entry, BucketEntry)
-    assert done(world.performer.perform(ReadBucket(other))) == entry
+    assert done(world.runner.perform(ReadBucket(other))) == entry
 
 
 def test_a_message_says_whether_any_of_its_rows_was_stored(world: World) -> None:
     groups = ((HERE, row()),)
-    assert not done(drive(is_stored(groups, PREFIX), world.performer))
+    assert not done(drive(is_stored(groups, PREFIX), world.runner))
     placed(world)
-    assert done(drive(is_stored(groups, PREFIX), world.performer))
+    assert done(drive(is_stored(groups, PREFIX), world.runner))
 
 
 def test_delays_count_from_the_first_try_that_came() -> None:
     world = World()
     calls = [Call(PREFIX, START_MS + n, START_MS + DAY_MS, DAY_MS) for n in (5, 900)]
-    assert [done(drive(origin_of_delays(call), world.performer)) for call in calls] == [START_MS + 5] * 2
+    assert [done(drive(origin_of_delays(call), world.runner)) for call in calls] == [START_MS + 5] * 2
     [stored] = done(world.store.read([place_key(PREFIX)]))
     assert stored is not None
     assert Instants.from_bytes(stored) == Instants((), START_MS + 5)

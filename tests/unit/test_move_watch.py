@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from timerd.core.partition.effects import FailMove
-from timerd.core.partition.move_watch import MOVER_PATIENCE, MoveWatch
+from timerd.core.partition.move_watch import MOST_LOOKS, MoveWatch
 from timerd.model.identity import ATTEMPT_BITS, RowKey
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Move, MoveState, Place
@@ -20,7 +20,7 @@ def moving(generation: int) -> Move:
 
 def test_a_mover_that_left_is_not_waited_for() -> None:
     watch = MoveWatch(PARTITION)
-    for _ in range(MOVER_PATIENCE):
+    for _ in range(MOST_LOOKS):
         assert watch.undecided(DIGEST, moving(1)) == []
     assert watch.undecided(DIGEST, moving(1)) == [FailMove(PARTITION, DIGEST, moving(1))]
 
@@ -28,6 +28,6 @@ def test_a_mover_that_left_is_not_waited_for() -> None:
 def test_the_next_mover_has_as_long_as_the_first() -> None:
     """A caller repeats its call: the new move is not to fail because the old one was given up."""
     watch = MoveWatch(PARTITION)
-    for _ in range(MOVER_PATIENCE):
+    for _ in range(MOST_LOOKS):
         watch.undecided(DIGEST, moving(1))
     assert watch.undecided(DIGEST, moving(2)) == []

@@ -47,6 +47,6 @@ def test_a_place_that_is_closed_is_not_moved_to() -> None:
     done(world.store.finish_bucket(TIME_SCOPE, closed, finished=False))
     asked = Wish("r", closed + 1_000, world.now_ms, 86_400_000)
     with pytest.raises(Aborted):
-        done(drive(move_task(task.id, asked), world.performer))
+        done(drive(move_task(task.id, asked), world.runner))
     world.drain()
     assert task.deliveries == 1

@@ -23,7 +23,7 @@ from timerd.core.partition.effects import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.taken import Again, Ended
@@ -36,7 +36,7 @@ from timerd.model.storage import CasStatus
 
 @pytest.mark.parametrize("seen", [None, 5, 3_000_000_000])
 def test_the_token_grows_and_is_never_below_the_seconds_of_the_wall(seen: int | None) -> None:
-    machine = PartitionMachine(HERE, Settings("me", traits=MemoryStore.traits), Memory(1 << 30))
+    machine = PartitionMachine(HERE, HoldingSettings("me", traits=MemoryStore.traits), Memory(1 << 30))
     stored = Control(seen, "old", "", START_MS, START_MS) if seen is not None else None
     [change] = machine.control_read(stored, NOW_MS)
     assert isinstance(change, ChangeControl)
@@ -93,7 +93,9 @@ def test_when_all_that_ended_is_verified_the_marks_rest_until_something_stirs() 
 @pytest.mark.parametrize("scope", [TIME_SCOPE, MAIL.scope], ids=["carried", "parked"])
 def test_a_carry_that_is_written_once_more_after_an_error_is_not_there_twice(scope: int) -> None:
     """The store has its rows under the name of the first time; what came after them failed."""
-    machine = PartitionMachine(HERE._replace(scope=scope), Settings("me", traits=MemoryStore.traits), Memory(1 << 30))
+    machine = PartitionMachine(
+        HERE._replace(scope=scope), HoldingSettings("me", traits=MemoryStore.traits), Memory(1 << 30)
+    )
     machine.start()
     machine.control_read(None, NOW_MS)
     machine.control_changed(CasStatus.APPLIED, NOW_MS)

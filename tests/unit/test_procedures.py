@@ -55,7 +55,7 @@ def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times
         times -= isinstance(request, kind)
         if not times:
             return request
-        request = procedure.send(done(world.performer.perform(request)))
+        request = procedure.send(done(world.runner.perform(request)))
 
 
 def rest_of(procedure: Procedure[Result]) -> Procedure[Result]:
@@ -216,7 +216,7 @@ def test_an_end_that_its_holder_alone_knew_of_is_written_down_where_the_task_liv
     delivered(world, task)
     ending = end_task(task.id, outcome, b"r")
     mark = up_to(world, ending, SetMarks)
-    done(world.performer.perform(mark))
+    done(world.runner.perform(mark))
     world.nack(task, 40_000)
     for _ in range(5):
         world.settle_down()
@@ -254,11 +254,11 @@ def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(wor
     [task] = scheduled(world, 30_000)
     procedure = end_many([task.id], Outcome.CANCELLED, b"r")
     request: Request = next(procedure)
-    world.performer.knows_all = knows_all
+    world.runner.knows_all = knows_all
     while not isinstance(request, SetMarks | MarkAndLook):
-        request = procedure.send(done(world.performer.perform(request)))
+        request = procedure.send(done(world.runner.perform(request)))
     run(world, move_task(task.id, wish(world, 1_000)))
-    done(world.performer.perform(request))
+    done(world.runner.perform(request))
     for _ in range(4):
         world.settle_down()
         world.advance(1_000)
@@ -302,7 +302,7 @@ def test_where_somebody_came_and_went_meanwhile_the_records_are_read_once_more(w
     """It may have fired after the look and before it was asked who holds it."""
     task, asked, cancel = far(world)
     request = up_to(world, cancel, MarkAndLook)
-    answer = done(world.performer.perform(request))
+    answer = done(world.runner.perform(request))
     world.machines[task.id.home] = PartitionMachine(task.id.home, world.settings, world.memory)
     del world.machines[task.id.home]
     world.store._partitions[task.id.home].records[1, 1] = SettleRecord(
@@ -350,7 +350,7 @@ def test_what_a_late_ack_has_marked_is_over_and_cannot_be_moved(world: World) ->
     [task] = scheduled(world, 60_000)
     ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
     mark = up_to(world, ack, SetMarks)
-    done(world.performer.perform(mark))
+    done(world.runner.perform(mark))
     with pytest.raises(Precondition, match="acked"):
         run(world, move_task(task.id, wish(world, 120_000)))
     assert run(world, going_on(ack, mark)) is Cancelled.CANCELLED
@@ -362,7 +362,7 @@ def test_what_is_found_of_an_ack_of_the_old_row_leaves_the_new_one_alive(world: 
     ack = end_task(task.id, Outcome.ACKED, b"late ack", generation=0)
     mark = up_to(world, ack, SetMarks)
     task.fire_at_ms = {run(world, move_task(task.id, wish(world, 90_000)))}
-    done(world.performer.perform(mark))
+    done(world.runner.perform(mark))
     world.crash()
     world.reconcile()
     world.settle_down()
@@ -397,9 +397,9 @@ def test_a_decided_move_whose_answer_was_lost_is_known_by_the_next_one(world: Wo
     first, name = move_task(task.id, wish(world, 90_000, "first")), move_key(task.id.digest)
     request = next(first)
     while not (isinstance(request, TryCas) and Move.from_bytes(request.change.value).state is MoveState.MOVED):
-        request = first.send(done(world.performer.perform(request)))
+        request = first.send(done(world.runner.perform(request)))
     if is_done:
-        done(world.performer.perform(request))
+        done(world.runner.perform(request))
     run(world, move_task(task.id, wish(world, 95_000, "second")))
     [now] = done(world.store.read([name]))
     request = first.send(CasResult(CasStatus.UNKNOWN, now))
@@ -416,8 +416,8 @@ def test_a_decided_move_that_nothing_shows_any_more_has_an_unknown_outcome(world
     first = move_task(task.id, wish(world, 90_000, "first"))
     request = next(first)
     while not (isinstance(request, TryCas) and Move.from_bytes(request.change.value).state is MoveState.MOVED):
-        request = first.send(done(world.performer.perform(request)))
-    done(world.performer.perform(request))
+        request = first.send(done(world.runner.perform(request)))
+    done(world.runner.perform(request))
     for delay_ms in (95_000, 100_000):
         run(world, move_task(task.id, wish(world, delay_ms, f"later {delay_ms}")))
     [now] = done(world.store.read([move_key(task.id.digest)]))
@@ -609,7 +609,7 @@ def replaced_when_just_acked(world: World, old: Task, new: Task) -> Procedure[Ta
     request = next(taking)
     while not (isinstance(request, FindSettled) and request.durable):
         assert not isinstance(request, TryCas), "the key is passed on, and a crash brings its task back"
-        request = taking.send(done(world.performer.perform(request)))
+        request = taking.send(done(world.runner.perform(request)))
     return taking
 
 

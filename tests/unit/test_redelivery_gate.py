@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.unit.partition_rig import HERE, NOW_MS, key
-from timerd.core.gates import Batch, End, Fate, Requeue
+from timerd.core.gates import DueBatch, End, Fate, Requeue
 from timerd.core.redelivery_gate import GONE, RedeliveryGate
 from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.taken import Taken
@@ -18,9 +18,9 @@ LEASED, RETRIED = key(0), key(1)
 MAILS = Template("default", "mails")
 
 
-def carried(*leases: tuple[RowKey, int], template: Template = MAILS) -> Batch:
+def carried(*leases: tuple[RowKey, int], template: Template = MAILS) -> DueBatch:
     groups = [single_row(k, k.position_ms, template, b"", Extra(lease_until_ms=ms), FLAG_CARRIED) for k, ms in leases]
-    return Batch(Taken(HERE, 7, concat(groups), [k.digest for k, _ in leases]), NOW_MS, 0)
+    return DueBatch(Taken(HERE, 7, concat(groups), [k.digest for k, _ in leases]), NOW_MS, 0)
 
 
 def fates_at(now_ms: int, lease_ms: int = 0, *, template: Template = MAILS) -> dict[RowKey, Fate]:

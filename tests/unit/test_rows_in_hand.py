@@ -10,7 +10,7 @@ import pytest
 from tests.unit.partition_rig import HERE, QUEUE, START_MS, key, rows
 from tests.unit.tight_memory import Tight
 from timerd.core.flights import part_of
-from timerd.core.gates import Batch, End, judge
+from timerd.core.gates import DueBatch, End, judge
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.reload import Reload, put_together
 from timerd.core.partition.rows_in_hand import RowsInHand
@@ -29,12 +29,12 @@ def hand(most_rows: int) -> RowsInHand:
     return RowsInHand(HERE, Tight(most_rows * (ROW.itemsize + len(b"body"))), SettledIndex())
 
 
-def judged(hand: RowsInHand, limit: int, until_ms: int, past_ms: int = 0) -> Batch | None:
+def judged(hand: RowsInHand, limit: int, until_ms: int, past_ms: int = 0) -> DueBatch | None:
     """What is due, and what the gates say of it."""
     found = hand.pull(QUEUE, limit, until_ms)
     if found is None:
         return None
-    batch = Batch(Taken(HERE, 1, found, found.digests()), 0, past_ms)
+    batch = DueBatch(Taken(HERE, 1, found, found.digests()), 0, past_ms)
     judge(hand.gates(), batch, until_ms)
     return batch
 

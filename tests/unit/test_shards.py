@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from timerd.adapters.memory import MemoryStore
-from timerd.core.cluster.heat import MOST_COUNTED, SHARD_BYTES, SHARD_ROWS, Heat
+from timerd.core.cluster.load_estimate import MOST_COUNTED, SHARD_BYTES, SHARD_ROWS, LoadEstimate
 from timerd.model.errors import StoreUnavailable
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition
 from timerd.model.registers import RegisterKey
@@ -63,25 +63,25 @@ class TestCounts:
 
 class TestHeat:
     def test_a_bucket_that_is_not_hot_stays_as_it_is(self) -> None:
-        heat = Heat()
-        heat.add(START_MS, SHARD_ROWS, SHARD_BYTES)
-        assert heat.wanted(START_MS, 1, 1) == 1
-        assert heat.wanted(NEXT_MS, 4, 3) == 4
+        estimate = LoadEstimate()
+        estimate.add(START_MS, SHARD_ROWS, SHARD_BYTES)
+        assert estimate.wanted(START_MS, 1, 1) == 1
+        assert estimate.wanted(NEXT_MS, 4, 3) == 4
 
     def test_a_hot_one_gets_twice_as_many_at_least_and_something_for_every_instance(self) -> None:
-        heat = Heat()
-        heat.add(START_MS, SHARD_ROWS + 1, 0)
-        assert heat.wanted(START_MS, 1, 1) == 2
-        assert heat.wanted(START_MS, 1, 5) == 10
-        heat.add(START_MS, 0, 40 * SHARD_BYTES)
-        assert heat.wanted(START_MS, 4, 1) == 41
+        estimate = LoadEstimate()
+        estimate.add(START_MS, SHARD_ROWS + 1, 0)
+        assert estimate.wanted(START_MS, 1, 1) == 2
+        assert estimate.wanted(START_MS, 1, 5) == 10
+        estimate.add(START_MS, 0, 40 * SHARD_BYTES)
+        assert estimate.wanted(START_MS, 4, 1) == 41
 
     def test_the_coldest_are_forgotten(self) -> None:
-        heat = Heat()
+        estimate = LoadEstimate()
         for n in range(MOST_COUNTED + 1):
-            heat.add(START_MS + n * BUCKET_MS, 1 + (n == 3), 1)
-        assert len(heat.rows) == len(heat.size_bytes) < MOST_COUNTED
-        assert START_MS + 3 * BUCKET_MS in heat.rows
+            estimate.add(START_MS + n * BUCKET_MS, 1 + (n == 3), 1)
+        assert len(estimate.rows) == len(estimate.size_bytes) < MOST_COUNTED
+        assert START_MS + 3 * BUCKET_MS in estimate.rows
 
 
 class CountingStore(MemoryStore):

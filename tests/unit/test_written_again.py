@@ -36,7 +36,7 @@ WISH = Wish("w", NEXT.bucket_ms + 9_000, START_MS + 20_000, 86_400_000)
 def one_of_several() -> World:
     """Other instances may hold what this one does not."""
     world = World()
-    world.performer.knows_all = False
+    world.runner.knows_all = False
     return world
 
 
@@ -51,7 +51,7 @@ def asked(world: World, procedure: Procedure[object]) -> list[Request]:
     try:
         while True:
             requests.append(procedure.send(answer))
-            answer = done(world.performer.perform(requests[-1]))
+            answer = done(world.runner.perform(requests[-1]))
     except StopIteration:
         return requests
 

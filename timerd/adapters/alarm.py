@@ -27,7 +27,7 @@ _SAME_NS = 20_000
 _LOOK_EVERY_MS = 1_000.0
 
 
-class Alarm(Protocol):
+class AnyAlarm(Protocol):
     """Rings once, at or after the instant that was set last."""
 
     def listen(self, ring: Callable[[], None]) -> None: ...
@@ -141,7 +141,7 @@ class LoopAlarm:
             self._ring()
 
 
-def make_alarm(now_ms: Callable[[], float]) -> Alarm:
+def make_alarm(now_ms: Callable[[], float]) -> AnyAlarm:
     """The most exact that this machine has."""
     try:
         return TimerfdAlarm(now_ms)

@@ -194,8 +194,8 @@ class MemoryStore:
             known.setdefault((mark.key, mark.kind), (self._next(), mark))
         return fresh
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
-        await self.bury(letters)
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
+        await self.put_dead_letters(dead_letters)
         for record in records:
             self._partitions[record.partition].records.setdefault((record.token, record.sequence), record)
 
@@ -220,8 +220,8 @@ class MemoryStore:
         self._buckets[scope, bucket_ms] = replace(entry, finishing=True, finished=entry.finished or finished)
         self._dropped.discard((scope, bucket_ms))
 
-    async def bury(self, letters: Sequence[DeadLetter]) -> None:
-        self._dead.update((letter.task_id, letter) for letter in letters)
+    async def put_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
+        self._dead.update((letter.task_id, letter) for letter in dead_letters)
 
     async def dead(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
@@ -235,10 +235,10 @@ class MemoryStore:
         }
         return [found[place] for place in sorted(found) if place > after][:limit]
 
-    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+    async def get_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         return [self._dead[task_id] for task_id in task_ids if task_id in self._dead]
 
-    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+    async def take_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
         removed = [self._dead.pop(task_id, None) for task_id in task_ids]
         return [letter for letter in removed if letter is not None]
 

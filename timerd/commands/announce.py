@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.cluster import bucket_start
 from timerd.commands.partition import parse_bucket
 from timerd.commands.times import iso_of
 
 
 async def announce(
-    call: Call,
+    call: CommandCall,
     bucket: Annotated[
         str, typer.Argument(metavar="BUCKET", help="Any time in it: ISO, `now`, a span from now, or ms since 1970.")
     ],

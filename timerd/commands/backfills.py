@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timerd.commands.call import Call, online
-from timerd.commands.failures import Failure
-from timerd.commands.output import Record
+from timerd.commands.call import CommandCall, online
+from timerd.commands.failures import CommandFailure
+from timerd.commands.output import OutputRecord
 from timerd.commands.times import iso_of, parse_moment
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Which = Annotated[str, typer.Argument(metavar="BACKFILL", help="Its backfill.")]
 
 
 async def backfill(
-    call: Call,
+    call: CommandCall,
     schedule_id: ScheduleId,
     begin: Annotated[str, typer.Option("--from", metavar="TIME", help="The begin of the span, part of it.")],
     end: Annotated[str, typer.Option("--to", metavar="TIME", help="Its end, not part of it; now at most.")],
@@ -44,10 +44,10 @@ async def backfill(
         begun = await _ended(call, client, begun)
     call.out.one(_record(begun), f"{begun.id}: {_sentence(begun)}")
     if begun.state.name == "CANCELLED":
-        raise Failure(f"The backfill {begun.id} was cancelled. {begun.error}".rstrip())
+        raise CommandFailure(f"The backfill {begun.id} was cancelled. {begun.error}".rstrip())
 
 
-async def _ended(call: Call, client: Client, begun: Backfill) -> Backfill:
+async def _ended(call: CommandCall, client: Client, begun: Backfill) -> Backfill:
     while begun.state.name == "RUNNING":
         call.bar.begin("backfilling", begun.total if begun.total_is_exact else None)
         call.bar.reach(begun.created)
@@ -56,14 +56,14 @@ async def _ended(call: Call, client: Client, begun: Backfill) -> Backfill:
     return begun
 
 
-async def backfills(call: Call, schedule_id: ScheduleId) -> None:
+async def backfills(call: CommandCall, schedule_id: ScheduleId) -> None:
     """List the backfills of a schedule, those that ended in the last week included."""
     client = await call.connect()
     records = [_record(each) async for each in client.schedules.list_backfills(schedule_id)]
     call.out.many(records, _COLUMNS, "No backfills.")
 
 
-async def cancel_backfill(call: Call, schedule_id: ScheduleId, backfill_id: Which) -> None:
+async def cancel_backfill(call: CommandCall, schedule_id: ScheduleId, backfill_id: Which) -> None:
     """End a backfill: nothing of it starts any more."""
     client = await call.connect()
     ended = await client.schedules.cancel_backfill(schedule_id, backfill_id)
@@ -75,7 +75,7 @@ def _sentence(each: Backfill) -> str:
     return f"{each.state.name.lower()}, {each.created:,} of {total} tasks created."
 
 
-def _record(each: Backfill) -> Record:
+def _record(each: Backfill) -> OutputRecord:
     return {
         "backfill_id": each.id,
         "schedule_id": each.schedule_id,

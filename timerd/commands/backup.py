@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure, WrongInput, check_platform
+from timerd.commands.failures import CommandFailure, WrongInput, check_platform
 from timerd.commands.output import Output
 from timerd.commands.progress import Bar
 
 if TYPE_CHECKING:
-    from timerd.bootstrap import Kept
+    from timerd.bootstrap import BackupContents
 
-Data = Annotated[
+DataOption = Annotated[
     Path | None, typer.Option("--data", show_default="that of `timerd serve`", help="Folder of the server's data.")
 ]
 
@@ -25,7 +25,7 @@ Data = Annotated[
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Made; must not exist.")],
     config: options.ConfigFile = None,
-    data: Data = None,
+    data: DataOption = None,
     json: options.Json = False,
 ) -> None:
     """Copy the data into FILE and check the copy; the server goes on meanwhile. The copy holds all payloads."""
@@ -36,7 +36,7 @@ def backup(
     try:
         kept = asyncio.run(_copy(folder, file))
     except StartupError as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     Output(json).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
     _explain(file, kept)
 
@@ -44,7 +44,7 @@ def backup(
 def restore(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `timerd backup` has made.")],
     config: options.ConfigFile = None,
-    data: Data = None,
+    data: DataOption = None,
     json: options.Json = False,
 ) -> None:
     """Check FILE and put it into a data folder that is empty. What was delivered since the copy is delivered again."""
@@ -56,12 +56,12 @@ def restore(
     try:
         kept = restore_sqlite(file, folder)
     except StartupError as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     Output(json).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
     _explain(folder, kept)
 
 
-async def _copy(folder: Path, file: Path) -> Kept:
+async def _copy(folder: Path, file: Path) -> BackupContents:
     """In a thread; the bar lives in the loop."""
     from timerd.bootstrap import back_up_sqlite
 
@@ -91,7 +91,7 @@ def _folder(config: Path | None, data: Path | None) -> Path:
     return loaded.data
 
 
-def _record(place: Path, kept: Kept) -> dict[str, object]:
+def _record(place: Path, kept: BackupContents) -> dict[str, object]:
     return {
         "place": str(place),
         "size_bytes": kept.size_bytes,
@@ -102,17 +102,17 @@ def _record(place: Path, kept: Kept) -> dict[str, object]:
     }
 
 
-def _explain(place: Path, kept: Kept) -> None:
+def _explain(place: Path, kept: BackupContents) -> None:
     """Ends with the exit code of a check that says no; the data are there all the same, for nobody may have better."""
     if kept.unexplained:
-        raise Failure(
+        raise CommandFailure(
             f"Rows of finished buckets in {place} that have no known end by the ledger: {kept.unexplained:,}. There "
             "should be none: use a copy from before that if there is one, and see TimerdLedgerImbalance in "
             "docs/operate/runbook.md."
         )
 
 
-def _said(kept: Kept) -> str:
+def _said(kept: BackupContents) -> str:
     return f"{kept.rows:,} rows and {kept.dead_letters:,} dead letters in {kept.size_bytes:,} bytes"
 
 

@@ -1,7 +1,7 @@
 """What every command that speaks to a server shares: its options, its client, its way to fail.
 
-`online` turns a coroutine that takes a `Call` into a plain function that typer understands: the options of `Common`
-are added to its own, the client is opened around it, and errors leave as one sentence.
+`online` turns a coroutine that takes a `CommandCall` into a plain function that typer understands: the options of
+`Common` are added to its own, the client is opened around it, and errors leave as one sentence.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Endpoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CommandCall:
     """What a command has in hand while it runs. It connects when its own input has been found to be good."""
 
     endpoint: Endpoint
@@ -82,7 +82,7 @@ class Call:
 
 
 def _common(
-    server: options.Server = options.DEFAULT_SERVER,
+    server: options.ServerOption = options.DEFAULT_SERVER,
     namespace: options.Namespace = "default",
     tls_ca: options.TlsCa = None,
     tls_cert: options.TlsCert = None,
@@ -130,7 +130,7 @@ async def _with_client(
     try:
         with Bar(f"waiting for timerd at {endpoint.server}") as bar:
             async with AsyncExitStack() as opened:
-                await command(Call(endpoint, Output(as_json, bar.stop), bar, opened), **given)
+                await command(CommandCall(endpoint, Output(as_json, bar.stop), bar, opened), **given)
     except TimerdError as error:
         raise failure_of(error, endpoint.server) from error
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.call import CommandCall, online
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.times import iso_of, parse_due, shown
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ _MEANING = {
     "NOT_FOUND": "there is no such task",
     "PENDING": "the cancel is on disk, but who holds the task did not confirm it yet",
 }
-TaskIds = Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Ids of tasks, as `schedule` gave them.")]
+TaskIdsArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="ID...", help="Ids of tasks, as `schedule` gave them.")
+]
 
 
-async def cancel(call: Call, task_ids: TaskIds = None, key: options.Key = None) -> None:
+async def cancel(call: CommandCall, task_ids: TaskIdsArgument = None, key: options.KeyOption = None) -> None:
     """Cancel tasks. Exit code 1 if one of them may still arrive."""
     ids = task_ids or []
     options.check_named(*ids, key)
@@ -46,14 +48,14 @@ async def cancel(call: Call, task_ids: TaskIds = None, key: options.Key = None) 
     call.out.many(records, (name, "outcome", "meaning"), "")
     alive = sum(outcome.name not in _NO_DELIVERY_STARTS for _, outcome in outcomes)
     if alive:
-        raise Failure(f"{alive} of {len(outcomes)} were not cancelled.")
+        raise CommandFailure(f"{alive} of {len(outcomes)} were not cancelled.")
 
 
 def _meaning(outcome: CancelOutcome) -> str:
     return _MEANING.get(outcome.name, "an answer of a newer server")
 
 
-async def _cancel_all(call: Call, client: Client, ids: list[str]) -> list[CancelOutcome]:
+async def _cancel_all(call: CommandCall, client: Client, ids: list[str]) -> list[CancelOutcome]:
     outcomes: list[CancelOutcome] = []
     call.bar.begin("cancelling", len(ids))
     for start in range(0, len(ids), _BATCH):
@@ -63,11 +65,11 @@ async def _cancel_all(call: Call, client: Client, ids: list[str]) -> list[Cancel
 
 
 async def reschedule(
-    call: Call,
+    call: CommandCall,
     task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
     delay: options.Delay = None,
-    at: options.At = None,
-    key: options.Key = None,
+    at: options.AtOption = None,
+    key: options.KeyOption = None,
 ) -> None:
     """Give a task another time, earlier or later. Its id stays."""
     when, wait = parse_due(delay, at)
@@ -79,11 +81,11 @@ async def reschedule(
     _tell(call, "task_id" if task_id else "key", task_id or key or "", fire_time)
 
 
-def _tell(call: Call, name: str, which: str, fire_time: datetime) -> None:
+def _tell(call: CommandCall, name: str, which: str, fire_time: datetime) -> None:
     call.out.one({name: which, "fire_time": iso_of(fire_time)}, f"{which} fires at {shown(fire_time)}.")
 
 
-async def fire_now(call: Call, task_ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
+async def fire_now(call: CommandCall, task_ids: Annotated[list[str], typer.Argument(metavar="ID...")]) -> None:
     """Do not wait any longer: deliver tasks now."""
     options.check_named(*task_ids)
     client = await call.connect()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands.call import Call, online
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.call import CommandCall, online
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.times import iso_of, parse_span, shown_span
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _TOLD = ("version", "schema_version", "clock_trusted", "lease_trusted", "in_flig
 _LOOK_S = 0.25
 
 
-async def cluster(call: Call) -> None:
+async def cluster(call: CommandCall) -> None:
     """Show the instances: address, state, last sign of life, and each partition that they hold, with its lag."""
     found = await (await call.connect()).cluster()
     if call.out.as_json:
@@ -106,7 +106,7 @@ def _partition_row(holder: str, part: HeldPartition) -> dict[str, Any]:
 
 
 async def drain(
-    call: Call,
+    call: CommandCall,
     instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="Its name, as `timerd cluster` shows it.")],
     wait: Annotated[str, typer.Option(metavar="SPAN", help="How long to wait until it holds nothing.")] = "60s",
 ) -> None:
@@ -118,12 +118,14 @@ async def drain(
     client = await call.connect()
     begun = await client.drain(instance)
     if not begun.HasField("partitions_held"):
-        raise Failure(f"{instance} does not answer, and may have begun to hand over nevertheless: drain it again.")
+        raise CommandFailure(
+            f"{instance} does not answer, and may have begun to hand over nevertheless: drain it again."
+        )
     call.bar.begin(f"{instance} hands over", begun.partitions_held)
     left = await _until_empty(call, client, instance, begun.partitions_held, wait_s)
     if left != 0:
         what = "does not say what it holds" if left is None else f"still holds {left} of {begun.partitions_held}"
-        raise Failure(
+        raise CommandFailure(
             f"{instance} {what} after {wait}, and goes on handing over: `timerd cluster` shows how far it is, or name "
             "a longer --wait."
         )
@@ -133,7 +135,7 @@ async def drain(
     )
 
 
-async def _until_empty(call: Call, client: Client, instance: str, first: int, wait_s: float) -> int | None:
+async def _until_empty(call: CommandCall, client: Client, instance: str, first: int, wait_s: float) -> int | None:
     """How many partitions it holds in the end; None: it does not answer."""
     loop = asyncio.get_running_loop()
     deadline_s = loop.time() + wait_s

@@ -23,7 +23,9 @@ def config() -> None:
 
 
 @_group.command("show")
-def show(config: options.ConfigFile = None, settings: options.Settings = None, json: options.Json = False) -> None:
+def show(
+    config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
+) -> None:
     """Every setting, its value and where it comes from. Secrets are not shown."""
     from timerd.commands.setting import value_of
     from timerd.commands.settings import known, load
@@ -42,7 +44,9 @@ def show(config: options.ConfigFile = None, settings: options.Settings = None, j
 
 
 @_group.command("check")
-def check(config: options.ConfigFile = None, settings: options.Settings = None, json: options.Json = False) -> None:
+def check(
+    config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
+) -> None:
     """Whether `timerd serve` would accept them; nothing is started or written. Exit code 2 if not."""
     from timerd.commands.settings import load
 

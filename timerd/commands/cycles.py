@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Record, labels_shown, payload_fields
+from timerd.commands.output import OutputRecord, labels_shown, payload_fields
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ _DIALECTS = {"postgres": _POSTGRES, "mysql": _MYSQL, "sqlite": _SQLITE}
 
 
 async def create(
-    call: Call,
+    call: CommandCall,
     cycle_id: CycleId,
     every: Annotated[str, typer.Option("--every", metavar="SPAN", help="How long a cycle is: 8h, 1d.")],
     queue: Annotated[str, typer.Option("--queue", help="Workers of this queue receive the members' tasks.")],
@@ -47,7 +47,7 @@ async def create(
     ] = "",
     slots: Annotated[int, typer.Option("--slots", min=0, help="So many slots; 0 = slots of a minute.")] = 0,
     origin: Annotated[str | None, typer.Option("--origin", metavar="TIME", help="From when cycles count.")] = None,
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
 ) -> None:
     """Create a cycle: each of its members has a turn in every period.
 
@@ -63,9 +63,9 @@ async def create(
 
 
 async def list_cycles(
-    call: Call,
+    call: CommandCall,
     prefix: Annotated[str, typer.Option("--prefix", help="Whose ID begins so.")] = "",
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
 ) -> None:
     """List cycles, in no order."""
     labels = options.parse_labels(label)
@@ -74,13 +74,13 @@ async def list_cycles(
     call.out.many(records, _COLUMNS, "No cycles.")
 
 
-async def show(call: Call, cycle_id: CycleId) -> None:
+async def show(call: CommandCall, cycle_id: CycleId) -> None:
     """Show a cycle, and what its slots cost."""
     client = await call.connect()
     found = await client.cycles.get(cycle_id)
     record = _record(found)
     largest = max(found.costs, key=lambda each: each.members, default=None)
-    words: Record = {
+    words: OutputRecord = {
         "labels": labels_shown(found.labels),
         "next_slot": shown(found.next_slot) if found.next_slot is not None else "",
         "largest": f"slot {largest.slot} with {largest.members:,}" if largest is not None else "",
@@ -90,7 +90,7 @@ async def show(call: Call, cycle_id: CycleId) -> None:
 
 
 async def pause(
-    call: Call,
+    call: CommandCall,
     cycle_id: CycleId,
     note: Annotated[str, typer.Option("--note", help="Why, for people who look.")] = "",
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")] = None,
@@ -104,7 +104,7 @@ async def pause(
 
 
 async def resume(
-    call: Call,
+    call: CommandCall,
     cycle_id: CycleId,
     catch_up: Annotated[bool, typer.Option("--catch-up", help="With the slots of the last period.")] = False,
     revision: OfRevision = 0,
@@ -115,28 +115,28 @@ async def resume(
     call.out.one(_record(resumed), f"{resumed.id}: {_next_shown(resumed)}.")
 
 
-async def delete(call: Call, cycle_id: CycleId, revision: OfRevision = 0) -> None:
+async def delete(call: CommandCall, cycle_id: CycleId, revision: OfRevision = 0) -> None:
     """Delete a cycle: no slot of it begins any more."""
     client = await call.connect()
     await client.cycles.delete(cycle_id, revision=revision)
     call.out.one({"cycle_id": cycle_id, "deleted": True}, f"{cycle_id} is deleted.")
 
 
-async def put(call: Call, cycle_id: CycleId, keys: MemberKeys) -> None:
+async def put(call: CommandCall, cycle_id: CycleId, keys: MemberKeys) -> None:
     """Make members of a cycle whose members timerd keeps."""
     client = await call.connect()
     members = await client.cycles.put(cycle_id, keys)
     call.out.one({"cycle_id": cycle_id, "members": members}, f"{members:,} are members.")
 
 
-async def remove(call: Call, cycle_id: CycleId, keys: MemberKeys) -> None:
+async def remove(call: CommandCall, cycle_id: CycleId, keys: MemberKeys) -> None:
     """Remove members: nothing of them starts any more."""
     client = await call.connect()
     await client.cycles.remove(cycle_id, keys)
     call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{len(keys):,} are no members.")
 
 
-async def list_members(call: Call, cycle_id: CycleId) -> None:
+async def list_members(call: CommandCall, cycle_id: CycleId) -> None:
     """List the members of a cycle, by their moments."""
     client = await call.connect()
     records = [{"key": each.key, **payload_fields(each.payload)} async for each in client.cycles.members(cycle_id)]
@@ -158,12 +158,12 @@ def sql(
     typer.echo(_DIALECTS[dialect].format(table=table, key=key, bytes=packed))
 
 
-def _listed(cycle: Cycle) -> Record:
+def _listed(cycle: Cycle) -> OutputRecord:
     """Without what a list does not say."""
     return {name: value for name, value in _record(cycle).items() if name not in _OF_ONE}
 
 
-def _record(cycle: Cycle) -> Record:
+def _record(cycle: Cycle) -> OutputRecord:
     members = [each.members for each in cycle.costs]
     return {
         "cycle_id": cycle.id,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.call import CommandCall, online
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.look import task_record
-from timerd.commands.output import Record
+from timerd.commands.output import OutputRecord
 from timerd.commands.times import iso_of, parse_moment, shown
 
 if TYPE_CHECKING:
@@ -20,14 +20,14 @@ _COLUMNS = ("death_time", "queue", "task_id", "attempts", "payload", "last_error
 
 
 async def dead_letters(
-    call: Call,
+    call: CommandCall,
     queue: options.Queue = "",
     since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Died at or after this.")] = None,
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
 ) -> None:
     """List dead letters: tasks that a worker rejected, or whose attempts are used up."""
-    records: list[Record] = []
+    records: list[OutputRecord] = []
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
     client = await call.connect()
     call.bar.begin("reading", limit)
@@ -39,7 +39,7 @@ async def dead_letters(
     call.out.many(records, _COLUMNS, "No dead letters.")
 
 
-def _record(letter: DeadLetter, as_json: bool) -> Record:
+def _record(letter: DeadLetter, as_json: bool) -> OutputRecord:
     times = {"death_time": iso_of(letter.death_time) if as_json else shown(letter.death_time)}
     error = letter.last_error if as_json else letter.last_error.strip().rpartition("\n")[2]
     record = task_record(letter.task)
@@ -49,7 +49,7 @@ def _record(letter: DeadLetter, as_json: bool) -> Record:
 
 
 async def redrive(
-    call: Call,
+    call: CommandCall,
     task_ids: Annotated[list[str] | None, typer.Argument(metavar="ID...", help="Dead letters; or --queue.")] = None,
     queue: Annotated[str, typer.Option(help="All dead letters of this queue.")] = "",
     since: Annotated[str | None, typer.Option("--from", metavar="TIME", help="Died at or after this.")] = None,
@@ -69,9 +69,9 @@ async def redrive(
     call.out.one(record, f"{int(redriven):,} {'task lives' if redriven == 1 else 'tasks live'} again.")
     if redriven.refused:
         first, sentence = next(iter(redriven.refused.items()))
-        raise Failure(f"{len(redriven.refused)} cannot live again, as {first!r}: {sentence}")
+        raise CommandFailure(f"{len(redriven.refused)} cannot live again, as {first!r}: {sentence}")
     if redriven.missing:
-        raise Failure(
+        raise CommandFailure(
             f"{len(redriven.missing)} of {len(ids)} are no dead letters of this namespace, as {redriven.missing[0]!r}: "
             "`timerd dead-letters` lists those there are."
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure, check_platform
+from timerd.commands.failures import CommandFailure, check_platform
 from timerd.commands.output import Output
 
 if TYPE_CHECKING:
@@ -28,14 +28,14 @@ def demo(
     """Schedule tasks, kill the server with kill -9 in the middle, count what arrived. Exit code 0 = all as promised."""
     check_platform("timerd demo")
     from timerd.demo.processes import DemoFailed
-    from timerd.demo.run import Settings, run_demo
+    from timerd.demo.run import DemoSettings, run_demo
     from timerd.demo.show import record_of, show
 
     out = Output(json)
     try:
-        report = asyncio.run(_until_signalled(run_demo(Settings(tasks, seconds, seed, data), quiet=json)))
+        report = asyncio.run(_until_signalled(run_demo(DemoSettings(tasks, seconds, seed, data), quiet=json)))
     except DemoFailed as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     except asyncio.CancelledError:
         raise KeyboardInterrupt from None
     if json:
@@ -43,7 +43,7 @@ def demo(
     else:
         show(report)
     if not report.holds:
-        raise Failure("The demo found something that must not be: see above.")
+        raise CommandFailure("The demo found something that must not be: see above.")
 
 
 async def _until_signalled(playing: Coroutine[Any, Any, Report]) -> Report:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.doctor_cluster import cluster_findings, cluster_of, cluster_record, cluster_rows
-from timerd.commands.failures import Failure
+from timerd.commands.failures import CommandFailure
 from timerd.commands.times import iso_of, shown, shown_span
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
     }
 
 
-async def doctor(call: Call) -> None:
+async def doctor(call: CommandCall) -> None:
     """Examine a server, and the instances beside it: durability, clocks, disk, memory, ledger, schema, old buckets.
     Exit code 1 if something is wrong."""
     client = await call.connect()
@@ -142,7 +142,9 @@ async def doctor(call: Call) -> None:
     for sentence in wrong:
         call.out.say(f"WRONG: {sentence}")
     if wrong:
-        raise Failure(f"{len(wrong)} thing{'s are' if len(wrong) > 1 else ' is'} wrong with {call.endpoint.server}.")
+        raise CommandFailure(
+            f"{len(wrong)} thing{'s are' if len(wrong) > 1 else ' is'} wrong with {call.endpoint.server}."
+        )
     call.out.say("All is well.")
 
 

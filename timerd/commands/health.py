@@ -1,4 +1,4 @@
-"""`timerd health`: one health check, for whoever starts and watches containers and has no gRPC client of its own."""
+"""`timerd health`: one health check, for a supervisor of containers that has no gRPC client of its own."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timerd.commands.call import Call, Endpoint, online
-from timerd.commands.failures import Failure, Unreachable
+from timerd.commands.call import CommandCall, Endpoint, online
+from timerd.commands.failures import CommandFailure, Unreachable
 
 if TYPE_CHECKING:
     import grpc.aio
@@ -25,11 +25,11 @@ TlsName = Annotated[
 
 
 @online
-async def health(call: Call, service: Service = "", tls_name: TlsName = "") -> None:
+async def health(call: CommandCall, service: Service = "", tls_name: TlsName = "") -> None:
     """Ask a server whether it serves. Exit code 0: yes; 1: no; 3: nobody answers."""
     status = await asked(call.endpoint, service, tls_name)
     if status != "SERVING":
-        raise Failure(
+        raise CommandFailure(
             f"timerd at {call.endpoint.server} says {status} for {service or 'the whole'}: it is starting, going away, "
             "or something that it needs is not there; its log says what."
         )
@@ -53,7 +53,7 @@ async def _check(channel: grpc.aio.Channel, endpoint: Endpoint, service: str) ->
         answer = await stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=endpoint.timeout_s)
     except grpc.aio.AioRpcError as error:
         if error.code() is grpc.StatusCode.NOT_FOUND:
-            raise Failure(
+            raise CommandFailure(
                 f"timerd at {endpoint.server} has no part named {service!r}: ask for api, scheduler, store or live."
             ) from error
         what = f"{error.code().name}: {error.details()}"

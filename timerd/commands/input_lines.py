@@ -35,7 +35,7 @@ class InputLines:
         # None: a pipe, a terminal or a device does not say how much will come.
         self.size_bytes = found.st_size if stat.S_ISREG(found.st_mode) else None
         self.read_bytes = 0
-        # Lines that `batches` has handed out, and that whoever has asked for the next ones has stored.
+        # Lines that `batches` has handed out, and that are stored: their reader has asked for the next ones.
         self.count = 0
         self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
         self._room = threading.Semaphore(_CHUNKS_AHEAD)

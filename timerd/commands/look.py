@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Record, labels_shown, payload_fields, payload_shown
+from timerd.commands.output import OutputRecord, labels_shown, payload_fields, payload_shown
 from timerd.commands.times import iso_of, parse_moment, shown
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
 
 
 async def get(
-    call: Call,
+    call: CommandCall,
     task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
-    key: options.Key = None,
+    key: options.KeyOption = None,
 ) -> None:
     """Show one task and what became of it."""
     options.check_named(task_id, key)
@@ -89,17 +89,17 @@ async def get(
 
 
 async def list_tasks(
-    call: Call,
+    call: CommandCall,
     queue: options.Queue = "",
     since: options.From = None,
     until: options.To = None,
     state: options.States = None,
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
     payload: Annotated[bool, typer.Option(help="Show the payloads too.")] = True,
 ) -> None:
     """List tasks by the time they are due (or were), earliest first."""
-    records: list[Record] = []
+    records: list[OutputRecord] = []
     chosen = filters(queue, since, until, label, state)
     client = await call.connect()
     call.bar.begin("reading", limit)
@@ -113,7 +113,7 @@ async def list_tasks(
         call.out.say(f"(the first {limit}; see --limit, --from and --to)")
 
 
-def _row(task: TaskInfo, payload: bool, as_json: bool) -> Record:
+def _row(task: TaskInfo, payload: bool, as_json: bool) -> OutputRecord:
     record = task_record(task, payload=payload)
     return record if as_json else record | times_shown(task)
 
@@ -123,12 +123,12 @@ def times_shown(task: TaskInfo) -> dict[str, str]:
 
 
 async def count(
-    call: Call,
+    call: CommandCall,
     queue: options.Queue = "",
     since: options.From = None,
     until: options.To = None,
     state: options.States = None,
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
 ) -> None:
     """Count tasks: exactly where --from, --to, --state or --label is given, else as an estimate."""
     chosen = filters(queue, since, until, label, state)

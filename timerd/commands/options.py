@@ -17,7 +17,7 @@ def _connection(*names: str, **settings: Any) -> Any:  # noqa: ANN401 - as typer
     return typer.Option(*names, rich_help_panel="Connection", **settings)
 
 
-Server = Annotated[
+ServerOption = Annotated[
     str, _connection("--server", metavar="HOST:PORT", envvar="TIMERD_SERVER", help="Where timerd listens.")
 ]
 Namespace = Annotated[
@@ -45,22 +45,22 @@ ConfigFile = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Settings of the server in TOML; or name it in TIMERD_CONFIG."),
 ]
-Settings = Annotated[
+SettingsOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting (`timerd config show`); may be given again."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else.")]
 
 Delay = Annotated[str | None, typer.Option("--in", metavar="SPAN", help="So long from now: 10s, 5m, 2h30m, 1d.")]
-At = Annotated[str | None, typer.Option("--at", metavar="TIME", help="At this ISO time: 2030-01-31T09:00:00Z.")]
-Key = Annotated[str | None, typer.Option("--key", help="The task that was scheduled with this key.")]
+AtOption = Annotated[str | None, typer.Option("--at", metavar="TIME", help="At this ISO time: 2030-01-31T09:00:00Z.")]
+KeyOption = Annotated[str | None, typer.Option("--key", help="The task that was scheduled with this key.")]
 Queue = Annotated[str, typer.Option("--queue", help="Of this queue only.")]
 From = Annotated[
     str | None,
     typer.Option("--from", metavar="TIME", help="Due at or after this: an ISO time, `now`, or a span from now."),
 ]
 To = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Due before this.")]
-Labels = Annotated[
+LabelsOption = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="K=V", help="With this label; may be given again, all count."),
 ]

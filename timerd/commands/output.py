@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-Record = Mapping[str, Any]
+OutputRecord = Mapping[str, Any]
 
 
 def text_of(payload: bytes) -> str | None:
@@ -29,7 +29,7 @@ def payload_fields(payload: bytes) -> dict[str, str]:
     return {"payload": text} if text is not None else {"payload_base64": base64.b64encode(payload).decode()}
 
 
-def payload_shown(record: Record) -> str:
+def payload_shown(record: OutputRecord) -> str:
     return str(record["payload"]) if "payload" in record else f"base64 {record.get('payload_base64', '')}"
 
 
@@ -45,11 +45,11 @@ class Output:
         # Called before anything is printed: takes a bar away.
         self._before = before
 
-    def one(self, record: Record, sentence: str) -> None:
+    def one(self, record: OutputRecord, sentence: str) -> None:
         """One result: an object, or a sentence."""
         self._json(record) if self.as_json else self.say(sentence)
 
-    def details(self, record: Record, shown: Mapping[str, object]) -> None:
+    def details(self, record: OutputRecord, shown: Mapping[str, object]) -> None:
         """One result with many fields: an object, or a table of two columns."""
         if self.as_json:
             self._json(record)
@@ -57,7 +57,7 @@ class Output:
             rows = [(name, str(value)) for name, value in shown.items() if value not in ("", None)]
             self._table(("", ""), rows, header=False)
 
-    def many(self, records: Iterable[Record], columns: Sequence[str], empty: str) -> int:
+    def many(self, records: Iterable[OutputRecord], columns: Sequence[str], empty: str) -> int:
         """Objects line by line, or a table of the named fields. Returns how many there were."""
         if self.as_json:
             return sum(1 for record in records if self._json(record))
@@ -68,7 +68,7 @@ class Output:
             self.say(empty)
         return len(rows)
 
-    def line(self, record: Record, text: str) -> None:
+    def line(self, record: OutputRecord, text: str) -> None:
         """One of a stream of results."""
         self._json(record) if self.as_json else self.say(text)
 
@@ -77,7 +77,7 @@ class Output:
             self._before()
             print(sentence, flush=True)
 
-    def _json(self, record: Record) -> bool:
+    def _json(self, record: OutputRecord) -> bool:
         self._before()
         print(json.dumps(record, ensure_ascii=False, separators=(", ", ": ")), flush=True)
         return True
@@ -98,7 +98,7 @@ class Output:
         Console(width=None if sys.stdout.isatty() else 400).print(table)
 
 
-def _cell(record: Record, column: str) -> str:
+def _cell(record: OutputRecord, column: str) -> str:
     value = record.get(column, "")
     if column == "payload":
         return payload_shown(record)

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.cluster import bucket_start, held_record
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.times import iso_of, parse_moment, shown
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _LEAST_DIGITS = 9
 
 
 async def partition(
-    call: Call,
+    call: CommandCall,
     bucket: Annotated[
         str, typer.Argument(metavar="BUCKET", help="Any time in it: ISO, `now`, a span from now, or ms since 1970.")
     ],
@@ -42,7 +42,7 @@ async def partition(
     call.bar.begin("counting" if count else "reading")
     found = await client.partition(moment, shard, queue=queue, count_rows=count)
     if not found.partitions:
-        raise Failure(
+        raise CommandFailure(
             f"No task was ever stored in the bucket of {iso_of(moment)}"
             + (f" of the backlog of {queue!r}" if queue else "")
             + ": `timerd count --from ... --to ...` shows where tasks are."

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-_PATIENCE_S = 0.7
+_SHOWN_AFTER_S = 0.7
 
 
 class Bar:
-    """How far the command is. Used inside a running event loop, which shows the bar when its patience ends."""
+    """How far the command is. Used inside a running event loop, which shows the bar when the command takes a while."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -28,7 +28,7 @@ class Bar:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty():
-            self._timer = asyncio.get_running_loop().call_later(_PATIENCE_S, self._show)
+            self._timer = asyncio.get_running_loop().call_later(_SHOWN_AFTER_S, self._show)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

@@ -7,17 +7,17 @@ from typing import Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.look import filters
 
 
 async def purge(
-    call: Call,
+    call: CommandCall,
     queue: options.Queue = "",
     since: options.From = None,
     until: options.To = None,
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
     everything: Annotated[bool, typer.Option("--all", help="All tasks of the namespace, without any filter.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Really remove them; without it nothing is changed.")] = False,
 ) -> None:

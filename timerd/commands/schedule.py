@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import Call, online
-from timerd.commands.failures import Failure, WrongInput, failure_of
+from timerd.commands.call import CommandCall, online
+from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
-from timerd.commands.output import Record
+from timerd.commands.output import OutputRecord
 from timerd.commands.times import iso_of, parse_due, parse_span, shown, shown_span
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ _RETRY = "Retry"
 
 
 async def schedule(
-    call: Call,
+    call: CommandCall,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Workers of this queue receive it.")],
     payload: Annotated[str | None, typer.Argument(metavar="PAYLOAD", help="Text for the worker (- is stdin).")] = None,
     delay: options.Delay = None,
-    at: options.At = None,
+    at: options.AtOption = None,
     file: Annotated[Path | None, typer.Option("--file", help="One payload a line; also a pipe (- is stdin).")] = None,
     key: Annotated[str | None, typer.Option(help="A name of your own, unique in the namespace.")] = None,
     on_conflict: Annotated[
@@ -100,7 +100,7 @@ def _expire_at(when: datetime | None, wait: timedelta | None, expire_in: str | N
     return due + parse_span(expire_in)
 
 
-def _record(task: Task) -> Record:
+def _record(task: Task) -> OutputRecord:
     return {
         "task_id": task.id,
         "queue": task.queue,
@@ -119,7 +119,7 @@ def _sentence(task: Task) -> str:
     return f"Scheduled: {task.id} fires {when}, at {shown(task.fire_time)}."
 
 
-async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta, shared: dict[str, Any]) -> None:
+async def _many(call: CommandCall, queue: str, file: Path, due: datetime | timedelta, shared: dict[str, Any]) -> None:
     from timerd.client import TimerdError
 
     lines = InputLines(file)
@@ -138,7 +138,7 @@ async def _many(call: Call, queue: str, file: Path, due: datetime | timedelta, s
     call.out.say(f"Scheduled {lines.count:,} tasks on {queue}.")
 
 
-def _stopped(call: Call, lines: InputLines, error: TimerdError) -> Failure:
+def _stopped(call: CommandCall, lines: InputLines, error: TimerdError) -> CommandFailure:
     """By an error of the lines that come after those that `lines` has counted."""
     from timerd.client import PartlyStored
 
@@ -152,7 +152,7 @@ def _stopped(call: Call, lines: InputLines, error: TimerdError) -> Failure:
     return type(failure)(sentence + lines.stored)
 
 
-def _tell_many(call: Call, tasks: list[Task]) -> None:
+def _tell_many(call: CommandCall, tasks: list[Task]) -> None:
     if call.out.as_json:
         call.out.many(map(_record, tasks), (), "")
 

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from timerd.commands.call import Call
-from timerd.commands.failures import Failure, WrongInput, failure_of
+from timerd.commands.call import CommandCall
+from timerd.commands.failures import CommandFailure, WrongInput, failure_of
 from timerd.commands.input_lines import InputLines
-from timerd.commands.output import Record
+from timerd.commands.output import OutputRecord
 from timerd.commands.times import parse_instant, parse_span
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
 }
 
 
-async def create_from(call: Call, file: Path, *, is_update: bool) -> None:
+async def create_from(call: CommandCall, file: Path, *, is_update: bool) -> None:
     """Raises Failure at the end where some were refused."""
     from timerd.client import TimerdError
 
@@ -66,18 +66,18 @@ async def create_from(call: Call, file: Path, *, is_update: bool) -> None:
     if not created:
         raise WrongInput(f"{lines.name} is empty: nothing was created. Each of its lines would be a schedule.")
     if refused:
-        raise Failure(f"{refused:,} of {created:,} schedules were refused; the others are there.")
+        raise CommandFailure(f"{refused:,} of {created:,} schedules were refused; the others are there.")
     call.out.say(f"{created:,} schedules are there.")
 
 
-def _tell(call: Call, result: ScheduleResult) -> None:
+def _tell(call: CommandCall, result: ScheduleResult) -> None:
     if call.out.as_json:
         call.out.line(_record(result), "")
     elif result.error is not None:
         call.out.say(f"{result.id}: {result.error}")
 
 
-def _record(result: ScheduleResult) -> Record:
+def _record(result: ScheduleResult) -> OutputRecord:
     error = str(result.error) if result.error is not None else ""
     return {"schedule_id": result.id, "revision": result.revision, "error": error}
 

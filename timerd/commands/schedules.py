@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import backfills, options
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Record, labels_shown, payload_fields
+from timerd.commands.output import OutputRecord, labels_shown, payload_fields
 from timerd.commands.schedule_file import create_from
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
 
@@ -25,37 +25,39 @@ _PREVIEWED = ("instant", "local_time", "change")
 _STATES = ("active", "paused", "done", "broken")
 _WHEN = "When"
 Id = Annotated[str, typer.Argument(metavar="ID", help="The schedule.")]
-Cron = Annotated[
+CronOption = Annotated[
     list[str] | None, typer.Option("--cron", help="Five fields, or six with seconds first.", rich_help_panel=_WHEN)
 ]
-Every = Annotated[str | None, typer.Option("--every", metavar="SPAN", help="10s, 5m, 1d.", rich_help_panel=_WHEN)]
+EveryOption = Annotated[str | None, typer.Option("--every", metavar="SPAN", help="10s, 5m, 1d.", rich_help_panel=_WHEN)]
 AtTimes = Annotated[
     list[str] | None, typer.Option("--at", metavar="TIME", help="One time; local to --zone.", rich_help_panel=_WHEN)
 ]
-RRule = Annotated[str | None, typer.Option("--rrule", help="A rule of RFC 5545.", rich_help_panel=_WHEN)]
+RRuleOption = Annotated[str | None, typer.Option("--rrule", help="A rule of RFC 5545.", rich_help_panel=_WHEN)]
 Zone = Annotated[str | None, typer.Option("--zone", help="IANA name, as Europe/Berlin.", rich_help_panel=_WHEN)]
-Start = Annotated[
+StartOption = Annotated[
     str | None, typer.Option("--start", metavar="TIME", help="No instant before it.", rich_help_panel=_WHEN)
 ]
-End = Annotated[str | None, typer.Option("--end", metavar="TIME", help="None at or after it.", rich_help_panel=_WHEN)]
-Jitter = Annotated[
+EndOption = Annotated[
+    str | None, typer.Option("--end", metavar="TIME", help="None at or after it.", rich_help_panel=_WHEN)
+]
+JitterOption = Annotated[
     str | None, typer.Option("--jitter", metavar="SPAN", help="Up to so much later.", rich_help_panel=_WHEN)
 ]
 Except = Annotated[
     list[str] | None, typer.Option("--except", metavar="DAYS", help="2026-12-24/2027-01-01.", rich_help_panel=_WHEN)
 ]
-CatchUp = Annotated[str | None, typer.Option("--catch-up", help="latest, all or none.")]
+CatchUpOption = Annotated[str | None, typer.Option("--catch-up", help="latest, all or none.")]
 Window = Annotated[str | None, typer.Option("--catch-up-window", metavar="SPAN", help="Of all: no older ones.")]
 MaxCount = Annotated[int, typer.Option("--max-count", min=0, help="So many tasks at most; 0 = any number.")]
-Overlap = Annotated[
+OverlapOption = Annotated[
     str | None,
     typer.Option("--overlap", help="allow, skip, buffer_one, buffer_all, cancel_other or replace: of one still open."),
 ]
 PauseOnDead = Annotated[
     bool | None, typer.Option("--pause-on-dead/--no-pause-on-dead", help="Pause it when a task is a dead letter.")
 ]
-Labels = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")]
-Payload = Annotated[str | None, typer.Option("--payload", help="Text for the worker.")]
+TaskLabelsOption = Annotated[list[str] | None, typer.Option("--label", metavar="K=V", help="May be given again.")]
+PayloadOption = Annotated[str | None, typer.Option("--payload", help="Text for the worker.")]
 Revision = Annotated[int, typer.Option("--revision", min=0, help="Only if it has this revision.")]
 
 
@@ -86,25 +88,25 @@ def _policies(
 
 
 async def create(
-    call: Call,
+    call: CommandCall,
     schedule_id: Annotated[str | None, typer.Argument(metavar="ID", help="The schedule; or give --file.")] = None,
     queue: Annotated[str | None, typer.Option("--queue", help="Workers of this queue receive the tasks.")] = None,
-    payload: Payload = None,
-    cron: Cron = None,
-    every: Every = None,
+    payload: PayloadOption = None,
+    cron: CronOption = None,
+    every: EveryOption = None,
     at: AtTimes = None,
-    rrule: RRule = None,
+    rrule: RRuleOption = None,
     zone: Zone = None,
-    start: Start = None,
-    end: End = None,
-    jitter: Jitter = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    jitter: JitterOption = None,
     days: Except = None,
-    catch_up: CatchUp = None,
+    catch_up: CatchUpOption = None,
     window: Window = None,
     max_count: MaxCount = 0,
-    overlap: Overlap = None,
+    overlap: OverlapOption = None,
     pause_on_dead: PauseOnDead = None,
-    label: Labels = None,
+    label: TaskLabelsOption = None,
     update: Annotated[bool, typer.Option("--update", help="Change it where there is one.")] = False,
     file: Annotated[Path | None, typer.Option("--file", help="A JSON object a line, one schedule each.")] = None,
 ) -> None:
@@ -134,11 +136,11 @@ async def create(
 
 
 async def list_schedules(
-    call: Call,
+    call: CommandCall,
     prefix: Annotated[str, typer.Option("--prefix", help="Whose ID begins so.")] = "",
     state: Annotated[list[str] | None, typer.Option("--state", help="active, paused, done, broken.")] = None,
     zone: Annotated[str, typer.Option("--zone", help="Of this zone.")] = "",
-    label: options.Labels = None,
+    label: options.LabelsOption = None,
 ) -> None:
     """List schedules, in no order."""
     states, labels = _states(state or ()), options.parse_labels(label)
@@ -149,7 +151,7 @@ async def list_schedules(
     call.out.many(records, columns, "No schedules.")
 
 
-def _listed(schedule: Schedule) -> Record:
+def _listed(schedule: Schedule) -> OutputRecord:
     """Without what a list does not say."""
     return {name: value for name, value in _record(schedule).items() if name not in _OF_ONE}
 
@@ -163,7 +165,7 @@ def _states(names: Sequence[str]) -> list[Any]:
     return [ScheduleState[name.upper()] for name in names]
 
 
-async def show(call: Call, schedule_id: Id) -> None:
+async def show(call: CommandCall, schedule_id: Id) -> None:
     """Show a schedule, and when it comes next."""
     client = await call.connect()
     found = await client.schedules.get(schedule_id)
@@ -175,16 +177,16 @@ async def show(call: Call, schedule_id: Id) -> None:
 
 
 async def preview(
-    call: Call,
+    call: CommandCall,
     schedule_id: Annotated[str | None, typer.Argument(metavar="ID", help="The schedule; or say when.")] = None,
-    cron: Cron = None,
-    every: Every = None,
+    cron: CronOption = None,
+    every: EveryOption = None,
     at: AtTimes = None,
-    rrule: RRule = None,
+    rrule: RRuleOption = None,
     zone: Zone = None,
-    start: Start = None,
-    end: End = None,
-    jitter: Jitter = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    jitter: JitterOption = None,
     days: Except = None,
     after: Annotated[
         str | None, typer.Option("--from", metavar="TIME", help="After this instant; default now.")
@@ -201,7 +203,7 @@ async def preview(
     call.out.many(map(_previewed, found), _PREVIEWED, "It has no instant from then on.")
 
 
-def _previewed(each: Upcoming) -> Record:
+def _previewed(each: Upcoming) -> OutputRecord:
     day, _, time = each.named_time.partition("T")
     named = time if each.local_time.startswith(day) else each.named_time
     change = f"{each.change} from {named}" if each.change else ""
@@ -209,9 +211,9 @@ def _previewed(each: Upcoming) -> Record:
 
 
 async def pause(
-    call: Call,
+    call: CommandCall,
     schedule_id: Id,
-    note: Annotated[str, typer.Option("--note", help="Why, for whoever looks.")] = "",
+    note: Annotated[str, typer.Option("--note", help="Why, for the reader of the schedule.")] = "",
     until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="It resumes by itself then.")] = None,
     revision: Revision = 0,
 ) -> None:
@@ -223,7 +225,7 @@ async def pause(
 
 
 async def resume(
-    call: Call,
+    call: CommandCall,
     schedule_id: Id,
     catch_up: Annotated[bool, typer.Option("--catch-up", help="With what it missed, by its policy.")] = False,
     revision: Revision = 0,
@@ -234,7 +236,7 @@ async def resume(
     call.out.one(_record(resumed), f"{resumed.id}: {_next_shown(resumed)}.")
 
 
-async def trigger(call: Call, schedule_id: Id) -> None:
+async def trigger(call: CommandCall, schedule_id: Id) -> None:
     """Make a task of a schedule now, beside those of its instants."""
     client = await call.connect()
     task_id = await client.schedules.trigger(schedule_id)
@@ -242,23 +244,23 @@ async def trigger(call: Call, schedule_id: Id) -> None:
 
 
 async def update(
-    call: Call,
+    call: CommandCall,
     schedule_id: Id,
     queue: Annotated[str | None, typer.Option("--queue", help="Another queue.")] = None,
-    payload: Payload = None,
-    cron: Cron = None,
-    every: Every = None,
+    payload: PayloadOption = None,
+    cron: CronOption = None,
+    every: EveryOption = None,
     at: AtTimes = None,
-    rrule: RRule = None,
+    rrule: RRuleOption = None,
     zone: Zone = None,
-    start: Start = None,
-    end: End = None,
-    jitter: Jitter = None,
+    start: StartOption = None,
+    end: EndOption = None,
+    jitter: JitterOption = None,
     days: Except = None,
-    catch_up: CatchUp = None,
+    catch_up: CatchUpOption = None,
     window: Window = None,
     max_count: MaxCount = 0,
-    overlap: Overlap = None,
+    overlap: OverlapOption = None,
     pause_on_dead: PauseOnDead = None,
     revision: Revision = 0,
 ) -> None:
@@ -276,7 +278,7 @@ async def update(
 
 
 async def delete(
-    call: Call,
+    call: CommandCall,
     schedule_id: Id,
     cancel_open: Annotated[bool, typer.Option("--cancel-open", help="Cancel the task that is open too.")] = False,
     revision: Revision = 0,
@@ -288,8 +290,8 @@ async def delete(
 
 
 async def prune(
-    call: Call,
-    label: options.Labels = None,
+    call: CommandCall,
+    label: options.LabelsOption = None,
     keep: Annotated[str, typer.Option("--keep", metavar="ID,ID", help="Those that stay.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Really delete them; without it nothing is changed.")] = False,
 ) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
-from timerd.commands.failures import Failure, check_platform
+from timerd.commands.failures import CommandFailure, check_platform
 from timerd.commands.output import Output
 
 _group = typer.Typer(no_args_is_help=True, help="The tables of timerd in Cassandra or ScyllaDB.")
@@ -26,7 +26,7 @@ def apply(
     keyspace: flags.Keyspace = None,
     datacenter: flags.Datacenter = None,
     replication: flags.Replication = None,
-    settings: options.Settings = None,
+    settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
     """Make the keyspace and its tables, or bring them to this version. May be repeated."""
@@ -45,7 +45,7 @@ def apply(
     try:
         version = apply_schema(store)
     except StartupError as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     Output(json).one(
         {"keyspace": store.keyspace, "schema_version": version},
         f"The keyspace {store.keyspace} has schema version {version}.",

@@ -14,11 +14,11 @@ import typer
 
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
-from timerd.commands.failures import Failure, WrongInput, check_platform
+from timerd.commands.failures import CommandFailure, WrongInput, check_platform
 from timerd.commands.output import Output
 
 if TYPE_CHECKING:
-    from timerd.commands.output import Record
+    from timerd.commands.output import OutputRecord
     from timerd.config import ServerConfig
 
 # What an OK means at each level.
@@ -32,18 +32,18 @@ _DURABILITY = {"full": "fsync before OK", "normal": "no fsync before OK: a power
 
 def serve(
     config: options.ConfigFile = None,
-    store: flags.Store = None,
+    store: flags.StoreFlag = None,
     cassandra: flags.Cassandra = None,
     keyspace: flags.Keyspace = None,
     datacenter: flags.Datacenter = None,
     redis: flags.Redis = None,
-    name: flags.Name = None,
+    name: flags.NameFlag = None,
     advertise: flags.Advertise = None,
-    shards: flags.Shards = None,
-    data: flags.Data = None,
+    shards: flags.ShardsFlag = None,
+    data: flags.DataFlag = None,
     listen: flags.Listen = None,
-    tls_cert: flags.TlsCert = None,
-    tls_key: flags.TlsKey = None,
+    tls_cert: flags.TlsCertFlag = None,
+    tls_key: flags.TlsKeyFlag = None,
     http: flags.Http = None,
     insecure: flags.Insecure = None,
     synchronous: flags.Synchronous = None,
@@ -53,8 +53,8 @@ def serve(
     keep_history: flags.KeepHistory = None,
     drain: flags.Drain = None,
     clock_stable: flags.ClockStable = None,
-    canary: flags.Canary = None,
-    settings: options.Settings = None,
+    canary: flags.CanaryFlag = None,
+    settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
     """Run the server until SIGTERM or Ctrl-C. Flags win over TIMERD_... variables, those over the --config file."""
@@ -164,11 +164,11 @@ async def _run(config: ServerConfig, out: Output, welcome: Welcome | None) -> No
     try:
         await run_server(config, ready)
     except (StartupError, StoreUnavailable, StoreUnknown) as error:
-        raise Failure(str(error)) from error
+        raise CommandFailure(str(error)) from error
     _say(out, {"stopped": True, **where}, f"timerd has stopped ({_shown(where)})")
 
 
-def _say(out: Output, record: Record, sentence: str) -> None:
+def _say(out: Output, record: OutputRecord, sentence: str) -> None:
     """Prints, where somebody reads it: a server goes on when its terminal, or the pipe behind it, has gone."""
     try:
         out.line(record, sentence)

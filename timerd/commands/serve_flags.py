@@ -24,7 +24,7 @@ def _address(name: str, text: str, default: str = "") -> Any:  # noqa: ANN401 - 
     return _flag(name, text, default, metavar="HOST:PORT")
 
 
-Store = Annotated[str | None, _flag("--store", "sqlite: one process; cassandra: one instance of many.", "sqlite")]
+StoreFlag = Annotated[str | None, _flag("--store", "sqlite: one process; cassandra: one instance of many.", "sqlite")]
 Cassandra = Annotated[
     str | None, _flag("--cassandra", "Some of its nodes.", "127.0.0.1", metavar="HOST[:PORT][,HOST...]")
 ]
@@ -32,13 +32,17 @@ Keyspace = Annotated[str | None, _flag("--keyspace", "Of timerd's tables in Cass
 Datacenter = Annotated[str | None, _flag("--datacenter", "Whose nodes are spoken to.", "datacenter1")]
 Replication = Annotated[str | None, _flag("--replication", "Replicas: 3, or east:3,west:3. For a new keyspace.", "3")]
 Redis = Annotated[str | None, _flag("--redis", "A second way for hints between instances.", metavar="URL")]
-Name = Annotated[str | None, _flag("--name", "Of this instance: no other one may have it.", "from the machine's name")]
+NameFlag = Annotated[
+    str | None, _flag("--name", "Of this instance: no other one may have it.", "from the machine's name")
+]
 Advertise = Annotated[str | None, _address("--advertise", "Where other instances reach this one.", "as --listen")]
-Shards = Annotated[int | None, _flag("--shards", "Of each bucket, recorded at the first start.", "4", min=1, max=1024)]
-Data = Annotated[Path | None, _flag("--data", "Folder of the data; made if absent.", "timerd-data")]
+ShardsFlag = Annotated[
+    int | None, _flag("--shards", "Of each bucket, recorded at the first start.", "4", min=1, max=1024)
+]
+DataFlag = Annotated[Path | None, _flag("--data", "Folder of the data; made if absent.", "timerd-data")]
 Listen = Annotated[str | None, _address("--listen", "Where to listen; port 0 takes a free one.", DEFAULT_SERVER)]
-TlsCert = Annotated[Path | None, _flag("--tls-cert", "Certificate chain of the server (PEM).")]
-TlsKey = Annotated[Path | None, _flag("--tls-key", "Its private key (PEM).")]
+TlsCertFlag = Annotated[Path | None, _flag("--tls-cert", "Certificate chain of the server (PEM).")]
+TlsKeyFlag = Annotated[Path | None, _flag("--tls-key", "Its private key (PEM).")]
 Http = Annotated[str | None, _address("--http", "Metrics, health and version for those who watch.")]
 Insecure = Annotated[bool | None, _flag("--insecure", "Listen beyond loopback without TLS.")]
 Synchronous = Annotated[
@@ -49,7 +53,7 @@ PayloadKb = Annotated[int | None, _flag("--payload-kb", "Largest payload, in KiB
 MaxStreams = Annotated[int | None, _flag("--max-streams", "Session and Work streams open at one time.", "1000", min=1)]
 KeepHistory = Annotated[str | None, _span("--keep-history", "How long ended tasks keep their outcome.", "24h")]
 Drain = Annotated[str | None, _span("--drain", "How long a stop waits for deliveries in hand.", "10s")]
-Canary = Annotated[
+CanaryFlag = Annotated[
     str | None, _span("--canary", "How often it tries itself with a task.", "5s with --http, else never")
 ]
 ClockStable = Annotated[

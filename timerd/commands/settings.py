@@ -52,7 +52,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     config: ServerConfig
     origins: Mapping[str, str]
 
@@ -66,12 +66,12 @@ class WrongSettings(WrongInput):
 
 
 Layer = dict[str, Given]
-Flags = Mapping[str, tuple[str, object]]
+GivenFlags = Mapping[str, tuple[str, object]]
 
 
 def load(
-    file: Path | None, environment: Mapping[str, str], flags: Flags | None = None, pairs: Sequence[str] = ()
-) -> Loaded:
+    file: Path | None, environment: Mapping[str, str], flags: GivenFlags | None = None, pairs: Sequence[str] = ()
+) -> LoadedSettings:
     """`flags`: setting -> (flag, value), the value None where it was not given; `pairs`: the texts of --set. Raises
     WrongSettings."""
     problems: list[str] = []
@@ -87,7 +87,7 @@ def load(
     if config is None:
         raise WrongSettings(list(dict.fromkeys(problems)))
     origins = {name: given[name].origin if name in given else DEFAULT for name in _SETTINGS}
-    return Loaded(config, origins)
+    return LoadedSettings(config, origins)
 
 
 def known() -> Sequence[Setting]:

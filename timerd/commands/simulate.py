@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
-from timerd.commands.failures import Failure, WrongInput
+from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.output import Output
 from timerd.commands.progress import Bar
 from timerd.commands.times import parse_span, shown_span
 
 if TYPE_CHECKING:
-    from timerd.simulate import Outage, Run, Settings, Source, Stop, Summary
+    from timerd.simulate import Dependency, Outage, Settings, SimulatedRun, Stop, Summary
     from timerd.simulate.curves import Curves
     from timerd.simulate.storing import RunFile
 
@@ -78,7 +78,7 @@ def simulate(
     json: options.Json = False,
 ) -> None:
     """Simulate a queue in which members run once a period, and compare who decides when: the job before, a loop that
-    takes whoever ran longest ago, slots, or moments in slots.
+    takes the member that ran longest ago, slots, or moments in slots.
 
     timerd simulate --members 20000 --workers 5 --source bank=30% --down bank:1d:2d --plot claim.png
     """
@@ -98,15 +98,15 @@ def _seconds(text: str) -> float:
     return parse_span(text).total_seconds()
 
 
-def _source(text: str) -> Source:
-    from timerd.simulate import Source
+def _source(text: str) -> Dependency:
+    from timerd.simulate import Dependency
 
     found = re.fullmatch(r"([^=:]+)=(\d+(?:\.\d+)?)(%?)", text.strip())
     if not found:
         raise WrongInput(
             f"{text!r} is not a source: write its name and its share of the members, as bank=30% or bank=0.3."
         )
-    return Source(found[1], float(found[2]) / (100 if found[3] else 1))
+    return Dependency(found[1], float(found[2]) / (100 if found[3] else 1))
 
 
 def _outage(text: str) -> Outage:
@@ -171,7 +171,7 @@ def _check_places(out: Path | None, plot: Path | None) -> None:
     if plot and plot.suffix not in _PICTURES:
         raise WrongInput(f"{plot} is no name of a picture: it ends in {', '.join(_PICTURES)}.")
     if plot and find_spec("matplotlib") is None:
-        raise Failure("--plot needs matplotlib, which is not installed: pip install 'timerd[plot]'.")
+        raise CommandFailure("--plot needs matplotlib, which is not installed: pip install 'timerd[plot]'.")
     for path in (out, plot):
         if path and not path.absolute().parent.is_dir():
             raise WrongInput(f"There is no folder {path.absolute().parent} for {path.name}: make it first.")
@@ -246,7 +246,7 @@ async def _one(name: str, settings: Settings, bar: Bar, kept: RunFile | None, dr
     return _Told(name, settings, summary, seconds)
 
 
-async def _played(settings: Settings, bar: Bar) -> Run:
+async def _played(settings: Settings, bar: Bar) -> SimulatedRun:
     """The loop gets its turns, in which the bar is shown and Ctrl-C ends the run."""
     from timerd.simulate import play
 
@@ -255,7 +255,7 @@ async def _played(settings: Settings, bar: Bar) -> Run:
         try:
             at_s = next(playing)
         except StopIteration as ended:
-            run: Run = ended.value
+            run: SimulatedRun = ended.value
             return run
         if at_s >= shown_s:
             bar.reach(round(at_s))

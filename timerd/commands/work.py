@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 from timerd.commands.execution import execute
 from timerd.commands.failures import check_platform
 from timerd.commands.output import payload_fields
@@ -25,7 +25,7 @@ _REJECT = os.EX_DATAERR
 
 
 async def work(
-    call: Call,
+    call: CommandCall,
     queue: Annotated[str, typer.Argument(metavar="QUEUE", help="Receive the tasks of this queue.")],
     command: Annotated[
         str | None,
@@ -59,7 +59,7 @@ async def work(
 class Job:
     """What is done with each delivery."""
 
-    def __init__(self, call: Call, command: str | None, count: int | None, worker: Worker) -> None:
+    def __init__(self, call: CommandCall, command: str | None, count: int | None, worker: Worker) -> None:
         self._call = call
         self._command = command
         self._left = count

@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from timerd.commands.call import Call, online
+from timerd.commands.call import CommandCall, online
 
 _HELP = "The data of time zones that schedules go by."
 
 
 async def sweep(
-    call: Call,
+    call: CommandCall,
     zones: Annotated[
         list[str] | None, typer.Argument(metavar="[ZONE]...", help="Those that the last release changed if left out.")
     ] = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from timerd.core.gates import ALL_MAY, Batch, Fate, Fates, Gate, Requeue, judge
+from timerd.core.gates import ALL_MAY, DueBatch, Fate, Fates, Gate, Requeue, judge
 from timerd.model.identity import RowKey
 
 
@@ -18,7 +18,7 @@ class Admission:
         self.kept_back = 0
         self.news: list[tuple[RowKey, Fate]] = []
 
-    def judge(self, batch: Batch, now_ms: int) -> Fates:
+    def judge(self, batch: DueBatch, now_ms: int) -> Fates:
         known = len(batch.fates)
         judge(self._gates, batch, now_ms)
         # What is added to a dict stands behind the rest.

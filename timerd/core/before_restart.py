@@ -18,7 +18,7 @@ _FORGOTTEN_AT_ONCE = 100
 
 
 @dataclass(slots=True)
-class Held:
+class HeldTokens:
     """Of tokens that a worker has in hand. `lost`: those of what it no longer has. `until`: delivery id -> lease
     end, of those from before a restart."""
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timerd.core.before_restart import BeforeRestart, Held
+from timerd.core.before_restart import BeforeRestart, HeldTokens
 from timerd.core.fair_share import FairShare
 from timerd.core.flights import ANY_HOLDER, Batch, Flights, dealt, part_of
+from timerd.core.queue_stats import StatsByQueue
 from timerd.core.settlement import PENDING, Action, Failure, LateFailure, Refusal, Settlement, attempt_timeouts, fail
 from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
-from timerd.core.tally import Tallies
 from timerd.model.ack_token import delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id
 from timerd.model.partition import Partition
@@ -42,7 +42,7 @@ class Assignment(NamedTuple):
 
 
 @dataclass(slots=True)
-class Worker:
+class WorkerState:
     """One stream. `gone_at_ms`: when the deliveries of a broken one fail; None while it lives. `name`: its own."""
 
     namespace: str
@@ -58,8 +58,8 @@ class DeliveryMachine:
         self.grace_ms = resume_grace_ms
         self.share = FairShare()
         self._flights = Flights()
-        self.tallies = Tallies()
-        self._workers: dict[int, Worker] = {}
+        self.queue_stats = StatsByQueue()
+        self._workers: dict[int, WorkerState] = {}
         self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
@@ -84,11 +84,11 @@ class DeliveryMachine:
         """Deliveries that are with workers, by queue, as far as queues are told apart."""
         open_rows: dict[int, int] = {}
         for batch in self._flights.all():
-            open_rows[id(batch.tally)] = open_rows.get(id(batch.tally), 0) + batch.open
-        return {queue: open_rows.get(id(tally), 0) for queue, tally in self.tallies.queues.items()}
+            open_rows[id(batch.stats)] = open_rows.get(id(batch.stats), 0) + batch.open
+        return {queue: open_rows.get(id(stats), 0) for queue, stats in self.queue_stats.queues.items()}
 
     def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
-        self._workers[worker] = Worker(namespace, lease_ms, set(), name)
+        self._workers[worker] = WorkerState(namespace, lease_ms, set(), name)
         if name:
             self._names[namespace, name] = worker
 
@@ -163,12 +163,12 @@ class DeliveryMachine:
         """Shares out due rows, `wanted` at most; they are in flight from here on."""
         shares = self.share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
-        tally = self.tallies.of(queue)
+        stats = self.queue_stats.of(queue)
         for worker, part in dealt(taken, shares, MAX_DELIVER_TASKS):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part_of(part, np.array(rows, dtype=np.intp))
-                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, tally)
+                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, stats)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
 
@@ -198,28 +198,28 @@ class DeliveryMachine:
         """The worker takes nothing more unless it says so again."""
         self.share.drop(worker)
 
-    def extend(self, worker: int, tokens: bytes, now_ms: int) -> Held:
+    def extend(self, worker: int, tokens: bytes, now_ms: int) -> HeldTokens:
         """The worker is alive and has these in hand."""
-        out = Held()
+        out = HeldTokens()
         until_ms = now_ms + self._workers[worker].lease_ms
-        strays: list[int] = []
+        orphans: list[int] = []
         for at, (delivery_id, *sent) in enumerate(self._named(self._workers[worker].namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
-                strays.append(at)
+                orphans.append(at)
             elif found[0].was_sent_after(found[1], *sent):
                 out.lost.append(token_at(tokens, at))
             else:
                 batch, row = found
                 batch.lease_until_ms[row] = max(batch.lease_until_ms[row], min(until_ms, batch.deadline_ms))
-        if strays:
-            self._bring(worker, tokens, strays, now_ms, out, known_only=True)
+        if orphans:
+            self._bring(worker, tokens, orphans, now_ms, out, known_only=True)
         return out
 
-    def resume(self, worker: int, tokens: bytes, now_ms: int, *, known_only: bool = False) -> Held:
+    def resume(self, worker: int, tokens: bytes, now_ms: int, *, known_only: bool = False) -> HeldTokens:
         """The worker came back on this stream with these in hand: they are not sent again. `known_only`: what was not
         known here before is lost."""
-        out = Held()
+        out = HeldTokens()
         self._bring(worker, tokens, range(len(tokens) // ACK_TOKEN_BYTES), now_ms, out, known_only=known_only)
         return out
 
@@ -345,7 +345,7 @@ class DeliveryMachine:
             out.released.append(delivery_id)
 
     def _bring(
-        self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: Held, *, known_only: bool
+        self, worker: int, tokens: bytes, which: Iterable[int], now_ms: int, out: HeldTokens, *, known_only: bool
     ) -> None:
         """Puts deliveries into the hands of this worker: those of another stream, and those from before a restart."""
         named = self._named(self._workers[worker].namespace, tokens)
@@ -364,7 +364,7 @@ class DeliveryMachine:
             self._flights.adopt(worker, batch, sorted(set(rows)), until_ms)
 
     def _hold(
-        self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: Held, *, known_only: bool
+        self, delivery_id: bytes, token: bytes, now_ms: int, until_ms: int, out: HeldTokens, *, known_only: bool
     ) -> None:
         """Not open here: held where the worker may have it from before a restart."""
         may_begin = not known_only and bool(delivery_id)
@@ -402,6 +402,6 @@ class DeliveryMachine:
             self._fail(out, batch, rows, failure)
 
     def _fail(self, out: Settlement, batch: Batch, rows: Sequence[int], failure: Failure) -> None:
-        letters = len(out.letters)
+        dead_letters = len(out.dead_letters)
         fail(out, batch, rows, failure, self._secret)
-        batch.tally.dead += len(out.letters) - letters
+        batch.stats.dead += len(out.dead_letters) - dead_letters

@@ -54,7 +54,7 @@ SAMPLE_ROWS = 8_192
 
 
 @dataclass(slots=True)
-class Lane:
+class QueueLane:
     """One queue: a heap of segments by head for each priority."""
 
     heaps: dict[int, Heap] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class DueQueue:
 
     def __init__(self, touched: set[QueueKey] | None = None) -> None:
         self._touched = touched if touched is not None else set()
-        self._lanes: dict[QueueKey, Lane] = {}
+        self._lanes: dict[QueueKey, QueueLane] = {}
         self._heads = Heads()
         self._order = count()
         # Shortened by a cut: what was cut off is still in their columns and arenas.
@@ -95,12 +95,12 @@ class DueQueue:
         for queue, priority, part in split(rows):
             self._heads.at(queue, int(part.columns["position_ms"][0]))
             self._touched.add(queue)
-            self._add_segment(self._lanes.setdefault(queue, Lane()), priority, part, for_now=for_now)
+            self._add_segment(self._lanes.setdefault(queue, QueueLane()), priority, part, for_now=for_now)
 
     def hold(self, rows: RowGroup, until_ms: int) -> None:
         """As `add`, of rows that are not to be taken before that instant, although they are due."""
         for queue, priority, part in split(rows):
-            lane = self._lanes.setdefault(queue, Lane())
+            lane = self._lanes.setdefault(queue, QueueLane())
             segment = self._push(lane, priority, part, waiting_bytes(part), not_before_ms=until_ms)
             alive = [(held, each) for held, each in self._held if each.cursor < each.end]
             self._held = [*alive, (queue, segment)]
@@ -250,7 +250,7 @@ class DueQueue:
         assert self.rows == sum(lane.rows for lane in self._lanes.values())
         assert self.size_bytes == sum(lane.size_bytes for lane in self._lanes.values())
 
-    def _add_segment(self, lane: Lane, priority: int, part: RowGroup, *, for_now: bool = False) -> None:
+    def _add_segment(self, lane: QueueLane, priority: int, part: RowGroup, *, for_now: bool = False) -> None:
         size_bytes = waiting_bytes(part)
         if not _is_final(len(part), size_bytes):
             self._tier(lane, self._push(lane, priority, part, size_bytes))
@@ -260,14 +260,14 @@ class DueQueue:
             run = lean(part)
             self._push(lane, priority, run, size_bytes - run.saved_bytes)
 
-    def _push(self, lane: Lane, priority: int, run: Run, size_bytes: int, *, not_before_ms: int = 0) -> Segment:
+    def _push(self, lane: QueueLane, priority: int, run: Run, size_bytes: int, *, not_before_ms: int = 0) -> Segment:
         segment = Segment(run, priority, 0, len(run), size_bytes)
         at_ms = max(segment.head_ms, not_before_ms)
         heapq.heappush(lane.heaps.setdefault(priority, []), (at_ms, next(self._order), segment))
         self._count(lane, len(run), size_bytes)
         return segment
 
-    def _tier(self, lane: Lane, segment: Segment) -> None:
+    def _tier(self, lane: QueueLane, segment: Segment) -> None:
         """Merges a full size class into one run."""
         tier = lane.tiers.setdefault((segment.priority, len(segment.run).bit_length() // 3), [])
         tier.append(segment)
@@ -282,7 +282,7 @@ class DueQueue:
             s.run, s.cursor, s.end, s.size_bytes = empty_group(), 0, 0, 0
         self._add_segment(lane, segment.priority, joined(parts))
 
-    def _gather_front(self, lane: Lane, due: list[Segment], until_ms: int, least: int) -> None:
+    def _gather_front(self, lane: QueueLane, due: list[Segment], until_ms: int, least: int) -> None:
         """`due`, which were taken off their heaps, go back; what they and others have next is one run for each
         priority. `least`: of so many rows, where there are more."""
         most = max(1, least, _front_rows(due))
@@ -298,7 +298,7 @@ class DueQueue:
                 front = joined(parts)
                 self._push(lane, priority, front, waiting_bytes(front))
 
-    def _shorten(self, lane: Lane, segment: Segment, position_ms: int, tie: int) -> None:
+    def _shorten(self, lane: QueueLane, segment: Segment, position_ms: int, tie: int) -> None:
         left = segment.end - segment.cursor
         positions = segment.positions(left)
         first, past = np.searchsorted(positions, [position_ms, position_ms + 1]).tolist()
@@ -316,7 +316,7 @@ class DueQueue:
         segment.size_bytes = size_bytes
         self._loose.append(segment)
 
-    def _pop_due(self, lane: Lane, limit: int, now_ms: int) -> list[Segment]:
+    def _pop_due(self, lane: QueueLane, limit: int, now_ms: int) -> list[Segment]:
         """The segments that may hold some of the next `limit` rows, taken off their heaps."""
         found: list[Segment] = []
         for heap in lane.heaps.values():
@@ -333,7 +333,7 @@ class DueQueue:
                     bound = min(bound, int(positions_of(segment.run)[segment.cursor + limit - 1]))
         return found
 
-    def _advance(self, lane: Lane, segment: Segment, n: int) -> None:
+    def _advance(self, lane: QueueLane, segment: Segment, n: int) -> None:
         left = segment.end - segment.cursor
         freed = segment.size_bytes if n == left else segment.size_bytes * n // left
         segment.cursor += n
@@ -342,7 +342,7 @@ class DueQueue:
         if n < left:
             heapq.heappush(lane.heaps[segment.priority], (segment.head_ms, next(self._order), segment))
 
-    def _count(self, lane: Lane, rows: int, size_bytes: int) -> None:
+    def _count(self, lane: QueueLane, rows: int, size_bytes: int) -> None:
         lane.rows += rows
         lane.size_bytes += size_bytes
         self.rows += rows
@@ -408,7 +408,7 @@ def _first_of(runs: list[Segment], until_ms: int, most: int) -> list[int]:
     return counts
 
 
-def _live(lane: Lane) -> list[Segment]:
+def _live(lane: QueueLane) -> list[Segment]:
     return [entry[2] for heap in lane.heaps.values() for entry in heap if entry[2].cursor < entry[2].end]
 
 

@@ -1,7 +1,7 @@
 """Who may be sent something: credit per worker and queue, queues in rotation, workers of a queue in rotation.
 
 Only queues that have a worker with credit are listed, so a queue that nobody works costs nothing here. A worker that
-reads slowly is blocked: its credit is set aside until it has caught up, and nobody else waits for it.
+reads slowly is blocked: its credit is withheld until it has caught up, and nobody else waits for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class FairShare:
     def __init__(self) -> None:
         self._lanes: OrderedDict[QueueKey, Lane] = OrderedDict()
         # Blocked worker -> the credit that it has not lost.
-        self._aside: dict[int, dict[QueueKey, int]] = {}
+        self._withheld: dict[int, dict[QueueKey, int]] = {}
         self._queues: dict[int, set[QueueKey]] = {}
         self._turns = count()
         self._credited: set[QueueKey] = set()
@@ -39,31 +39,31 @@ class FairShare:
     def add(self, worker: int, queue: QueueKey, tasks: int) -> None:
         """More credit."""
         self._queues.setdefault(worker, set()).add(queue)
-        aside = self._aside.get(worker)
-        if aside is not None:
-            aside[queue] = min(MAX_CREDIT, aside.get(queue, 0) + tasks)
+        withheld = self._withheld.get(worker)
+        if withheld is not None:
+            withheld[queue] = min(MAX_CREDIT, withheld.get(queue, 0) + tasks)
         else:
             self._put(worker, queue, tasks)
 
     def block(self, worker: int) -> None:
         """Nothing more until `unblock`."""
-        if worker not in self._aside:
-            self._aside[worker] = self._withdraw(worker)
+        if worker not in self._withheld:
+            self._withheld[worker] = self._withdraw(worker)
 
     def unblock(self, worker: int) -> None:
-        for queue, tasks in self._aside.pop(worker, {}).items():
+        for queue, tasks in self._withheld.pop(worker, {}).items():
             self._put(worker, queue, tasks)
 
     def drop(self, worker: int) -> None:
         """The worker is gone, its credit with it."""
         self._withdraw(worker)
-        self._aside.pop(worker, None)
+        self._withheld.pop(worker, None)
         self._queues.pop(worker, None)
 
     def withdraw(self, worker: int, queue: QueueKey) -> int:
         """Takes back what the worker may still be sent of the queue; how much that was."""
-        aside = self._aside.get(worker)
-        return aside.pop(queue, 0) if aside is not None else self._take_out(worker, queue)
+        withheld = self._withheld.get(worker)
+        return withheld.pop(queue, 0) if withheld is not None else self._take_out(worker, queue)
 
     def leave(self, worker: int, queue: QueueKey) -> None:
         """The worker serves the queue no more: one that stands for another instance serves ever new ones for months."""
@@ -115,8 +115,8 @@ class FairShare:
         return list(shares.items())
 
     def credit(self, worker: int, queue: QueueKey) -> int:
-        if worker in self._aside:
-            return self._aside[worker].get(queue, 0)
+        if worker in self._withheld:
+            return self._withheld[worker].get(queue, 0)
         lane = self._lanes.get(queue)
         return lane.credits.get(worker, 0) if lane else 0
 
@@ -126,7 +126,7 @@ class FairShare:
         for lane in self._lanes.values():
             assert lane.total == sum(lane.credits.values()) > 0
             assert all(0 < c <= MAX_CREDIT for c in lane.credits.values())
-            assert not self._aside.keys() & lane.credits.keys()
+            assert not self._withheld.keys() & lane.credits.keys()
             assert lane.credits.keys() <= self._queues.keys()
 
     def _put(self, worker: int, queue: QueueKey, tasks: int) -> None:

@@ -17,8 +17,8 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.queue_stats import QueueStats
 from timerd.core.taken import AckedRows, Again, Ended, Taken
-from timerd.core.tally import QueueTally
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -57,10 +57,10 @@ class Batch:
     lease_until_ms: list[int]
     open: int
     sent_ms: int
-    tally: QueueTally
+    stats: QueueStats
 
     def settled(self, outcome: str, now_ms: int, times: int = 1) -> None:
-        self.tally.settled(outcome, now_ms - self.sent_ms, times)
+        self.stats.settled(outcome, now_ms - self.sent_ms, times)
 
     def key(self, row: int) -> RowKey:
         return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
@@ -152,7 +152,7 @@ class Flights:
         return len(self._slots)
 
     def register(
-        self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, tally: QueueTally
+        self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, stats: QueueStats
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
         ids = _each_short_id(taken)
@@ -162,7 +162,7 @@ class Flights:
         positions, versions = columns["position_ms"].tolist(), columns["version"].tolist()
         number = self._next
         leases_ms = [until_ms] * count
-        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, leases_ms, count, sent_ms, tally)
+        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, leases_ms, count, sent_ms, stats)
         if not self._slots.keys().isdisjoint(ids):
             self._remove([i for i in ids if i in self._slots])
         self._next += 1
@@ -248,7 +248,7 @@ class Flights:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
         self.remove(batch, rows)
         part = part_of(batch.taken, np.array(rows, dtype=np.intp))
-        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.tally)
+        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.stats)
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""

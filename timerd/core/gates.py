@@ -54,7 +54,7 @@ ALL_MAY: Fates = {}
 
 
 @dataclass(slots=True)
-class Batch:
+class DueBatch:
     """Due rows of one queue and partition that no longer wait and are not open yet. `since_ms`: when the partition was
     taken over. `past_ms`: what expires by then has expired. `fates`: what earlier gates have said."""
 
@@ -78,13 +78,13 @@ class Batch:
 class Gate(Protocol):
     """One reason why a row may not be sent."""
 
-    def judge(self, batch: Batch, now_ms: int) -> Fates:
+    def judge(self, batch: DueBatch, now_ms: int) -> Fates:
         """What becomes of rows of the batch that must not be sent now. Of those in `batch.fates` it is not asked, and
         what it says of them does not count. Asked once for each batch; a row that was held comes again."""
         ...
 
 
-def judge(gates: Iterable[Gate], batch: Batch, now_ms: int) -> None:
+def judge(gates: Iterable[Gate], batch: DueBatch, now_ms: int) -> None:
     """Asks the gates in their order; the first that objects to a row decides."""
     for gate in gates:
         for row, fate in gate.judge(batch, now_ms).items():

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from timerd.core.flights import each_delivery_id
-from timerd.core.gates import Batch, Fate, Fates, Follow
+from timerd.core.gates import DueBatch, Fate, Fates, Follow
 from timerd.model.registers import Place
 from timerd.model.rows import WRITTEN_BY_HOLDERS
 from timerd.model.settle import Carry, CarryReason
@@ -29,7 +29,7 @@ class InHandGate:
         # What is about to be sent, by delivery id.
         self._together: dict[bytes, Place] = {}
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         ids = each_delivery_id(batch.due)
         together = self._together
         met = {each: together[each] for each in together.keys() & ids} | dict(self._in_hand(ids))
@@ -39,7 +39,7 @@ class InHandGate:
         together.update((ids[row], Place(partition, batch.key(row))) for row in sent)
         return fates
 
-    def _met(self, batch: Batch, ids: list[bytes], met: Mapping[bytes, Place]) -> dict[int, Fate]:
+    def _met(self, batch: DueBatch, ids: list[bytes], met: Mapping[bytes, Place]) -> dict[int, Fate]:
         written = batch.due.rows.columns["flags"] & WRITTEN_BY_HOLDERS
         fates: dict[int, Fate] = {}
         for row in batch.left():

@@ -9,14 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from timerd.core.own_pages import on_own_pages
 from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.columns import Columns
+from timerd.model.row_keys import Positions
 from timerd.model.rows import ROW, RowGroup
 
-Positions = npt.NDArray[np.int64]
 _NAMES = ("prefix", "index", "version", "template", "extra", "offset", "length", "flags")
 _FIRE_AT = "fire_at_ms"
 

@@ -79,7 +79,7 @@ class Limits:
 
 class Credit:
     """No worker gets more than it asked for. `wanted`: how many tasks the workers of a queue may be sent in all. When
-    there is more, whoever gives it says so."""
+    there is more, the place that gives it says so."""
 
     def __init__(self, wanted: Callable[[QueueKey], int]) -> None:
         self._wanted = wanted

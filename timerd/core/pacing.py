@@ -59,7 +59,7 @@ class Pacing:
         return max(now_ms, lane.next_ms)
 
     def is_rested(self, queue: QueueKey, now_ms: int) -> bool:
-        """Whether nothing of it was sent lately, which is a window at least."""
+        """Whether nothing of it was sent recently, which is a window at least."""
         lane = self._lanes.get(queue)
         return lane is None or not 0 <= now_ms // WINDOW_MS - lane.window <= 1
 

@@ -35,8 +35,8 @@ def slice_tasks(queues: int) -> int:
 
 
 def fitting_tasks(known_bytes: int | None, *, is_first: bool) -> int:
-    """Of a queue whose tasks are so large; None: that is not known yet. `is_first`: nothing of it was sent lately, so a
-    handler waits, and begins while the next message is made ready."""
+    """Of a queue whose tasks are so large; None: that is not known yet. `is_first`: nothing of it was sent recently, so
+    a handler waits, and begins while the next message is made ready."""
     most = FIRST_SLICE_TASKS if is_first or known_bytes is None else MAX_DELIVER_TASKS
     return most if known_bytes is None else max(1, min(most, SLICE_BYTES // known_bytes))
 
@@ -47,7 +47,7 @@ def cost_tasks(tasks: int, messages: int, sent_bytes: int) -> int:
 
 
 class Quantum:
-    """What a queue may have of one round. `is_rested`: whether nothing of a queue was sent lately."""
+    """What a queue may have of one round. `is_rested`: whether nothing of a queue was sent recently."""
 
     def __init__(self, is_rested: Callable[[QueueKey, int], bool]) -> None:
         self._is_rested = is_rested

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from timerd.core.gates import ALL_MAY, Batch, End, Fate, Fates, Requeue
+from timerd.core.gates import ALL_MAY, DueBatch, End, Fate, Fates, Requeue
 from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.settlement import Failure, letter_of
 from timerd.model.identity import RowKey, attempt_of
@@ -23,8 +23,8 @@ GONE = "the lease ended: the worker that had the last attempt was not heard of a
 
 class RedeliveryGate:
     """A task that a worker has is not sent to another one (guarantee G5). `lease_of`: until when a worker has the
-    delivery of a row, as far as is known; `return_ms`: whoever has what was taken over with its lease, and has extended
-    it since, is heard of within this time."""
+    delivery of a row, as far as is known; `return_ms`: a worker that has what was taken over with its lease, and has
+    extended it since, is heard of within this time."""
 
     def __init__(
         self, guard: RedeliveryGuard, lease_of: Callable[[RowKey], int], secret: bytes, return_ms: int = RETURN_MS
@@ -34,7 +34,7 @@ class RedeliveryGate:
         self._secret = secret
         self._return_ms = return_ms
 
-    def judge(self, batch: Batch, now_ms: int) -> Fates:
+    def judge(self, batch: DueBatch, now_ms: int) -> Fates:
         suspects = self._guard.suspects(batch.due, now_ms)
         if not len(suspects):
             return ALL_MAY
@@ -45,7 +45,7 @@ class RedeliveryGate:
                 fates[row] = fate
         return fates
 
-    def _fate(self, batch: Batch, row: int, heard_by_ms: int, now_ms: int) -> Fate | None:
+    def _fate(self, batch: DueBatch, row: int, heard_by_ms: int, now_ms: int) -> Fate | None:
         rows, key = batch.due.rows, batch.key(row)
         template = rows.template_of(row)
         until_ms = self._lease_of(key)

@@ -19,7 +19,7 @@ from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED
 
-Place = tuple[Partition, RowKey]
+GuardedPlace = tuple[Partition, RowKey]
 
 
 class HasKey(Protocol):
@@ -33,8 +33,8 @@ class _Carried(NamedTuple):
     """Where it waits; where it was carried from, and which rows of there the holder has not written down yet: not its
     whole log, which would stay here after it was replaced."""
 
-    place: Place
-    source: Place
+    place: GuardedPlace
+    source: GuardedPlace
     leaving: Set[RowKey]
 
     @property
@@ -47,7 +47,7 @@ _MANY = 1_024
 
 
 class RedeliveryGuard:
-    """By delivery id. What has ended is forgotten by whoever ended it; the rest when it fires, or its time is over."""
+    """By delivery id. What has ended is forgotten where it ended; the rest when it fires, or its time is over."""
 
     def __init__(self) -> None:
         self._until_ms: dict[bytes, int] = {}
@@ -77,7 +77,7 @@ class RedeliveryGuard:
         """The same of many."""
         return not self._carried.keys().isdisjoint(delivery_ids)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[GuardedPlace]:
         """Of all that wait for what is in hand."""
         return [carried.place for carried in self._carried.values()]
 
@@ -128,12 +128,12 @@ class RedeliveryGuard:
         carried = self._carried.get(delivery_id)
         return sent if carried is None else carried.place[0]
 
-    def place_of(self, delivery_id: bytes, sent: Place) -> Place:
+    def place_of(self, delivery_id: bytes, sent: GuardedPlace) -> GuardedPlace:
         """As far as it is known, and durable; else where it was sent from."""
         carried = self._carried.get(delivery_id)
         return sent if carried is None or carried.is_leaving else carried.place
 
-    def leaves(self, delivery_id: bytes) -> Place | None:
+    def leaves(self, delivery_id: bytes) -> GuardedPlace | None:
         """The row of it that is carried on, as long as that is not durable."""
         carried = self._carried.get(delivery_id)
         return carried.source if carried is not None and carried.is_leaving else None

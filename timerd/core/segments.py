@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timerd.core.lean_run import Positions, Run, positions_of
+from timerd.core.lean_run import Run, positions_of
 from timerd.core.taken import LAST
 from timerd.model.identity import RowKey
+from timerd.model.row_keys import Positions
 from timerd.model.rows import RowGroup
 
 FEW_DUE = 16

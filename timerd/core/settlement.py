@@ -61,16 +61,16 @@ class LateFailure(NamedTuple):
 
 @dataclass(slots=True)
 class Settlement:
-    """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `letters[i]`. `late`: genuine acks of
-    what is not open here, place in the message -> delivery id; `failed_late`: failures of such. `back`: not begun, to
-    be sent to somebody else as they are (what cannot be goes on as an `Again`). `refused`: by place in the message.
-    `released`: delivery ids whose lease is over although their rows are not open here."""
+    """`ended` and `acked` are over for good. `dead[i]` is the end that belongs to `dead_letters[i]`. `late`: genuine
+    acks of what is not open here, place in the message -> delivery id; `failed_late`: failures of such. `back`: not
+    begun, to be sent to somebody else as they are (what cannot be goes on as an `Again`). `refused`: by place in the
+    message. `released`: delivery ids whose lease is over although their rows are not open here."""
 
     ended: list[Ended] = field(default_factory=list)
     acked: list[AckedRows] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
     back: list[Again] = field(default_factory=list)
-    letters: list[DeadLetter] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     dead: list[Ended] = field(default_factory=list)
     late: dict[int, bytes] = field(default_factory=dict)
     failed_late: list[LateFailure] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Settlement:
     @property
     def size(self) -> int:
         """How many deliveries it speaks of."""
-        failed = len(self.again) + len(self.letters) + len(self.failed_late)
+        failed = len(self.again) + len(self.dead_letters) + len(self.failed_late)
         acked = sum(map(len, self.acked))
         return len(self.ended) + acked + len(self.back) + len(self.late) + failed
 
@@ -93,7 +93,7 @@ class Settlement:
         self.acked += other.acked
         self.again += other.again
         self.back += other.back
-        self.letters += other.letters
+        self.dead_letters += other.dead_letters
         self.dead += other.dead
         self.released += other.released
 
@@ -117,7 +117,7 @@ def fail_row(settlement: Settlement, taken: Taken, row: int, key: RowKey, failur
     """One failed attempt, that of `key`: the next one by the policy, or a dead letter."""
     policy = taken.rows.template_of(row).retry
     if failure.hopeless or is_exhausted(policy, key.version):
-        settlement.letters.append(letter_of(taken, row, key, failure, secret))
+        settlement.dead_letters.append(letter_of(taken, row, key, failure, secret))
         settlement.dead.append(Ended(taken.partition, key, Outcome.DEAD))
         return
     wait_ms = failure.delay_ms

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from timerd.client import Aborted, CancelOutcome, Client, ItemOutcome, PartlyStored, Task, TimerdError
-from timerd.demo.plan import Change, Plan, Wanted
-from timerd.demo.records import Call, LogWriter, Verb, now_ms
+from timerd.demo.plan import Plan, PlannedChange, Wanted
+from timerd.demo.records import CallRecord, CallVerb, LogWriter, now_ms
 
-Step = TypeVar("Step", Wanted, Change)
+Planned = TypeVar("Planned", Wanted, PlannedChange)
 QUEUE = "demo"
 _CHUNK = 500
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,7 +50,7 @@ class Callers:
             group.create_task(self._pace(plan.changes, self._change, group))
 
     async def _pace(
-        self, steps: Iterable[Step], act: Callable[[Step], Coroutine[None, None, None]], group: asyncio.TaskGroup
+        self, steps: Iterable[Planned], act: Callable[[Planned], Coroutine[None, None, None]], group: asyncio.TaskGroup
     ) -> None:
         """Each at its time, whether or not those before it have been answered."""
         for step in steps:
@@ -89,19 +89,21 @@ class Callers:
         for wanted, task in zip(chunk, tasks, strict=True):
             self._task_ids[wanted.number] = task.id
             outcome = _OUTCOMES.get(task.outcome, task.outcome.name)
-            calls.append(Call("schedule", wanted.number, asked_ms, answered_ms, outcome, task.id, task.fire_at_ms))
+            calls.append(
+                CallRecord("schedule", wanted.number, asked_ms, answered_ms, outcome, task.id, task.fire_at_ms)
+            )
         self.log.write(calls)
         self.answered.schedules += len(calls)
 
     def _note_unstored(self, chunk: Sequence[Wanted], asked_ms: float, error: TimerdError) -> None:
         answered_ms, outcome = now_ms(), outcome_of(error)
         self.log.write(
-            Call("schedule", each.number, asked_ms, answered_ms, outcome, "", self.start_ms + each.fire_ms)
+            CallRecord("schedule", each.number, asked_ms, answered_ms, outcome, "", self.start_ms + each.fire_ms)
             for each in chunk
         )
         self.answered.schedules += len(chunk)
 
-    async def _change(self, change: Change) -> None:
+    async def _change(self, change: PlannedChange) -> None:
         task_id = self._task_ids.get(change.number)
         if task_id is None:
             # Its schedule call has no answer yet: nobody can name the task.
@@ -115,8 +117,8 @@ class Callers:
             outcome, fire_at_ms = await self._move(task_id, self.start_ms + change.fire_ms)
             self.answered.moves += 1
         self.answered.unanswered -= 1
-        verb: Verb = change.verb
-        self.log.write([Call(verb, change.number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
+        verb: CallVerb = change.verb
+        self.log.write([CallRecord(verb, change.number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
     async def _cancel(self, task_id: str) -> str:
         try:

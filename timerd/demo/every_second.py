@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from timerd.client import Client
-from timerd.demo.records import Confirmed, Delivery, Logs
+from timerd.demo.records import Confirmed, DeliveryRecord, Logs
 
 QUEUE = "demo-every-second"
 SCHEDULE = "every-second"
@@ -76,7 +76,7 @@ def judge(seconds: Seconds, logs: Logs) -> Judgement:
     return Judgement(seconds.count, sum(at in tasks for at in seconds.instants_ms), tuple(wrong))
 
 
-def _badly_delivered(deliveries: Sequence[Delivery], confirmed: Iterable[Confirmed]) -> list[str]:
+def _badly_delivered(deliveries: Sequence[DeliveryRecord], confirmed: Iterable[Confirmed]) -> list[str]:
     over_ms: Mapping[str, float] = {each.delivery_id: each.confirmed_ms for each in confirmed}
     early = [each for each in deliveries if each.received_ms < each.fire_at_ms]
     again = [each for each in deliveries if each.received_ms > over_ms.get(each.delivery_id, math.inf)]

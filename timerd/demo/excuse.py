@@ -13,11 +13,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from timerd.demo.records import Call, Delivery, Logs
+from timerd.demo.records import CallRecord, DeliveryRecord, Logs
 from timerd.demo.verdict import first_confirmed_ms
 
 
-def forgotten_by_a_crash(logs: Logs) -> set[Delivery]:
+def forgotten_by_a_crash(logs: Logs) -> set[DeliveryRecord]:
     times, confirmed_ms = times_of(logs.calls), first_confirmed_ms(logs)
     came = {(each.number, each.fire_at_ms) for each in logs.deliveries}
     excused = set()
@@ -31,16 +31,16 @@ def forgotten_by_a_crash(logs: Logs) -> set[Delivery]:
     return excused
 
 
-def times_of(calls: Iterable[Call]) -> Mapping[int, Sequence[Call]]:
+def times_of(calls: Iterable[CallRecord]) -> Mapping[int, Sequence[CallRecord]]:
     """The calls that gave a task its times, or may have, in the order of their answers."""
-    times: dict[int, list[Call]] = defaultdict(list)
+    times: dict[int, list[CallRecord]] = defaultdict(list)
     for call in sorted(calls, key=lambda call: (call.verb != "schedule", call.answered_ms)):
         if call.verb == "schedule" or (call.verb == "move" and call.outcome in ("OK", "UNKNOWN")):
             times[call.number].append(call)
     return times
 
 
-def moved_on_ms(each: Delivery, times: Sequence[Call], came: set[tuple[int, int]]) -> float | None:
+def moved_on_ms(each: DeliveryRecord, times: Sequence[CallRecord], came: set[tuple[int, int]]) -> float | None:
     """When the first move was answered that took the task from the time of this delivery; infinite where nobody heard
     the answer of the one that did, None where none did."""
     at = next((at for at, call in enumerate(times) if call.fire_at_ms == each.fire_at_ms), len(times))

@@ -24,7 +24,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PlannedChange:
     """A cancel, or a move to another time."""
 
     verb: Literal["cancel", "move"]
@@ -38,7 +38,7 @@ class Plan:
     bulk: tuple[Wanted, ...]
     singles: tuple[Wanted, ...]
     # In the order of asking.
-    changes: tuple[Change, ...]
+    changes: tuple[PlannedChange, ...]
     kill_ms: int
     end_ms: int
 
@@ -63,12 +63,12 @@ def _single(rng: Random, number: int, end_ms: int) -> Wanted:
     return Wanted(number, max(0, fire_ms - rng.randint(end_ms // 20, end_ms // 4)), fire_ms)
 
 
-def _changes(rng: Random, bulk: list[Wanted], each: int, end_ms: int) -> list[Change]:
+def _changes(rng: Random, bulk: list[Wanted], each: int, end_ms: int) -> list[PlannedChange]:
     """Of tasks that are due late enough for the change to have a chance, and were stored in good time before it."""
     candidates = [wanted for wanted in bulk if wanted.fire_ms > end_ms * 3 // 10]
     chosen = rng.sample(candidates, 2 * min(each, len(candidates) // 2))
     half = len(chosen) // 2
-    cancels = [Change("cancel", wanted.number, _before(rng, wanted, end_ms)) for wanted in chosen[:half]]
+    cancels = [PlannedChange("cancel", wanted.number, _before(rng, wanted, end_ms)) for wanted in chosen[:half]]
     return cancels + [_move(rng, wanted, index % 2 == 0, end_ms) for index, wanted in enumerate(chosen[half:])]
 
 
@@ -76,8 +76,8 @@ def _before(rng: Random, wanted: Wanted, end_ms: int) -> int:
     return rng.randint(end_ms * 3 // 20, wanted.fire_ms - end_ms // 20)
 
 
-def _move(rng: Random, wanted: Wanted, later: bool, end_ms: int) -> Change:
+def _move(rng: Random, wanted: Wanted, later: bool, end_ms: int) -> PlannedChange:
     ask_ms = _before(rng, wanted, end_ms)
     if later:
-        return Change("move", wanted.number, ask_ms, min(end_ms, wanted.fire_ms + rng.randint(1, end_ms // 4)))
-    return Change("move", wanted.number, ask_ms, rng.randint((ask_ms + wanted.fire_ms) // 2, wanted.fire_ms))
+        return PlannedChange("move", wanted.number, ask_ms, min(end_ms, wanted.fire_ms + rng.randint(1, end_ms // 4)))
+    return PlannedChange("move", wanted.number, ask_ms, rng.randint((ask_ms + wanted.fire_ms) // 2, wanted.fire_ms))

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-Verb = Literal["schedule", "cancel", "move"]
+CallVerb = Literal["schedule", "cancel", "move"]
 
 
 def now_ms() -> float:
@@ -21,11 +21,11 @@ def now_ms() -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallRecord:
     """What a caller asked about task `number`, and what it was answered. `outcome`: OK, a CancelOutcome, the reason of
     a refusal, or UNKNOWN where no answer came. `fire_at_ms`: as answered, else as asked."""
 
-    verb: Verb
+    verb: CallVerb
     number: int
     asked_ms: float
     answered_ms: float
@@ -35,7 +35,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class DeliveryRecord:
     """What the worker received. `number` is the payload: it tells the task also where its id was never answered."""
 
     number: int
@@ -78,15 +78,22 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Logs:
-    calls: tuple[Call, ...] = ()
-    deliveries: tuple[Delivery, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
+    deliveries: tuple[DeliveryRecord, ...] = ()
     confirmed: tuple[Confirmed, ...] = ()
     kills: tuple[Kill, ...] = ()
     away: tuple[Away, ...] = ()
 
 
-Record = Call | Delivery | Confirmed | Kill | Away
-_KINDS: dict[str, type[Record]] = {kind.__name__: kind for kind in (Call, Delivery, Confirmed, Kill, Away)}
+Record = CallRecord | DeliveryRecord | Confirmed | Kill | Away
+_KINDS: dict[str, type[Record]] = {
+    "Call": CallRecord,
+    "Delivery": DeliveryRecord,
+    "Confirmed": Confirmed,
+    "Kill": Kill,
+    "Away": Away,
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
 
 
 class LogWriter:
@@ -96,7 +103,7 @@ class LogWriter:
         self._file: IO[str] = path.open("a", encoding="utf-8")
 
     def write(self, records: Iterable[Record]) -> None:
-        lines = (json.dumps({"kind": type(record).__name__, **asdict(record)}) + "\n" for record in records)
+        lines = (json.dumps({"kind": _NAMES[type(record)], **asdict(record)}) + "\n" for record in records)
         self._file.write("".join(lines))
         self._file.flush()
 
@@ -130,8 +137,8 @@ class LogReader:
 def read_logs(paths: Iterable[Path]) -> Logs:
     records = [record for path in paths for record in LogReader(path).read()]
     return Logs(
-        calls=tuple(record for record in records if isinstance(record, Call)),
-        deliveries=tuple(record for record in records if isinstance(record, Delivery)),
+        calls=tuple(record for record in records if isinstance(record, CallRecord)),
+        deliveries=tuple(record for record in records if isinstance(record, DeliveryRecord)),
         confirmed=tuple(record for record in records if isinstance(record, Confirmed)),
         kills=tuple(record for record in records if isinstance(record, Kill)),
         away=tuple(record for record in records if isinstance(record, Away)),

@@ -18,21 +18,32 @@ from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.plan import Plan, make_plan
 from timerd.demo.processes import DemoFailed, OneServer, Servers
 from timerd.demo.progress import Progress
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, LogReader, Logs, LogWriter, Record, now_ms, read_logs
+from timerd.demo.records import (
+    CallRecord,
+    Confirmed,
+    DeliveryRecord,
+    Kill,
+    LogReader,
+    Logs,
+    LogWriter,
+    Record,
+    now_ms,
+    read_logs,
+)
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, judge
 
 # From the last fire time until everything must have arrived and been confirmed.
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 # Settle records and with them the ledger follow within about a second.
-_LEDGER_PATIENCE_S = 10.0
+_LEDGER_TIMEOUT_S = 10.0
 _LOOK_S = 0.1
 _TIMEOUT_S = 30.0
 _LEDGER = ("inserted", "acked", "cancelled", "moved", "carried", "expired", "dead", "purged", "unexplained")
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class DemoSettings:
     tasks: int
     seconds: int
     seed: int
@@ -41,7 +52,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    settings: Settings
+    settings: DemoSettings
     verdict: Verdict
     figures: tuple[Figure, ...]
     # What was killed, and for how long it was gone.
@@ -60,7 +71,7 @@ class Report:
 
 
 @dataclass(slots=True)
-class Stage:
+class DemoStage:
     """Everything that is running."""
 
     folder: Path
@@ -81,7 +92,7 @@ def judged(logs: Logs) -> Verdict:
 
 
 async def run_demo(
-    settings: Settings,
+    settings: DemoSettings,
     *,
     quiet: bool,
     on: Callable[[Path], Servers] = OneServer,
@@ -109,7 +120,7 @@ def _folder(data: Path | None) -> Iterator[Path]:
 
 
 @contextlib.asynccontextmanager
-async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progress) -> AsyncIterator[Stage]:
+async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progress) -> AsyncIterator[DemoStage]:
     target = servers.worker_target
     workers = [processes.worker(folder, target, every_second.QUEUE, every_second.WORKER)]
     workers.append(processes.worker(folder, target, QUEUE))
@@ -119,7 +130,7 @@ async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progres
         await servers.start()
         await asyncio.gather(*(worker.start() for worker in workers))
         async with Client(servers.callers_target, timeout=_TIMEOUT_S) as client:
-            yield Stage(folder, servers, client, log, every_second.seconds_from(int(now_ms()), seconds))
+            yield DemoStage(folder, servers, client, log, every_second.seconds_from(int(now_ms()), seconds))
     finally:
         progress.say("stopping")
         await asyncio.gather(*(worker.stop() for worker in workers))
@@ -127,7 +138,7 @@ async def _stage(folder: Path, servers: Servers, seconds: int, progress: Progres
         log.close()
 
 
-async def _play(stage: Stage, plan: Plan, progress: Progress) -> None:
+async def _play(stage: DemoStage, plan: Plan, progress: Progress) -> None:
     await every_second.create(stage.client, stage.seconds)
     callers = Callers(stage.client, stage.log, start_ms=int(now_ms()) + 1)
     arrivals = Arrivals(stage.folder)
@@ -156,7 +167,7 @@ def _first(error: Exception) -> Exception:
     return error
 
 
-async def _kill_and_restart(stage: Stage, at_ms: int, progress: Progress) -> None:
+async def _kill_and_restart(stage: DemoStage, at_ms: int, progress: Progress) -> None:
     await asyncio.sleep(max(0.0, (at_ms - now_ms()) / 1000))
     killed_ms = now_ms()
     victim = stage.servers.victim
@@ -184,7 +195,7 @@ class Arrivals:
             self._note(record)
 
     def _note(self, record: Record) -> None:
-        if isinstance(record, Delivery):
+        if isinstance(record, DeliveryRecord):
             self.deliveries += 1
             self.fired.add(record.number)
             self._number_of[record.delivery_id] = record.number
@@ -199,11 +210,11 @@ async def _watch(callers: Callers, arrivals: Arrivals, progress: Progress) -> No
         await asyncio.sleep(_LOOK_S)
 
 
-async def _wait_for_all(stage: Stage, arrivals: Arrivals, last_fire_ms: int) -> None:
+async def _wait_for_all(stage: DemoStage, arrivals: Arrivals, last_fire_ms: int) -> None:
     """Bounded: what has not come by then is lost, and the verdict says so. `last_fire_ms`: of what could be fired."""
-    calls = [record for record in LogReader(stage.folder / "callers.log").read() if isinstance(record, Call)]
+    calls = [record for record in LogReader(stage.folder / "callers.log").read() if isinstance(record, CallRecord)]
     must = {story.number for story in stories_of(calls).values() if story.must_arrive}
-    deadline_ms = last_fire_ms + _PATIENCE_S * 1000
+    deadline_ms = last_fire_ms + _TIMEOUT_S * 1000
     while now_ms() < deadline_ms:
         arrivals.look()
         # A little longer than the last fire time, so that what must not come has its chance.
@@ -213,7 +224,7 @@ async def _wait_for_all(stage: Stage, arrivals: Arrivals, last_fire_ms: int) -> 
         await asyncio.sleep(_LOOK_S)
 
 
-async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Verdict]) -> Report:
+async def _report(stage: DemoStage, settings: DemoSettings, judging: Callable[[Logs], Verdict]) -> Report:
     logs = read_logs([stage.folder / "callers.log", stage.folder / "worker.log"])
     verdict = judging(logs)
     repeated = set[int]() if stage.servers.knows_repeats else may_be_repeated(logs)
@@ -229,10 +240,10 @@ async def _report(stage: Stage, settings: Settings, judging: Callable[[Logs], Ve
     )
 
 
-async def _compared(stage: Stage, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
+async def _compared(stage: DemoStage, verdict: Verdict, written_again: int) -> tuple[Figure, ...]:
     least = stage.seconds.count
     scheduled = least, least + stage.seconds.most_ticks
-    deadline_ms = now_ms() + _LEDGER_PATIENCE_S * 1000
+    deadline_ms = now_ms() + _LEDGER_TIMEOUT_S * 1000
     while True:
         try:
             ledger = (await stage.client.server_info()).ledger

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from timerd.demo.records import Call
+from timerd.demo.records import CallRecord
 
 # Answers to a cancel that leave it open whether the task arrives: a delivery was under way (its retries are stopped),
 # or the tombstone is durable and the holder did not say.
@@ -45,7 +45,7 @@ class Story:
         return min(self.fire_at_ms, default=0)
 
 
-def _schedule(story: Story, call: Call) -> None:
+def _schedule(story: Story, call: CallRecord) -> None:
     story.task_id = call.task_id or story.task_id
     story.fire_at_ms = [call.fire_at_ms]
     story.asked_ms = call.asked_ms
@@ -53,7 +53,7 @@ def _schedule(story: Story, call: Call) -> None:
     story.maybe_stored = call.outcome == "UNKNOWN"
 
 
-def _move(story: Story, call: Call) -> None:
+def _move(story: Story, call: CallRecord) -> None:
     if call.outcome == "OK":
         story.fire_at_ms = [call.fire_at_ms]
         story.asked_ms = call.asked_ms
@@ -64,7 +64,7 @@ def _move(story: Story, call: Call) -> None:
         story.wrong_answers.append(f"task {call.number}: a move was answered {call.outcome}")
 
 
-def _cancel(story: Story, call: Call) -> None:
+def _cancel(story: Story, call: CallRecord) -> None:
     if call.outcome == "CANCELLED":
         story.cancelled_ms = call.answered_ms
     elif call.outcome in MAY_ARRIVE:
@@ -76,7 +76,7 @@ def _cancel(story: Story, call: Call) -> None:
 _TOLD = {"schedule": _schedule, "move": _move, "cancel": _cancel}
 
 
-def stories_of(calls: Iterable[Call]) -> dict[int, Story]:
+def stories_of(calls: Iterable[CallRecord]) -> dict[int, Story]:
     """By number. A task has one schedule and then at most one cancel or one move, in the order of their answers."""
     stories: dict[int, Story] = {}
     for call in sorted(calls, key=lambda call: (call.verb != "schedule", call.answered_ms)):

@@ -11,10 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from timerd.demo.records import Delivery, Kill, Logs
+from timerd.demo.records import DeliveryRecord, Kill, Logs
 from timerd.demo.story import MAY_ARRIVE, Story, stories_of
 
-ByNumber = Mapping[int, Sequence[Delivery]]
+ByNumber = Mapping[int, Sequence[DeliveryRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +91,21 @@ def interrupted_cancels(logs: Logs) -> set[int]:
     }
 
 
-def by_number(deliveries: Iterable[Delivery]) -> dict[int, list[Delivery]]:
-    groups: dict[int, list[Delivery]] = defaultdict(list)
+def by_number(deliveries: Iterable[DeliveryRecord]) -> dict[int, list[DeliveryRecord]]:
+    groups: dict[int, list[DeliveryRecord]] = defaultdict(list)
     for each in sorted(deliveries, key=lambda each: each.received_ms):
         groups[each.number].append(each)
     return dict(groups)
 
 
-def by_delivery_id(deliveries: Iterable[Delivery]) -> dict[str, list[Delivery]]:
-    groups: dict[str, list[Delivery]] = defaultdict(list)
+def by_delivery_id(deliveries: Iterable[DeliveryRecord]) -> dict[str, list[DeliveryRecord]]:
+    groups: dict[str, list[DeliveryRecord]] = defaultdict(list)
     for each in sorted(deliveries, key=lambda each: each.received_ms):
         groups[each.delivery_id].append(each)
     return dict(groups)
 
 
-def sent_ms(delivery: Delivery) -> float:
+def sent_ms(delivery: DeliveryRecord) -> float:
     """Two workers read from two streams, which nothing orders: what one was sent before the other's ack was confirmed
     it may read after that. Where a worker cannot tell, what it reads counts as sent in that instant."""
     return delivery.sent_after_ms or delivery.received_ms
@@ -121,7 +121,7 @@ def first_confirmed_ms(logs: Logs) -> dict[str, float]:
 def violations_of(
     stories: Mapping[int, Story],
     arrived: ByNumber,
-    unexplained: Sequence[tuple[Delivery, float]],
+    unexplained: Sequence[tuple[DeliveryRecord, float]],
     kills: Sequence[Kill],
     acked: Set[int] = frozenset(),
 ) -> dict[str, tuple[str, ...]]:
@@ -159,24 +159,24 @@ def violations_of(
     }
 
 
-def is_early(story: Story, each: Delivery) -> bool:
+def is_early(story: Story, each: DeliveryRecord) -> bool:
     """Zero tolerance, against what the callers were told and against what the delivery itself says."""
     return each.received_ms < max(story.earliest_ms, each.fire_at_ms)
 
 
-def early(story: Story, each: Delivery) -> str:
+def early(story: Story, each: DeliveryRecord) -> str:
     ahead_ms = max(story.earliest_ms, each.fire_at_ms) - each.received_ms
     return f"task {each.number} arrived {ahead_ms:.3f} ms before its time"
 
 
-def breaks_cancel(cancelled_ms: float, each: Delivery, kills: Sequence[Kill]) -> bool:
+def breaks_cancel(cancelled_ms: float, each: DeliveryRecord, kills: Sequence[Kill]) -> bool:
     """A delivery from before the reply is allowed only where a crash lies between the two."""
     if each.received_ms > cancelled_ms:
         return True
     return not any(each.received_ms <= kill.ready_ms and kill.killed_ms <= cancelled_ms for kill in kills)
 
 
-def wrong_facts(pairs: Iterable[tuple[Story, Delivery]]) -> Iterable[str]:
+def wrong_facts(pairs: Iterable[tuple[Story, DeliveryRecord]]) -> Iterable[str]:
     for story, each in pairs:
         if each.fire_at_ms not in story.fire_at_ms:
             yield f"task {each.number} arrived with fire_at_ms {each.fire_at_ms}, answered was {story.fire_at_ms}"

@@ -16,7 +16,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.demo.records import Confirmed, Delivery, LogWriter, now_ms
+from timerd.demo.records import Confirmed, DeliveryRecord, LogWriter, now_ms
 from timerd.sdk.connect_options import ConnectOptions
 from timerd.sdk.connection import Connection
 from timerd.sdk.ids import encode_id
@@ -40,7 +40,7 @@ class Witness:
         self._queue = queue
         self._log = log
         self._sequence = 0
-        self._unconfirmed: dict[int, tuple[bytes, list[Delivery]]] = {}
+        self._unconfirmed: dict[int, tuple[bytes, list[DeliveryRecord]]] = {}
         self._repeating: set[asyncio.Task[None]] = set()
         # A stream takes one write at a time.
         self._writing = asyncio.Lock()
@@ -119,7 +119,7 @@ def _ack(sequence: int, tokens: bytes) -> pb.WorkRequest:
     return pb.WorkRequest(settle=settle)
 
 
-def read_deliveries(deliver: pb.Deliver, received_ms: float) -> list[Delivery]:
+def read_deliveries(deliver: pb.Deliver, received_ms: float) -> list[DeliveryRecord]:
     """The columns of one message as lines of the log."""
     count = len(deliver.fire_at_ms)
     lengths = list(deliver.payload_lengths)
@@ -128,7 +128,7 @@ def read_deliveries(deliver: pb.Deliver, received_ms: float) -> list[Delivery]:
     templates = [deliver.templates[at] for at in deliver.template_index or [0] * count]
     payloads = [deliver.payloads[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
     return [
-        Delivery(
+        DeliveryRecord(
             number=int(payloads[index]),
             task_id=encode_id(_cut(deliver.task_ids, index, count)),
             delivery_id=encode_id(_cut(deliver.delivery_ids, index, count)),

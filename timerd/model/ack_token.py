@@ -53,8 +53,8 @@ class AckToken(NamedTuple):
 @lru_cache(maxsize=1024)
 def batch_mac(secret: bytes, namespace: str, partition: Partition, fencing_token: int) -> bytes:
     """The same for all deliveries of one namespace and holder of one partition, so that a batch costs one: it shows
-    that a token is from a delivery of then, not from which one. Whoever has such a token and knows the id of another
-    task of the namespace can settle it."""
+    that a token is from a delivery of then, not from which one. A worker that has such a token and knows the id of
+    another task of the namespace can settle it."""
     text = b"%b\0%d.%d.%d.%d" % (namespace.encode(), *partition, fencing_token)
     return blake2b(text, digest_size=MAC_BYTES, key=secret, person=b"timerd.ack").digest()
 

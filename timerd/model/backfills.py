@@ -14,7 +14,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
-from timerd.model.overlap import Opened, Overlap
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.registers import RegisterKey, Table
 from timerd.model.schedules import REMEMBERED, Recorded, Slot, definition_key, prefix_of
 from timerd.model.storage import EntryKey
@@ -62,7 +62,7 @@ class Backfill:
     counted: int = 0
     counted_ms: int = 0
     # With BUFFER_ALL, the task that must end before another one comes.
-    open: Opened | None = None
+    open: OpenedOccurrence | None = None
     # When it was cancelled.
     ended_ms: int = 0
     requests: tuple[str, ...] = ()
@@ -102,7 +102,7 @@ class Backfill:
         if "overlap" in values:
             values["overlap"] = Overlap(values["overlap"])
         if "open" in values:
-            values["open"] = Opened(*values["open"][: len(Opened._fields)])
+            values["open"] = OpenedOccurrence(*values["open"][: len(OpenedOccurrence._fields)])
         for name in ("tick", "requests"):
             values[name] = tuple(values.get(name, ()))
         return cls(**values, kept=kept)

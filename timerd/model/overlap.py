@@ -29,7 +29,7 @@ class Overlap(StrEnum):
     REPLACE = "replace"
 
 
-class Opened(NamedTuple):
+class OpenedOccurrence(NamedTuple):
     """The occurrence that was created last: all that its task is found by. `prefix`: hexadecimal digits."""
 
     prefix: str
@@ -48,14 +48,14 @@ class Opened(NamedTuple):
         return TaskId(self.place_ms, self.shard, self.scope, self.priority, prefix, 0, bytes(MAC_BYTES))
 
 
-class Waiting(NamedTuple):
+class WaitingInstant(NamedTuple):
     """An instant whose time has come. `missed`: instants between it and the task before that get none."""
 
     instant_ms: int
     missed: int = 0
 
 
-class Ended(NamedTuple):
+class EndedOccurrence(NamedTuple):
     """How an occurrence has ended; 0: longer ago than outcomes are kept."""
 
     instant_ms: int
@@ -69,12 +69,12 @@ class OverlapState:
     without a task since the last one that was created or waits. `halted_ms`: the instant whose dead letter has paused
     the schedule."""
 
-    open: Opened | None = None
-    ousted: Opened | None = None
-    waiting: tuple[Waiting, ...] = ()
+    open: OpenedOccurrence | None = None
+    ousted: OpenedOccurrence | None = None
+    waiting: tuple[WaitingInstant, ...] = ()
     passed: int = 0
     skipped: int = 0
-    last: tuple[Ended, ...] = ()
+    last: tuple[EndedOccurrence, ...] = ()
     halted_ms: int = 0
     kept: str = ""
 
@@ -89,15 +89,15 @@ class OverlapState:
         check_understood("The occurrences of a schedule", kept)
         for name in ("open", "ousted"):
             if name in values:
-                values[name] = Opened(*values[name][: len(Opened._fields)])
-        values["waiting"] = tuple(Waiting(*each[:2]) for each in values.get("waiting", ()))
-        values["last"] = tuple(Ended(*each[:3]) for each in values.get("last", ()))
+                values[name] = OpenedOccurrence(*values[name][: len(OpenedOccurrence._fields)])
+        values["waiting"] = tuple(WaitingInstant(*each[:2]) for each in values.get("waiting", ()))
+        values["last"] = tuple(EndedOccurrence(*each[:3]) for each in values.get("last", ()))
         return cls(**values, kept=kept)
 
-    def ended_with(self, outcome: Outcome | None) -> tuple[Ended, ...]:
+    def ended_with(self, outcome: Outcome | None) -> tuple[EndedOccurrence, ...]:
         """The last ones, when the one that is open has ended."""
         assert self.open is not None
-        ended = Ended(self.open.instant_ms, int(outcome or 0), self.open.is_trigger)
+        ended = EndedOccurrence(self.open.instant_ms, int(outcome or 0), self.open.is_trigger)
         return (*self.last, ended)[-MOST_LAST:]
 
 

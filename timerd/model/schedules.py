@@ -1,7 +1,7 @@
 """What is stored of a recurring schedule: its state in one register, its definition in a row that never changes.
 
-The register is the record: what a window creates stands there before any row of it is written, so that whoever repeats
-a step takes it from there and computes nothing anew (tests/models/schedules.pml, rule W2).
+The register is the record: what a window creates stands there before any row of it is written, so that a holder that
+repeats a step takes it from there and computes nothing anew (tests/models/schedules.pml, rule W2).
 """
 
 from __future__ import annotations

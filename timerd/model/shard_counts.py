@@ -1,7 +1,7 @@
 """How many shards a bucket has: as many as the cluster records for all, or more where it was found hot.
 
-A count only decides how evenly rows are spread. Whoever writes a row announces its shard in the catalogue first, and
-whoever reads a bucket reads every shard that is announced, so no two instances need to know the same count.
+A count only decides how evenly rows are spread. A writer of a row announces its shard in the catalogue first, and a
+reader of a bucket reads every shard that is announced, so no two instances need to know the same count.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ class EntryKey(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A note that never changes: whoever writes it again writes the same."""
+    """A note that never changes: a second writer writes the same."""
 
     key: EntryKey
     value: bytes

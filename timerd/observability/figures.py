@@ -1,7 +1,7 @@
 """What the metrics are made of: a copy of all counters of one instance, taken at one moment in the event loop.
 
 The copy is what leaves the loop: turning it into text takes milliseconds and is done in a thread (see collector.py).
-Facts that need the store are read at most every half minute, whoever asks and however often.
+Facts that need the store are read at most every half minute, however often they are asked for.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from time import monotonic
 from typing import NamedTuple
 
 from timerd.core.partition import PartitionMachine
+from timerd.core.queue_stats import OTHERS, QueueStats
 from timerd.core.taken import QueueKey
-from timerd.core.tally import OTHERS, QueueTally
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of
 from timerd.observability.loop_lag import LoopLag
@@ -24,20 +24,20 @@ from timerd.observability.own_health import HealthFigures, health_of
 from timerd.observability.store_timing import StoreTimes
 from timerd.services.api import TimerApi
 from timerd.services.background import unforeseen
-from timerd.services.checkup import Checkup
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import EngineFacts
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.peers.peers import Peers
+from timerd.services.readiness import ReadinessProbe
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
 FACTS_EVERY_S = 30.0
-FACTS_PATIENCE_S = 2.0
+FACTS_TIMEOUT_S = 2.0
 # Of one queue in one partition.
 MOST_DUE = 100_000_000
 
@@ -121,7 +121,7 @@ class Observed:
         api: TimerApi,
         time: EngineTime,
         store_times: StoreTimes,
-        checkup: Checkup,
+        probe: ReadinessProbe,
         peers: Peers | None = None,
         ticks: TickWorker | None = None,
         zones: ZoneSweep | None = None,
@@ -133,7 +133,7 @@ class Observed:
         self._delivery = delivery
         self._api = api
         self._time = time
-        self._checkup = checkup
+        self._probe = probe
         self._peers = peers
         self._ticks = ticks
         self._zones = zones
@@ -152,7 +152,9 @@ class Observed:
         memory, ingest, calls = self._scheduler.memory, self._api.ingest, self._api.calls
         return Figures(
             queues={
-                queue: _queue(tally) for queue, tally in self._delivery.tallies.queues.items() if not queue.is_internal
+                queue: _queue(stats)
+                for queue, stats in self._delivery.queue_stats.queues.items()
+                if not queue.is_internal
             },
             scheduled=dict(self.engine.scheduled),
             pending=self._pending,
@@ -189,13 +191,13 @@ class Observed:
             loop_lag=curve_of(self.loop_lag.seen),
             loop_busy=self.loop_lag.busy,
             facts=self._facts,
-            health=health_of(self._checkup),
+            health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
         )
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:
         """Of the queues that are told apart anyway, so that many queues do not hold up the loop."""
-        known = {*self._delivery.tallies.queues, *self.engine.scheduled} - {OTHERS}
+        known = {*self._delivery.queue_stats.queues, *self.engine.scheduled} - {OTHERS}
         callers = [queue for queue in known if not queue.is_internal]
         return {queue: sum(each.due_rows(queue, now_ms, MOST_DUE) for each in machines) for queue in callers}
 
@@ -206,9 +208,9 @@ class Observed:
                 return
             self._read_s = monotonic()
             try:
-                async with asyncio.timeout(FACTS_PATIENCE_S):
+                async with asyncio.timeout(FACTS_TIMEOUT_S):
                     self._facts = await self.engine.facts()
-                    known = [q for q in self._delivery.tallies.queues if q.namespace and not q.is_internal]
+                    known = [q for q in self._delivery.queue_stats.queues if q.namespace and not q.is_internal]
                     self._pending = {queue: await self.engine.estimate(*queue) for queue in known}
             except (StoreUnavailable, StoreUnknown, TimeoutError):
                 # The counters of the store's calls say so.
@@ -225,14 +227,14 @@ def _mark_ms(machine: PartitionMachine) -> int:
     return machine.control.verified_ms if machine.control is not None else machine.partition.bucket_ms
 
 
-def _queue(tally: QueueTally) -> QueueFigures:
-    curves = (curve_of(tally.lateness), curve_of(tally.processing), curve_of(tally.attempts))
-    return QueueFigures(*curves, dict(tally.outcomes), tally.dead)
+def _queue(stats: QueueStats) -> QueueFigures:
+    curves = (curve_of(stats.lateness), curve_of(stats.processing), curve_of(stats.attempts))
+    return QueueFigures(*curves, dict(stats.outcomes), stats.dead)
 
 
 def _schedules(ticks: TickWorker | None, zones: ZoneSweep | None) -> ScheduleFigures:
     if ticks is None:
         return ScheduleFigures({}, {}, 0)
-    tally = ticks.tally
+    stats = ticks.stats
     swept = zones.figures if zones is not None else None
-    return ScheduleFigures(dict(tally.ticks), dict(tally.instants), tally.broken, swept)
+    return ScheduleFigures(dict(stats.ticks), dict(stats.instants), stats.broken, swept)

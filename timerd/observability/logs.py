@@ -49,7 +49,7 @@ class Flood(logging.Filter):
 
 
 def set_up(config: LogConfig, stream: TextIO = sys.stderr) -> logging.Handler:
-    """Everything below `timerd`, and what others warn of. Returns the handler, for whoever has to take it away."""
+    """Everything below `timerd`, and what others warn of. Returns the handler, so that it can be taken away."""
     is_console = stream.isatty() if config.format == "auto" else config.format == "console"
     handler = logging.StreamHandler(stream)
     handler.setFormatter(_formatter(is_console, stream.isatty()))

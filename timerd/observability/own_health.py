@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 
 from timerd.observability.curves import Curve, add_curve, curve_of, gauge
-from timerd.services.checkup import Checkup
 from timerd.services.health.health_board import LIVE, PARTS, READY
+from timerd.services.readiness import ReadinessProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +29,14 @@ class HealthFigures:
     canary: CanaryFigures | None
 
 
-def health_of(checkup: Checkup) -> HealthFigures:
+def health_of(probe: ReadinessProbe) -> HealthFigures:
     names = {READY: "ready"} | {part: part for part in (*PARTS, LIVE)}
-    serving = {shown: checkup.board.is_serving(part) for part, shown in names.items()}
-    return HealthFigures(serving, _canary_of(checkup))
+    serving = {shown: probe.board.is_serving(part) for part, shown in names.items()}
+    return HealthFigures(serving, _canary_of(probe))
 
 
-def _canary_of(checkup: Checkup) -> CanaryFigures | None:
-    canary = checkup.canary
+def _canary_of(probe: ReadinessProbe) -> CanaryFigures | None:
+    canary = probe.canary
     if canary is None:
         return None
     round_trip, lateness = curve_of(canary.round_trip_ms), curve_of(canary.worker.lateness_ms)

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any, cast
 
-from timerd.core.tally import Histogram
+from timerd.core.queue_stats import Histogram
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import CasStatus
 from timerd.ports import Store
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 READS = (
-    *("scan", "stretch", "find", "settled", "catalogue", "dead", "letters", "estimates", "facts", "read", "look"),
-    *("find_entries", "list_entries"),
+    *("scan", "stretch", "find", "settled", "catalogue", "dead", "get_dead_letters", "estimates", "facts"),
+    *("read", "look", "find_entries", "list_entries"),
 )
 WRITES = (
     "append",
@@ -27,14 +27,14 @@ WRITES = (
     "settle",
     "drop",
     "finish_bucket",
-    "bury",
-    "exhume",
+    "put_dead_letters",
+    "take_dead_letters",
     "save_estimates",
     "cas",
     "write_entries",
     "remove_entries",
 )
-Call = Callable[..., Awaitable[Any]]
+StoreCall = Callable[..., Awaitable[Any]]
 
 
 class StoreTimes:
@@ -50,7 +50,7 @@ class StoreTimes:
         """The same store, watched."""
         return cast(Store, _Watched(store, self))
 
-    def timed(self, name: str, call: Call) -> Call:
+    def timed(self, name: str, call: StoreCall) -> StoreCall:
         histogram, failed = self.calls[name], self.failed
 
         async def run(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - whatever the call takes and gives
@@ -71,7 +71,7 @@ class StoreTimes:
 
         return run
 
-    def counted(self, cas: Call) -> Call:
+    def counted(self, cas: StoreCall) -> StoreCall:
         changes = self.changes
 
         async def run(given: Any) -> Any:  # noqa: ANN401 - as above
@@ -91,7 +91,7 @@ class _Watched:
         self._store = store
         for name in times.calls:
             setattr(self, name, times.timed(name, getattr(store, name)))
-        self.cas: Call = times.counted(self.cas)
+        self.cas: StoreCall = times.counted(self.cas)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - what is not watched is the store's own
         return getattr(self._store, name)

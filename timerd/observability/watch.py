@@ -11,12 +11,12 @@ from timerd.config import ServerConfig
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
-from timerd.services.checkup import Checkup
 from timerd.services.health.health_board import LIVE, STORE
+from timerd.services.readiness import ReadinessProbe
 from timerd.services.transport.listen import check_http
 from timerd.services.transport.tls import TlsFiles, http_context
 
-PATIENCE_S = 2.0
+STORE_TIMEOUT_S = 2.0
 
 
 class Watch:
@@ -25,14 +25,14 @@ class Watch:
     def __init__(
         self,
         observed: Observed,
-        checkup: Checkup,
+        probe: ReadinessProbe,
         ask_store: Callable[[], Awaitable[object]],
         routes: Iterable[web.AbstractRouteDef] = (),
     ) -> None:
         self._observed = observed
-        self._checkup = checkup
+        self._probe = probe
         self._ask_store = ask_store
-        self._port = HttpPort(self._metrics, self._ready, lambda: checkup.board.wrong(LIVE), routes)
+        self._port = HttpPort(self._metrics, self._ready, lambda: probe.board.wrong(LIVE), routes)
 
     async def start(self, config: ServerConfig) -> str:
         """HOST:PORT, or "" without one. Raises StartupError."""
@@ -54,17 +54,17 @@ class Watch:
 
     async def _ready(self) -> Mapping[str, Mapping[str, str]]:
         """Where no canary asks the store, it is asked now."""
-        if self._checkup.canary is None:
-            self._checkup.board.put(STORE, "read", await self._store())
-        self._checkup.look()
-        return self._checkup.board.everything()
+        if self._probe.canary is None:
+            self._probe.board.put(STORE, "read", await self._store())
+        self._probe.look()
+        return self._probe.board.everything()
 
     async def _store(self) -> str:
         try:
-            async with asyncio.timeout(PATIENCE_S):
+            async with asyncio.timeout(STORE_TIMEOUT_S):
                 await self._ask_store()
         except TimeoutError:
-            return f"The store has not answered within {PATIENCE_S:g} s."
+            return f"The store has not answered within {STORE_TIMEOUT_S:g} s."
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
             return f"The store does not answer: {error}"
         return ""

@@ -141,7 +141,7 @@ class Bulk:
         except (TypeError, ValueError) as wrong:
             self._error = self._error or not_sendable(wrong)
         except Exception as raised:
-            # Whoever gives the items has failed: what is stored by then is told all the same.
+            # The iterator of the items has failed: what is stored by then is told all the same.
             await self._answered()
             if not self._stored:
                 raise

@@ -17,7 +17,7 @@ from timerd.sdk.backoff import Backoff
 from timerd.sdk.checks import sendable
 from timerd.sdk.errors import closed, error_of_rpc, final, is_retryable, timed_out, unanswered
 
-Response = TypeVar("Response", bound=Message)
+AnyReply = TypeVar("AnyReply", bound=Message)
 Page = TypeVar("Page", bound="PageResponse")
 # They change nothing, so there is no outcome that could be unknown.
 READS = frozenset(
@@ -58,10 +58,10 @@ class Calls:
         self,
         method: str,
         request: Message,
-        response_type: type[Response],
+        response_type: type[AnyReply],
         service: str = "TimerService",
         wait_s: float = 0.0,
-    ) -> Response:
+    ) -> AnyReply:
         """`wait_s`: how long the server may wait before it answers."""
         call: Any = self._channel.unary_unary(
             f"/timerd.v1.{service}/{method}",

@@ -180,5 +180,5 @@ def outcomes_in(answer: pb.SessionResponse, asked: int) -> list[CancelOutcome]:
 def _fail_all(waiting: list[asyncio.Future[Value]], error: TimerdError) -> None:
     for future in waiting:
         if not future.done():
-            # A copy for each: an exception collects the trace of whoever raises it.
+            # A copy for each: an exception collects the traces of all places that raise it.
             future.set_exception(copy(error))

@@ -1,7 +1,8 @@
 """Tasks that come as columns: payloads in one sequence, instants in another.
 
-Whoever reads tasks from a table or a file has them like this. They go to the server and come back without an object for
-each; only where a payload is no bytes among others that are, or something is wrong, they are looked at one by one.
+A program that reads tasks from a table or a file has them like this. They go to the server and come back without an
+object for each; only where a payload is no bytes among others that are, or something is wrong, they are looked at one
+by one.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _SERVICE = "CycleService"
 _MAX_KEYS = 10_000
 _MAX_BYTES = 4 << 20
 _NONE: Any = object()
-Result = TypeVar("Result")
+Ran = TypeVar("Ran")
 _Members = list[tuple[str, bytes | None]]
 
 
@@ -419,8 +419,8 @@ class SyncCycles:
         self._client = client._client.cycles
         self._caller = client
 
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        ran: Result = self._caller._run(work)
+    def _run(self, work: Coroutine[Any, Any, Ran]) -> Ran:
+        ran: Ran = self._caller._run(work)
         return ran
 
     create = blocking(Cycles.create)

@@ -70,21 +70,23 @@ class DeliveredBatch:
         return list(self._message.keys)
 
     @cached_property
-    def _templates(self) -> list[Template]:
-        return [Template(template) for template in self._message.templates] or [Template(pb.DeliveryTemplate())]
+    def _templates(self) -> list[DeliveryTemplate]:
+        return [DeliveryTemplate(template) for template in self._message.templates] or [
+            DeliveryTemplate(pb.DeliveryTemplate())
+        ]
 
     @cached_property
     def _template_index(self) -> list[int]:
         return list(self._message.template_index)
 
-    def template(self, index: int) -> Template:
+    def template(self, index: int) -> DeliveryTemplate:
         return self._templates[self._template_index[index] if self._template_index else 0]
 
     def tokens(self, start: int, stop: int) -> bytes:
         return self.ack_tokens[start * self.token_bytes : stop * self.token_bytes]
 
 
-class Template:
+class DeliveryTemplate:
     """What deliveries have in common, read once per message."""
 
     __slots__ = ("content_type", "fencing_scope", "fencing_token", "labels", "priority")

@@ -15,21 +15,21 @@ from typing import Protocol
 
 from timerd.sdk.batch_credit import BatchCredit
 from timerd.sdk.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.dispositions import ACK, RELEASE, Disposition, Reject, Retry, clip, disposition_of
 from timerd.sdk.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.traces import Traces
-from timerd.sdk.verdicts import ACK, RELEASE, Reject, Retry, Verdict, clip, verdict_of
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
 
 
-class Desk(Protocol):
+class LaneHost(Protocol):
     """Where a lane takes what it begins and hands in what has ended."""
 
     in_hand: InHand
 
-    def settle(self, verdict: Verdict, tokens: bytes) -> None: ...
+    def settle(self, disposition: Disposition, tokens: bytes) -> None: ...
     def end(self, hold: Hold) -> None: ...
     def resized(self, queue: str, change: int) -> None: ...
 
@@ -44,7 +44,7 @@ class Lane(Protocol):
     @property
     def credit(self) -> int: ...
 
-    def start(self, desk: Desk) -> None: ...
+    def start(self, host: LaneHost) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
     def hand_back(self) -> None: ...
     def running(self) -> set[asyncio.Task[None]]: ...
@@ -59,16 +59,16 @@ class SingleLane:
         self.credit = concurrency
         self.held = 0
         self._running = HandlerCalls(handler, queue, concurrency, tracing)
-        self._desk: Desk
+        self._host: LaneHost
 
-    def start(self, desk: Desk) -> None:
-        self._desk = desk
+    def start(self, host: LaneHost) -> None:
+        self._host = host
 
     def accept(self, batch: DeliveredBatch) -> None:
         for index in range(len(batch)):
             hold = Hold(batch, index, index + 1)
             self.held += 1
-            self._desk.in_hand.add(hold)
+            self._host.in_hand.add(hold)
             self._running.spawn(self._run(hold))
 
     def hand_back(self) -> None:
@@ -82,13 +82,13 @@ class SingleLane:
         except BaseException as raised:
             if self._running.is_cut_short(raised):
                 raise
-            self._desk.settle(verdict_of(raised), hold.tokens)
+            self._host.settle(disposition_of(raised), hold.tokens)
             _log_failure(self._running.name, raised)
         else:
-            self._desk.settle(ACK, hold.tokens)
+            self._host.settle(ACK, hold.tokens)
         finally:
             self.held -= 1
-            self._desk.end(hold)
+            self._host.end(hold)
 
     def running(self) -> set[asyncio.Task[None]]:
         return self._running.tasks()
@@ -110,19 +110,19 @@ class BatchLane:
         self._concurrency = concurrency
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
         self._waiting: deque[Hold] = deque()
-        self._desk: Desk
+        self._host: LaneHost
 
     @property
     def credit(self) -> int:
         return self._credit.tasks
 
-    def start(self, desk: Desk) -> None:
-        self._desk = desk
+    def start(self, host: LaneHost) -> None:
+        self._host = host
 
     def accept(self, batch: DeliveredBatch) -> None:
         hold = Hold(batch, 0, len(batch))
         self.held += len(hold)
-        self._desk.in_hand.add(hold)
+        self._host.in_hand.add(hold)
         self._waiting.append(hold)
         self._start_waiting()
 
@@ -131,7 +131,7 @@ class BatchLane:
         waiting = [*self._waiting]
         self._waiting.clear()
         for hold in waiting:
-            self._desk.settle(RELEASE, hold.tokens)
+            self._host.settle(RELEASE, hold.tokens)
         self._end(waiting)
 
     def _start_waiting(self) -> None:
@@ -145,11 +145,11 @@ class BatchLane:
         room = self._max_size
         while room and self._waiting:
             hold = self._waiting[0]
-            if self._desk.in_hand.is_lost(hold):
+            if self._host.in_hand.is_lost(hold):
                 self._end([self._waiting.popleft()])
                 continue
             if len(hold) > room:
-                hold = self._desk.in_hand.split(hold, room)
+                hold = self._host.in_hand.split(hold, room)
             else:
                 self._waiting.popleft()
             taken.append(hold)
@@ -168,28 +168,28 @@ class BatchLane:
         except BaseException as raised:
             if self._running.is_cut_short(raised):
                 raise
-            verdict = verdict_of(raised)
+            disposition = disposition_of(raised)
             for hold in holds:
-                self._desk.settle(verdict, hold.tokens)
+                self._host.settle(disposition, hold.tokens)
             _log_failure(self._running.name, raised)
         finally:
             self._end(holds)
             if more:
-                self._desk.resized(self.queue, more)
+                self._host.resized(self.queue, more)
 
     def _settle(self, holds: list[Hold], results: BatchResults) -> None:
         if results is None:
             for hold in holds:
-                self._desk.settle(ACK, hold.tokens)
+                self._host.settle(ACK, hold.tokens)
             return
         tokens = [token for hold in holds for token in hold.each_token()]
-        for token, verdict in zip(tokens, _verdicts(results, len(tokens)), strict=True):
-            self._desk.settle(verdict, token)
+        for token, disposition in zip(tokens, _dispositions(results, len(tokens)), strict=True):
+            self._host.settle(disposition, token)
 
     def _end(self, holds: list[Hold]) -> None:
         for hold in holds:
             self.held -= len(hold)
-            self._desk.end(hold)
+            self._host.end(hold)
 
     def running(self) -> set[asyncio.Task[None]]:
         return self._running.tasks()
@@ -207,20 +207,20 @@ def _log_failure(handler: str, raised: BaseException) -> None:
     log.warning("%s failed.%s", handler, advice, exc_info=raised)
 
 
-def _verdicts(results: Sequence[object], count: int) -> list[Verdict]:
+def _dispositions(results: Sequence[object], count: int) -> list[Disposition]:
     entries = [*results] if isinstance(results, Sequence) else None
     if entries is not None and len(entries) == count:
-        return [ACK if entry is None else _verdict(entry) for entry in entries]
+        return [ACK if entry is None else _disposition(entry) for entry in entries]
     returned = type(results).__name__ if entries is None else len(entries)
     wrong = (
         f"A batch handler returns None (all done) or a list with one entry per delivery "
         f"(an exception where it failed): {count} deliveries, returned {returned}."
     )
-    return [Verdict(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
+    return [Disposition(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
 
 
-def _verdict(entry: object) -> Verdict:
+def _disposition(entry: object) -> Disposition:
     """An exception may be its class, as it may where one is raised."""
     if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
-        return verdict_of(entry)
+        return disposition_of(entry)
     return ACK

@@ -27,7 +27,7 @@ from timerd.sdk.task_fields import TaskOptions, template_of
 from timerd.sdk.times import Span, instant_ms, timestamp_of_ms
 from timerd.v1 import schedule_service_pb2 as pb
 
-Result = TypeVar("Result")
+Done = TypeVar("Done")
 # Inside the class, `list` is the method.
 Instants = list[Upcoming]
 Results = list[ScheduleResult]
@@ -268,7 +268,7 @@ class Schedules(ScheduleBackfills):
 
         Args:
             schedule_id: the id of the schedule.
-            note: why, for whoever looks at it; up to 1,024 characters. Default nothing.
+            note: why, for the reader of the schedule; up to 1,024 characters. Default nothing.
             until: when it goes on by itself, a datetime with a zone. Default when it is resumed.
             revision: the only revision that is changed. Default whatever it is.
             request_id: a name of this call, by which a repeat is known. Default a new one.
@@ -407,8 +407,8 @@ class SyncSchedules:
         self._client = client._client.schedules
         self._caller = client
 
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
-        ran: Result = self._caller._run(work)
+    def _run(self, work: Coroutine[Any, Any, Done]) -> Done:
+        ran: Done = self._caller._run(work)
         return ran
 
     create = blocking(Schedules.create)

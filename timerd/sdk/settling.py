@@ -1,6 +1,6 @@
 """Ends of deliveries on their way to the server: kept, and sent again on every new stream, until confirmed.
 
-Ends of one loop turn with the same verdict share a message. A confirmation that refuses some tokens for a passing
+Ends of one loop turn with the same disposition share a message. A confirmation that refuses some tokens for a passing
 reason brings these back; any other refusal is final (the task ended otherwise, or another worker has it).
 """
 
@@ -11,9 +11,9 @@ import logging
 from collections import defaultdict
 from dataclasses import dataclass
 
+from timerd.sdk.dispositions import ACK, RELEASE, Disposition
 from timerd.sdk.errors import error_of_problem, is_retryable
 from timerd.sdk.leases import DEFAULT_TOKEN_BYTES
-from timerd.sdk.verdicts import ACK, RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
@@ -23,7 +23,7 @@ _MAX_TOKENS = 8000
 
 @dataclass(slots=True)
 class _Sent:
-    verdict: Verdict
+    disposition: Disposition
     tokens: bytes
     data: bytes
 
@@ -34,7 +34,7 @@ class Settler:
     def __init__(self) -> None:
         self.token_bytes = DEFAULT_TOKEN_BYTES
         self._sequence = 0
-        self._collected: defaultdict[Verdict, list[bytes]] = defaultdict(list)
+        self._collected: defaultdict[Disposition, list[bytes]] = defaultdict(list)
         self._unconfirmed: dict[int, _Sent] = {}
         self._pings: dict[int, asyncio.Event] = {}
 
@@ -42,29 +42,29 @@ class Settler:
     def is_idle(self) -> bool:
         return not self._collected and not self._unconfirmed
 
-    def add(self, verdict: Verdict, tokens: bytes) -> None:
-        self._collected[verdict].append(tokens)
+    def add(self, disposition: Disposition, tokens: bytes) -> None:
+        self._collected[disposition].append(tokens)
 
     def take_new(self) -> list[bytes]:
         """Messages with all that was collected; from here on they wait for their confirmation."""
         messages = []
-        for verdict, parts in self._collected.items():
+        for disposition, parts in self._collected.items():
             tokens, step = b"".join(parts), _MAX_TOKENS * self.token_bytes
-            messages += [self._number(verdict, tokens[at : at + step]) for at in range(0, len(tokens), step)]
+            messages += [self._number(disposition, tokens[at : at + step]) for at in range(0, len(tokens), step)]
         self._collected.clear()
         return messages
 
-    def _number(self, verdict: Verdict, tokens: bytes) -> bytes:
+    def _number(self, disposition: Disposition, tokens: bytes) -> bytes:
         self._sequence += 1
         settle = pb.Settle(
             sequence=self._sequence,
-            action=verdict.action,
+            action=disposition.action,
             ack_tokens=tokens,
-            delay_ms=verdict.delay_ms,
-            error=verdict.error,
+            delay_ms=disposition.delay_ms,
+            error=disposition.error,
         )
         data = pb.WorkRequest(settle=settle).SerializeToString()
-        self._unconfirmed[self._sequence] = _Sent(verdict, tokens, data)
+        self._unconfirmed[self._sequence] = _Sent(disposition, tokens, data)
         return data
 
     def ping(self) -> tuple[bytes, asyncio.Event]:
@@ -103,7 +103,7 @@ class Settler:
         refused = [sent.tokens[index * size : (index + 1) * size] for index in confirmed.refused]
         problem = error_of_problem(confirmed.problem)
         if is_retryable(problem):
-            self.add(sent.verdict, b"".join(refused) or sent.tokens)
+            self.add(sent.disposition, b"".join(refused) or sent.tokens)
             return True
         log.warning("%d deliveries could not be settled: %s", len(refused) or len(sent.tokens) // size, problem)
         return False

@@ -34,7 +34,7 @@ class Stoppable(Protocol):
 
 
 async def run_until_signalled(worker: Stoppable) -> int:
-    """The exit code: 0, or 128 + the number of the second signal. Whoever is left then has a second to leave."""
+    """The exit code: 0, or 128 + the number of the second signal. What runs then has a second to end."""
     running = asyncio.create_task(worker.run())
     signals = _Signals(worker, running)
     # Only the main thread may listen to signals; elsewhere the program stops the worker by `stop`.

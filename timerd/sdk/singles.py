@@ -74,9 +74,9 @@ class Singles(Link):
                 template.untraced(), len(body), lambda: ScheduleGroup(template, self._namespace, self._clock)
             )
             return await group.add(body, due, template.traceparent)
-        return await self._store_alone(template, body, due, key, request_id)
+        return await self._store_one(template, body, due, key, request_id)
 
-    async def _store_alone(
+    async def _store_one(
         self, template: Template, body: bytes, due: Due, key: str | None = None, request_id: str | None = None
     ) -> Task:
         batch, request = Batch(template, self._clock), self._session.new_request()

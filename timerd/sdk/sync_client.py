@@ -15,7 +15,7 @@ from timerd.sdk.cycles import SyncCycles
 from timerd.sdk.schedules import SyncSchedules
 from timerd.sdk.sync_twin import SHARED_LOOP, Caller, blocking, iterating
 
-Result = TypeVar("Result")
+Awaited = TypeVar("Awaited")
 
 
 class SyncClient:
@@ -49,7 +49,7 @@ class SyncClient:
         self._abandoned.detach()
         self._caller.close()
 
-    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+    def _run(self, work: Coroutine[Any, Any, Awaited]) -> Awaited:
         return self._caller.run(work)
 
     @cached_property

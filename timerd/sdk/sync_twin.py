@@ -23,7 +23,7 @@ from timerd.sdk.errors import TimerdError, client_is_closed
 _GOODBYE_S = 2.0
 P = ParamSpec("P")
 Result = TypeVar("Result")
-Client = TypeVar("Client")
+AnyClient = TypeVar("AnyClient")
 
 
 class Closable(Protocol):
@@ -171,7 +171,7 @@ class Twin(Protocol):
 
 
 def blocking(
-    method: Callable[Concatenate[Client, P], Awaitable[Result]],
+    method: Callable[Concatenate[AnyClient, P], Awaitable[Result]],
 ) -> Callable[Concatenate[Any, P], Result]:
     """The same method without await."""
 
@@ -186,7 +186,7 @@ def blocking(
 
 
 def iterating(
-    method: Callable[Concatenate[Client, P], AsyncIterator[Result]],
+    method: Callable[Concatenate[AnyClient, P], AsyncIterator[Result]],
 ) -> Callable[Concatenate[Any, P], Iterator[Result]]:
     """The same method as an ordinary iterator."""
 

@@ -1,4 +1,4 @@
-"""What the client and the worker ask of whoever keeps traces. Without one they ask nothing.
+"""What the client and the worker ask of the library that keeps traces. Without one they ask nothing.
 
 A shape and no library: OpenTelemetry is named in timerd/tracing.py alone, so that who does not trace neither installs
 nor imports it.

@@ -1,10 +1,11 @@
 """Keeps complaints of asyncio to itself that mean nothing: gRPC woke a loop which found nothing to do.
 
-All asyncio loops of a process that use gRPC read one socket by which it wakes them. Whoever comes first takes the byte
-and hands each event to the loop it is for; the others get a BlockingIOError, and asyncio reports it with a traceback,
-hundreds of times a second (grpc/grpc#25364). Likewise when an event is for a loop that is closed meanwhile. Nothing is
-lost by either: each event has its own byte, and whoever reads one hands on all that is there. It meets the plainest of
-programs: a `Worker` whose plain handler schedules a follow-up by a `SyncClient`, which has a loop of its own.
+All asyncio loops of a process that use gRPC read one socket by which it wakes them. The loop that comes first takes the
+byte and hands each event to the loop it is for; the others get a BlockingIOError, and asyncio reports it with a
+traceback, hundreds of times a second (grpc/grpc#25364). Likewise when an event is for a loop that is closed meanwhile.
+Nothing is lost by either: each event has its own byte, and the loop that reads one hands on all that is there. It meets
+the plainest of programs: a `Worker` whose plain handler schedules a follow-up by a `SyncClient`, which has a loop of
+its own.
 
 Loops that get a channel of ours drop it in front of their exception handler, which costs a microsecond where the
 report would cost 400. Others are woken as well (a server in the same process, somebody else's client), so the record

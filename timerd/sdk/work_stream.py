@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 
 from timerd.sdk.backoff import Backoff
 from timerd.sdk.deliveries import DeliveredBatch
+from timerd.sdk.dispositions import ACK, RELEASE, Disposition
 from timerd.sdk.duplex import Duplex
 from timerd.sdk.errors import TimerdError, is_hopeless
 from timerd.sdk.lanes import Lane
@@ -24,11 +25,10 @@ from timerd.sdk.leases import Hold, InHand
 from timerd.sdk.loop_watch import LoopWatch
 from timerd.sdk.settling import Settler
 from timerd.sdk.times import MsClock
-from timerd.sdk.verdicts import ACK, RELEASE, Verdict
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
-OpenStream = Callable[[Callable[[pb.WorkResponse], None]], Duplex[pb.WorkResponse]]
+OpenWorkStream = Callable[[Callable[[pb.WorkResponse], None]], Duplex[pb.WorkResponse]]
 _SETTLE_AGAIN_S = 0.5
 _FLUSH_EVERY_S = 0.002
 # Acks that nobody waits for: a message of them costs the server as much as a hundred more tasks in it.
@@ -45,11 +45,11 @@ _TRIES_FACTOR = 1.5
 
 
 class WorkStream:
-    """The desk of all lanes."""
+    """The stream of one worker: it hosts all of its lanes."""
 
     def __init__(
         self,
-        open_stream: OpenStream,
+        open_stream: OpenWorkStream,
         lanes: Mapping[str, Lane],
         namespace: str,
         name: str,
@@ -79,8 +79,8 @@ class WorkStream:
         self._heard_s = 0.0
         self._is_away = False
         self._was_open = False
-        self._patience: asyncio.TimerHandle | None = None
-        self._patience_is_over = False
+        self._confirm_timer: asyncio.TimerHandle | None = None
+        self._confirm_timed_out = False
         for lane in lanes.values():
             lane.start(self)
 
@@ -97,9 +97,9 @@ class WorkStream:
         finally:
             watch.stop()
             extender.cancel()
-            if self._patience is not None:
-                self._patience.cancel()
-            if self._patience_is_over:
+            if self._confirm_timer is not None:
+                self._confirm_timer.cancel()
+            if self._confirm_timed_out:
                 log.warning("The server did not confirm all settlements; those tasks will be delivered again.")
             await asyncio.gather(extender, return_exceptions=True)
 
@@ -121,9 +121,9 @@ class WorkStream:
         """Handlers that still run are cancelled; what they had is delivered again."""
         await asyncio.gather(*(lane.abort() for lane in self._lanes.values()))
 
-    def settle(self, verdict: Verdict, tokens: bytes) -> None:
-        self._settler.add(verdict, tokens)
-        self._flush_later(_ACKS_EVERY_S if verdict is ACK and self._takes_new else _FLUSH_EVERY_S)
+    def settle(self, disposition: Disposition, tokens: bytes) -> None:
+        self._settler.add(disposition, tokens)
+        self._flush_later(_ACKS_EVERY_S if disposition is ACK and self._takes_new else _FLUSH_EVERY_S)
 
     def extend(self) -> None:
         """What is in hand is still being worked on."""
@@ -159,7 +159,7 @@ class WorkStream:
         return self._takes_new and back < quarter <= lane.credit - lane.held - back
 
     def _is_finished(self) -> bool:
-        return self._stopping and not self.in_hand and (self._settler.is_idle or self._patience_is_over)
+        return self._stopping and not self.in_hand and (self._settler.is_idle or self._confirm_timed_out)
 
     async def _run_stream(self) -> TimerdError | None:
         self._takes_new = not self._stopping
@@ -279,11 +279,11 @@ class WorkStream:
 
     def _watch_the_end(self) -> None:
         """All handlers have ended, only confirmations are missing: a server that is gone is not waited for."""
-        if self._stopping and not self.in_hand and self._patience is None:
-            self._patience = asyncio.get_running_loop().call_later(_CONFIRM_S, self._end_patience)
+        if self._stopping and not self.in_hand and self._confirm_timer is None:
+            self._confirm_timer = asyncio.get_running_loop().call_later(_CONFIRM_S, self._end_confirming)
 
-    def _end_patience(self) -> None:
-        self._patience_is_over = True
+    def _end_confirming(self) -> None:
+        self._confirm_timed_out = True
         if self._stream is not None:
             self._stream.close()
 

@@ -19,10 +19,10 @@ from google.protobuf.message_factory import GetMessageClass
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid
+from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.mutations import Mutations
-from timerd.services.calls.patience import Patience
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -47,14 +47,14 @@ class TimerApi:
         config: ServerConfig,
         delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
         operating: Operating | None = None,
-        patience: Patience | None = None,
+        call_deadline: CallDeadline | None = None,
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
         self._change = Mutations(verbs, config)
         self._look = Reads(verbs, config, delivery)
         self._operating = operating
-        self._patience = patience or Patience()
+        self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -143,8 +143,8 @@ class TimerApi:
         return handle
 
     async def _outcome(self, name: str, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401 - a reply, or a Problem
-        if self._patience.is_limited:
-            return await self._patience.outcome(name, work, self._start)
+        if self._call_deadline.is_limited:
+            return await self._call_deadline.outcome(name, work, self._start)
         return await asyncio.shield(self._start(work))
 
     async def _gated(self, verb: Verb, received: Received[Any]) -> Message:
@@ -171,8 +171,8 @@ class TimerApi:
         sequence = received.parsed.sequence if received.parsed else 0
         began_s = perf_counter()
         name, work = _name(received), caught(self._gated(self._answered, received))
-        is_limited = self._patience.is_limited
-        reply = await (self._patience.outcome(name, work, self._start) if is_limited else work)
+        is_limited = self._call_deadline.is_limited
+        reply = await (self._call_deadline.outcome(name, work, self._start) if is_limited else work)
         self.calls.end(name, reply, perf_counter() - began_s)
         if isinstance(reply, Problem):
             return wire.SessionResponse(sequence=sequence, problem=reply)

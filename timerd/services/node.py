@@ -10,7 +10,6 @@ from typing import Any
 from timerd.config import ServerConfig
 from timerd.ports import Store
 from timerd.services.background import begin
-from timerd.services.checkup import Checkup
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
 from timerd.services.health.clock_watch import ClockWatch
@@ -19,6 +18,7 @@ from timerd.services.holding.membership import Membership
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.housekeeping import every
 from timerd.services.peers.peering import Peering
+from timerd.services.readiness import ReadinessProbe
 from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
@@ -52,7 +52,7 @@ class Node:
     relaying: Relaying | None = None
     clocks: ClockWatch | None = None
     # None: where it is run without a server.
-    checkup: Checkup | None = None
+    probe: ReadinessProbe | None = None
     # Of recurring schedules, and of cycles whose members timerd keeps.
     ticks: TickWorker | None = None
     slots: SlotWorker | None = None
@@ -73,12 +73,12 @@ class Node:
         if self.clocks is not None:
             work.append(self.clocks.run())
         self._loops = tuple(begin(each, "loops") for each in work)
-        if self.checkup is not None:
-            self.checkup.watch(self._loops)
+        if self.probe is not None:
+            self.probe.watch(self._loops)
         return self.address
 
     async def listen(self) -> str:
-        """As `start`, without the loops: whoever turns the clock by hand calls `step`."""
+        """As `start`, without the loops: a test that turns the clock by hand calls `step`."""
         self.address = str(await self.server.start())
         try:
             if self.clocks is not None:
@@ -88,8 +88,8 @@ class Node:
             await self.server.kill()
             raise
         await self.server.set_serving(serving=True)
-        if self.checkup is not None:
-            self.checkup.join()
+        if self.probe is not None:
+            self.probe.join()
         if self.zone_sweep is not None:
             await self.zone_sweep.begin()
         for worker in (self.ticks, self.slots):
@@ -107,8 +107,8 @@ class Node:
         if self.clocks is not None:
             await self.clocks.step()
         await self.scheduler.step(int(self.time.exact_ms()))
-        if self.checkup is not None:
-            self.checkup.look()
+        if self.probe is not None:
+            self.probe.look()
 
     async def keep_house(self) -> None:
         await self._drop_expired()
@@ -120,8 +120,8 @@ class Node:
         over they do so first, for what is due meanwhile is not to wait for the workers of this instance. Nor are its
         callers: they stay connected until it hangs up, and what they ask others may fire at once."""
         await self.server.set_serving(serving=False)
-        if self.checkup is not None:
-            self.checkup.stop()
+        if self.probe is not None:
+            self.probe.stop()
         if not self.membership.present():
             self.engine.drain()
         self.scheduler.hand_over.keep()

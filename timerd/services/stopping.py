@@ -1,6 +1,6 @@
 """The end of an instance, step by step: none of them holds up those that come after it.
 
-Whoever started the process waits for it a while and then kills it, so a step that never ends would cost what comes
+The supervisor of the process waits for it a while and then kills it, so a step that never ends would cost what comes
 after it: leases given back, what is estimated, the store closed. It is left behind, and where it waits is said.
 """
 

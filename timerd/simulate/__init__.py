@@ -4,23 +4,23 @@
 """
 
 from timerd.simulate.durations import Durations, durations
-from timerd.simulate.jobs import Jobs, Outcome
+from timerd.simulate.jobs import JobOutcome, SimulatedJobs
 from timerd.simulate.metrics import Metrics, measure
-from timerd.simulate.play import Run, play
+from timerd.simulate.play import SimulatedRun, play
 from timerd.simulate.presets import PRESETS
-from timerd.simulate.settings import Outage, Settings, Source, Stop, Strategy, check
+from timerd.simulate.settings import Dependency, Outage, Settings, Stop, Strategy, check
 from timerd.simulate.summary import Summary, summarize
 
 __all__ = [
     "PRESETS",
     "Durations",
-    "Jobs",
+    "SimulatedJobs",
     "Metrics",
     "Outage",
-    "Outcome",
-    "Run",
+    "JobOutcome",
+    "SimulatedRun",
     "Settings",
-    "Source",
+    "Dependency",
     "Stop",
     "Strategy",
     "Summary",

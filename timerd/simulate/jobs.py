@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class Outcome(IntEnum):
+class JobOutcome(IntEnum):
     """Of a job: DONE; FAILED, since its source was down; EXPIRED, since its member came again before it was started;
     RUNNING or WAITING where the simulated time ended first."""
 
@@ -27,7 +27,7 @@ class Outcome(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class SimulatedJobs:
     """`started_s` is infinite for what never started. `ended_s`: where it was done, had failed, or expired."""
 
     member: Ints
@@ -39,19 +39,19 @@ class Jobs:
     def __len__(self) -> int:
         return len(self.member)
 
-    def of(self, *outcomes: Outcome) -> Flags:
+    def of(self, *outcomes: JobOutcome) -> Flags:
         return np.isin(self.outcome, outcomes)
 
 
 _INTS, _FLOATS = np.zeros(0, np.int64), np.zeros(0)
-_NONE = Jobs(_INTS, _FLOATS, _FLOATS, _FLOATS, np.zeros(0, np.int8))
+_NONE = SimulatedJobs(_INTS, _FLOATS, _FLOATS, _FLOATS, np.zeros(0, np.int8))
 
 
-def joined(parts: Sequence[Jobs], span_s: float) -> Jobs:
+def joined(parts: Sequence[SimulatedJobs], span_s: float) -> SimulatedJobs:
     """Cut off at the end of the simulated time."""
-    columns = [np.concatenate([getattr(part, name) for part in (_NONE, *parts)]) for name in Jobs.__slots__]
+    columns = [np.concatenate([getattr(part, name) for part in (_NONE, *parts)]) for name in SimulatedJobs.__slots__]
     member, queued_s, started_s, ended_s, outcome = (column[columns[1] < span_s] for column in columns)
-    outcome[ended_s >= span_s] = Outcome.RUNNING
-    outcome[(started_s >= span_s) & (ended_s >= span_s)] = Outcome.WAITING
+    outcome[ended_s >= span_s] = JobOutcome.RUNNING
+    outcome[(started_s >= span_s) & (ended_s >= span_s)] = JobOutcome.WAITING
     started_s[started_s >= span_s] = np.inf
-    return Jobs(member, queued_s, started_s, ended_s, outcome)
+    return SimulatedJobs(member, queued_s, started_s, ended_s, outcome)

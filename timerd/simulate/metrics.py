@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.simulate.durations import Floats
-from timerd.simulate.jobs import Flags, Ints, Jobs, Outcome
-from timerd.simulate.play import Run
+from timerd.simulate.jobs import Flags, Ints, JobOutcome, SimulatedJobs
+from timerd.simulate.play import SimulatedRun
 from timerd.simulate.population import healthy
 from timerd.simulate.settings import Settings
 
@@ -73,7 +73,7 @@ class _Runs:
         return _Runs(self.member[kept], self.ended_s[kept], self.next_s[kept])
 
 
-def measure(run: Run) -> Metrics:
+def measure(run: SimulatedRun) -> Metrics:
     settings, jobs = run.settings, run.jobs
     clock = _Clock(settings.ticks, settings.tick_s)
     whole = healthy(settings, run.members)
@@ -111,9 +111,9 @@ class _Clock(NamedTuple):
         return np.arange(1, self.ticks + 1, dtype=np.float64) * self.tick_s
 
 
-def _counts(jobs: Jobs, clock: _Clock) -> dict[str, Floats]:
+def _counts(jobs: SimulatedJobs, clock: _Clock) -> dict[str, Floats]:
     started = jobs.started_s[np.isfinite(jobs.started_s)]
-    by_outcome = {name: jobs.ended_s[jobs.of(Outcome[name.upper()])] for name in ("done", "failed", "expired")}
+    by_outcome = {name: jobs.ended_s[jobs.of(JobOutcome[name.upper()])] for name in ("done", "failed", "expired")}
     left = clock.until(started) + clock.until(by_outcome["expired"])
     back = clock.until(by_outcome["done"]) + clock.until(by_outcome["failed"])
     return {
@@ -125,7 +125,7 @@ def _counts(jobs: Jobs, clock: _Clock) -> dict[str, Floats]:
     }
 
 
-def _delays(jobs: Jobs, clock: _Clock) -> dict[str, Floats]:
+def _delays(jobs: SimulatedJobs, clock: _Clock) -> dict[str, Floats]:
     has = np.isfinite(jobs.started_s)
     started, delay_s = jobs.started_s[has], (jobs.started_s - jobs.queued_s)[has]
     longest = np.full(clock.ticks + 1, np.nan)
@@ -135,8 +135,8 @@ def _delays(jobs: Jobs, clock: _Clock) -> dict[str, Floats]:
     return {"delay_mean_s": mean, "delay_max_s": longest[: clock.ticks]}
 
 
-def _runs(jobs: Jobs) -> _Runs:
-    well = jobs.of(Outcome.DONE)
+def _runs(jobs: SimulatedJobs) -> _Runs:
+    well = jobs.of(JobOutcome.DONE)
     member, ended_s = jobs.member[well], jobs.ended_s[well]
     order = np.lexsort((ended_s, member))
     member, ended_s = member[order], ended_s[order]

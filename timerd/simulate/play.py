@@ -12,7 +12,7 @@ from math import ceil
 import numpy as np
 
 from timerd.simulate.durations import Durations, Floats, durations
-from timerd.simulate.jobs import Ints, Jobs, Outcome, joined
+from timerd.simulate.jobs import Ints, JobOutcome, SimulatedJobs, joined
 from timerd.simulate.population import Population, population
 from timerd.simulate.settings import Settings, Strategy, check
 from timerd.simulate.workers import Workers
@@ -21,15 +21,15 @@ _MS = 1_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SimulatedRun:
     """What was simulated."""
 
     settings: Settings
     members: Population
-    jobs: Jobs
+    jobs: SimulatedJobs
 
 
-Playing = Generator[float, None, Run]
+Playing = Generator[float, None, SimulatedRun]
 
 
 @dataclass(slots=True)
@@ -41,19 +41,19 @@ class Stage:
     workers: Workers
     durations: Durations
     chance: np.random.Generator
-    parts: list[Jobs] = field(default_factory=list)
+    parts: list[SimulatedJobs] = field(default_factory=list)
 
-    def serve(self, members: Ints, queued_s: Floats) -> Jobs:
+    def serve(self, members: Ints, queued_s: Floats) -> SimulatedJobs:
         """In this order, which is that of the queue."""
         takes_s = self.durations.draw(self.chance, len(members)) * self.members.cost[members]
         sources = self.members.source[members].tolist()
         started_s, ended_s, outcome = self.workers.serve(queued_s.tolist(), takes_s.tolist(), sources)
-        served = Jobs(members, queued_s, np.array(started_s), np.array(ended_s), np.array(outcome, np.int8))
+        served = SimulatedJobs(members, queued_s, np.array(started_s), np.array(ended_s), np.array(outcome, np.int8))
         self.parts.append(served)
         return served
 
-    def run(self) -> Run:
-        return Run(self.settings, self.members, joined(self.parts, self.settings.span_s))
+    def run(self) -> SimulatedRun:
+        return SimulatedRun(self.settings, self.members, joined(self.parts, self.settings.span_s))
 
 
 def play(settings: Settings) -> Playing:
@@ -105,7 +105,7 @@ def _slot2(stage: Stage) -> Playing:
 
 
 def _central(stage: Stage) -> Playing:
-    """One loop looks for those that are due and not under way, and takes whoever succeeded longest ago first. A
+    """One loop looks for those that are due and not under way, and takes the one that succeeded longest ago first. A
     failure leaves a member where it was: at the head."""
     settings = stage.settings
     due_s = stage.members.moment_ms / _MS
@@ -115,7 +115,7 @@ def _central(stage: Stage) -> Playing:
         taken = _longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, settings.batch_size)
         if len(taken):
             served = stage.serve(taken, np.full(len(taken), now_s))
-            done = served.outcome == Outcome.DONE
+            done = served.outcome == JobOutcome.DONE
             succeeded_s[taken[done]] = served.ended_s[done]
             due_s[taken] = served.ended_s + np.where(done, settings.cycle_s, 0.0)
         yield now_s

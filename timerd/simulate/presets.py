@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from timerd.simulate.settings import Outage, Settings, Source, Strategy
+from timerd.simulate.settings import Dependency, Outage, Settings, Strategy
 
 _HOUR_S, _DAY_S = 3_600.0, 86_400.0
 
@@ -20,7 +20,7 @@ _ACCOUNTS = Settings(
     workers=15,
     mean_s=5.0,
     p90_s=11.0,
-    sources=(Source("bank", 0.3),),
+    sources=(Dependency("bank", 0.3),),
     outages=(Outage("bank", 2 * _DAY_S, 3 * _DAY_S),),
 )
 _EMAIL = Settings(

@@ -17,7 +17,7 @@ MAX_SEED = 2**63 - 1
 
 
 class Strategy(StrEnum):
-    """Who decides when a member runs: the job before it (SELF), one loop that takes whoever ran longest ago
+    """Who decides when a member runs: the job before it (SELF), one loop that takes the member that ran longest ago
     (CENTRAL), its slot at the slot's beginning (SLOT), or its own moment within the slot (SLOT2)."""
 
     SELF = "self"
@@ -27,7 +27,7 @@ class Strategy(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Dependency:
     """What members depend on, such as their bank. `share` of all members belong to it."""
 
     name: str
@@ -63,7 +63,7 @@ class Settings:
     p90_s: float
     # 0: what timerd.core.slots takes without a choice.
     slots: int = 0
-    sources: tuple[Source, ...] = ()
+    sources: tuple[Dependency, ...] = ()
     outages: tuple[Outage, ...] = ()
     stops: tuple[Stop, ...] = ()
     # The costs of members follow Zipf's law with this exponent; 0: all cost the same.

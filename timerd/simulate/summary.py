@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timerd.simulate.jobs import Outcome
+from timerd.simulate.jobs import JobOutcome
 from timerd.simulate.metrics import Metrics
-from timerd.simulate.play import Run
+from timerd.simulate.play import SimulatedRun
 
 # From this share of the members on that have missed a run although they could run, the queue counts as clogged.
 CLOGGED_SHARE = 0.01
@@ -36,7 +36,7 @@ class Summary:
     never_run: int
 
 
-def summarize(run: Run, metrics: Metrics) -> Summary:
+def summarize(run: SimulatedRun, metrics: Metrics) -> Summary:
     settings, jobs, columns = run.settings, run.jobs, metrics.columns
     started = np.isfinite(jobs.started_s)
     delay_s = (jobs.started_s - jobs.queued_s)[started]
@@ -46,10 +46,10 @@ def summarize(run: Run, metrics: Metrics) -> Summary:
     since = columns["since_last_max_s"]
     return Summary(
         jobs=len(jobs),
-        done=int(jobs.of(Outcome.DONE).sum()),
-        failed=int(jobs.of(Outcome.FAILED).sum()),
-        expired=int(jobs.of(Outcome.EXPIRED).sum()),
-        waiting=int(jobs.of(Outcome.WAITING).sum()),
+        done=int(jobs.of(JobOutcome.DONE).sum()),
+        failed=int(jobs.of(JobOutcome.FAILED).sum()),
+        expired=int(jobs.of(JobOutcome.EXPIRED).sum()),
+        waiting=int(jobs.of(JobOutcome.WAITING).sum()),
         busy=float(worked_s / (settings.workers * settings.span_s)),
         delay_p50_s=float(p50),
         delay_p99_s=float(p99),

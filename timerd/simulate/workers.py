@@ -8,7 +8,7 @@ from heapq import heapreplace
 from math import inf
 from typing import NamedTuple
 
-from timerd.simulate.jobs import Outcome
+from timerd.simulate.jobs import JobOutcome
 from timerd.simulate.settings import Settings
 
 
@@ -21,18 +21,18 @@ class Served(NamedTuple):
 
 
 class Workers:
-    def __init__(self, settings: Settings, patience_s: float = inf) -> None:
+    def __init__(self, settings: Settings, timeout_s: float = inf) -> None:
         # The instants from which each of them is free, as a heap.
         self._free_s = [0.0] * settings.workers
         self._down = _outages(settings)
         self._stops = sorted((each.from_s, each.to_s) for each in settings.stops)
         # A job that has waited so long is not started any more.
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     def serve(self, queued_s: Sequence[float], takes_s: Sequence[float], sources: Sequence[int]) -> Served:
         """`queued_s` rises, also from call to call."""
-        free_s, down, stops, patience_s = self._free_s, self._down, self._stops, self._patience_s
-        done, failed, expired = int(Outcome.DONE), int(Outcome.FAILED), int(Outcome.EXPIRED)
+        free_s, down, stops, timeout_s = self._free_s, self._down, self._stops, self._timeout_s
+        done, failed, expired = int(JobOutcome.DONE), int(JobOutcome.FAILED), int(JobOutcome.EXPIRED)
         served = Served([], [], [])
         start, end, become = served.started_s.append, served.ended_s.append, served.outcome.append
         for queued, takes, source in zip(queued_s, takes_s, sources, strict=True):
@@ -41,9 +41,9 @@ class Workers:
                 at = queued
             if stops:
                 at = _resumed(stops, at)
-            if at - queued >= patience_s:
+            if at - queued >= timeout_s:
                 start(inf)
-                end(queued + patience_s)
+                end(queued + timeout_s)
                 become(expired)
                 continue
             if source in down:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from timerd.sdk import checks
 from timerd.sdk.checks import invalid
 from timerd.sdk.deliveries import Delivery
+from timerd.sdk.dispositions import Reject
 from timerd.sdk.handlers import Handler, HandlerThreads, check_plain, finished
-from timerd.sdk.verdicts import Reject
 from timerd.tasks.typed import LABEL, Params, Result, TypedTask
 
 if TYPE_CHECKING:

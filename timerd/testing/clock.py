@@ -76,7 +76,7 @@ class _Sleep(NamedTuple):
 
 
 class Sleepers:
-    """Handlers that wait for virtual time; whoever turns the clock need not wait for them."""
+    """Handlers that wait for virtual time; a test that turns the clock need not wait for them."""
 
     def __init__(self) -> None:
         self._sleeps: dict[asyncio.Task[None], _Sleep] = {}

@@ -33,7 +33,7 @@ from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
 from timerd.services.holding.membership import Member
 from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
-from timerd.testing.gate import Gate
+from timerd.testing.gate import StoreGate
 from timerd.testing.server import CONFIG, START
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
@@ -46,7 +46,7 @@ class Running:
     """One instance of the cluster; `gate` is its way to the store."""
 
     turned: Instance
-    gate: Gate
+    gate: StoreGate
 
     @property
     def node(self) -> Node:
@@ -131,7 +131,7 @@ class Cluster:
             StartupError: it cannot start.
         """
         clock = SimClock(self._turning.now_ms, clock_offset_ms)
-        alarm, gate = SimAlarm(clock), Gate(self.store)
+        alarm, gate = SimAlarm(clock), StoreGate(self.store)
         hints = self._hints() if self._hints is not None else None
         waits = asyncio.Event()
 
@@ -147,7 +147,7 @@ class Cluster:
         running = Running(Instance(node, clock, alarm), gate)
         listening = asyncio.create_task(node.listen())
         while not (await asyncio.wait({listening}, timeout=0.02))[0]:
-            # Whoever only waits for an answer needs no time that passes.
+            # A handler that only waits for an answer needs no time that passes.
             if waits.is_set():
                 await self.advance(milliseconds=self._timing.heartbeat_ms)
         await listening

@@ -11,7 +11,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.ports import Store
 
 
-class Gate:
+class StoreGate:
     """Used as a `Store`. What is under way when it closes may or may not have been done; its answer waits. No store
     that several instances share knows repeats, so this one does not use it either."""
 

@@ -141,7 +141,7 @@ class Turning:
 
     def _facts(self) -> object:
         deliveries = [each.node.delivery for each in self._instances]
-        sent = [(each.in_flight, each.workers, sum(each.tallies.lateness_counts())) for each in deliveries]
+        sent = [(each.in_flight, each.workers, sum(each.queue_stats.lateness_counts())) for each in deliveries]
         return self._marks(), sent, [worker.in_hand for worker in self._workers]
 
     def _is_still(self) -> bool:

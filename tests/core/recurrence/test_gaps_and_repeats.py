@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.recurrence.local import compute, cron, upcoming, upcoming_local, utc_ms
-from timerd.core.recurrence import Change, Foreseen, preview
+from timerd.core.recurrence import Foreseen, WallTimeChange, preview
 from timerd.model.recurrence import Calendar, Gap, Repeat, Span, Spec
 
 # Berlin: on 29 March 2026 02:00 is followed by 03:00, on 25 October 02:00 to 03:00 comes twice.
@@ -139,7 +139,7 @@ def test_the_preview_says_what_was_changed() -> None:
             "2026-03-29T01:00:00Z",
             "2026-03-29T03:00:00+02:00",
             "2026-03-29T02:30:00",
-            Change.MOVED,
+            WallTimeChange.MOVED,
         ),
         Foreseen(
             utc_ms("2026-03-30T00:30"), "2026-03-30T00:30:00Z", "2026-03-30T02:30:00+02:00", "2026-03-30T02:30:00"
@@ -150,15 +150,21 @@ def test_the_preview_says_what_was_changed() -> None:
 @pytest.mark.parametrize(
     ("expression", "gap", "repeat", "after", "changes"),
     [
-        ("30 2 * * *", Gap.SHIFT, Repeat.AUTO, SPRING, [Change.SHIFTED, Change.NONE]),
-        ("30 2 * * *", Gap.SKIP, Repeat.AUTO, SPRING, [Change.SKIPPED, Change.NONE, Change.NONE]),
-        ("30 2 * * *", Gap.AUTO, Repeat.AUTO, AUTUMN, [Change.FIRST, Change.NONE]),
-        ("30 2 * * *", Gap.AUTO, Repeat.LAST, AUTUMN, [Change.LAST, Change.NONE]),
-        ("30 2 * * *", Gap.AUTO, Repeat.BOTH, AUTUMN, [Change.FIRST, Change.LAST]),
+        ("30 2 * * *", Gap.SHIFT, Repeat.AUTO, SPRING, [WallTimeChange.SHIFTED, WallTimeChange.NONE]),
+        (
+            "30 2 * * *",
+            Gap.SKIP,
+            Repeat.AUTO,
+            SPRING,
+            [WallTimeChange.SKIPPED, WallTimeChange.NONE, WallTimeChange.NONE],
+        ),
+        ("30 2 * * *", Gap.AUTO, Repeat.AUTO, AUTUMN, [WallTimeChange.FIRST, WallTimeChange.NONE]),
+        ("30 2 * * *", Gap.AUTO, Repeat.LAST, AUTUMN, [WallTimeChange.LAST, WallTimeChange.NONE]),
+        ("30 2 * * *", Gap.AUTO, Repeat.BOTH, AUTUMN, [WallTimeChange.FIRST, WallTimeChange.LAST]),
     ],
 )
 def test_the_preview_names_each_change(
-    expression: str, gap: Gap, repeat: Repeat, after: str, changes: list[Change]
+    expression: str, gap: Gap, repeat: Repeat, after: str, changes: list[WallTimeChange]
 ) -> None:
     seen = preview(cron(expression, "Europe/Berlin", gap, repeat), utc_ms(after), 2)
     assert [each.change for each in seen] == changes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.core.recurrence.local import compute, utc_ms
 from tests.oracle.random_specs import drawn_rules, spec_of
-from timerd.core.recurrence import Change, SpecError, preview
+from timerd.core.recurrence import SpecError, WallTimeChange, preview
 from timerd.model.recurrence import Spec
 
 BEGIN, END = utc_ms("2026-01-01"), utc_ms("2028-01-01")
@@ -82,7 +82,7 @@ def test_a_jitter_keeps_the_order(spec: Spec, uid: bytes, after_ms: int, jitter_
 def test_a_preview_shows_the_same_instants(spec: Spec, after_ms: int) -> None:
     found = instants(spec, after_ms, 20)
     if found:
-        shown = [each for each in preview(compute(spec), after_ms, 20) if each.change != Change.SKIPPED]
+        shown = [each for each in preview(compute(spec), after_ms, 20) if each.change != WallTimeChange.SKIPPED]
         assert [each.instant_ms for each in shown] == found
 
 

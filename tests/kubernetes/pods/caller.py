@@ -13,7 +13,7 @@ from random import Random
 
 from timerd.client import Client, ItemOutcome, PartlyStored, TimerdError
 from timerd.demo.callers import outcome_of
-from timerd.demo.records import Call, LogWriter, now_ms
+from timerd.demo.records import CallRecord, LogWriter, now_ms
 
 QUEUES = ("swift", "slow")
 OUTCOMES = {ItemOutcome.STORED: "OK", ItemOutcome.NOT_STORED: "NOT_STORED", ItemOutcome.UNKNOWN: "UNKNOWN"}
@@ -53,7 +53,7 @@ class Caller:
     def _write(self, numbers: list[int], asked_ms: float, answers: list[tuple[str, str, int]]) -> None:
         answered_ms = now_ms()
         self._log.write(
-            Call("schedule", number, asked_ms, answered_ms, *answer)
+            CallRecord("schedule", number, asked_ms, answered_ms, *answer)
             for number, answer in zip(numbers, answers, strict=True)
         )
 

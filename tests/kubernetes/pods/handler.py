@@ -10,7 +10,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from timerd.demo.records import Delivery, LogWriter, now_ms
+from timerd.demo.records import DeliveryRecord, LogWriter, now_ms
 from timerd.worker import Delivery as Received
 from timerd.worker import Worker
 
@@ -35,7 +35,9 @@ def main(target: str, rate: int, long: int, long_s: float) -> None:
     async def note(each: Received) -> None:
         number, began_ms = int(each.payload), now_ms()
         fencing = each.fencing_scope, each.fencing_token
-        log.write([Delivery(number, each.task_id, each.delivery_id, each.attempt, each.fire_at_ms, began_ms, *fencing)])
+        log.write(
+            [DeliveryRecord(number, each.task_id, each.delivery_id, each.attempt, each.fire_at_ms, began_ms, *fencing)]
+        )
         lasts_s = duration_s(number)
         if lasts_s:
             await asyncio.sleep(lasts_s)

@@ -18,7 +18,7 @@ from timerd import bootstrap
 from timerd.adapters.sqlite import commit as commits
 from timerd.adapters.sqlite import store as stores
 from timerd.adapters.sqlite.commit import Commit
-from timerd.adapters.sqlite.days import Days
+from timerd.adapters.sqlite.days import CatalogueDays
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.core.partition.holding import Phase
 from timerd.core.partition.partition_machine import PartitionMachine
@@ -35,8 +35,8 @@ from timerd.core.protocol.procedures import (
 from timerd.model.registers import Table
 from timerd.model.storage import Append, CasStatus, DeadLetter, MarkKind
 from timerd.services.dispatch.delivery import Delivery
-from timerd.services.holding.effector import Effector
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.effect_runner import EffectRunner
+from timerd.services.holding.procedure_runner import ProcedureRunner
 from timerd.services.work.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
@@ -80,14 +80,14 @@ def _finishes(machine: PartitionMachine, status: CasStatus, _: int) -> bool:
 def _performs(kind: type[Request] | tuple[type[Request], ...], fits: Callable[[Any], bool] = always) -> Point:
     """A step of a procedure has been done, the next one has not begun."""
 
-    def asks(_: Performer, request: Request) -> bool:
+    def asks(_: ProcedureRunner, request: Request) -> bool:
         return isinstance(request, kind) and fits(request)
 
-    return Point(Performer, "perform", after=True, asks=asks)
+    return Point(ProcedureRunner, "perform", after=True, asks=asks)
 
 
-def _has_letters(_: SqliteStore, __: object, letters: Sequence[DeadLetter]) -> bool:
-    return len(letters) > 0
+def _has_dead_letters(_: SqliteStore, __: object, dead_letters: Sequence[DeadLetter]) -> bool:
+    return len(dead_letters) > 0
 
 
 def _of_table(table: Table) -> Callable[[TryCas], bool]:
@@ -118,9 +118,9 @@ POINTS = {
     "ack received": Point(Delivery, "settle"),
     "settle before its commit": Point(stores, "write_settled", after=True),
     "settled": Point(SqliteStore, "settle", after=True),
-    "burying": Point(SqliteStore, "settle", asks=_has_letters),
-    "buried": Point(SqliteStore, "settle", after=True, asks=_has_letters),
-    "carry recorded": Point(Effector, "_write_carried"),
+    "burying": Point(SqliteStore, "settle", asks=_has_dead_letters),
+    "buried": Point(SqliteStore, "settle", after=True, asks=_has_dead_letters),
+    "carry recorded": Point(EffectRunner, "_write_carried"),
     "carried": Point(PartitionMachine, "carried_written"),
     # The life of a partition.
     "secret made": Point(bootstrap, "cluster_settings", after=True),
@@ -136,7 +136,7 @@ POINTS = {
     "finished": Point(PartitionMachine, "control_changed", asks=_finishes),
     "finish recorded": Point(SqliteStore, "finish_bucket", after=True, asks=lambda *_, finished: finished),
     "dropping": Point(stores, "drop_slice", after=True, given=bool),
-    "dropped": Point(Days, "dropped", after=True),
+    "dropped": Point(CatalogueDays, "dropped", after=True),
     "splitting": Point(commits, "take_slice", after=True, given=lambda taken: bool(taken[1])),
 }
 

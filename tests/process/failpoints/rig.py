@@ -19,7 +19,7 @@ from tests.process.waiting import eventually
 from timerd.client import CancelOutcome, Client, RetryPolicy, Task
 from timerd.demo.excuse import forgotten_by_a_crash
 from timerd.demo.processes import free_port
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs, LogWriter, Record, Verb, now_ms
+from timerd.demo.records import CallRecord, CallVerb, Confirmed, DeliveryRecord, Kill, Logs, LogWriter, Record, now_ms
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import judge
 from timerd.worker import Delivery as Received
@@ -60,7 +60,7 @@ class Notes(LogWriter):
 
     def write(self, records: Iterable[Record]) -> None:
         for each in records:
-            if isinstance(each, Delivery):
+            if isinstance(each, DeliveryRecord):
                 self.records.append(replace(each, received_ms=each.received_ms + self.ahead_ms))
             elif isinstance(each, Confirmed):
                 self.records.append(replace(each, confirmed_ms=each.confirmed_ms + self.ahead_ms))
@@ -68,12 +68,12 @@ class Notes(LogWriter):
                 self.records.append(each)
 
     @property
-    def calls(self) -> list[Call]:
-        return [each for each in self.records if isinstance(each, Call)]
+    def calls(self) -> list[CallRecord]:
+        return [each for each in self.records if isinstance(each, CallRecord)]
 
     @property
-    def deliveries(self) -> list[Delivery]:
-        return [each for each in self.records if isinstance(each, Delivery)]
+    def deliveries(self) -> list[DeliveryRecord]:
+        return [each for each in self.records if isinstance(each, DeliveryRecord)]
 
     @property
     def confirmed(self) -> list[Confirmed]:
@@ -172,7 +172,7 @@ class Rig:
         @worker.on(FAILING)
         async def note(delivery: Received) -> None:
             received = (delivery.task_id, delivery.delivery_id, delivery.attempt, delivery.fire_at_ms, now_ms())
-            self.notes.write([Delivery(int(delivery.payload), *received)])
+            self.notes.write([DeliveryRecord(int(delivery.payload), *received)])
             await failure(delivery)
             self._badly_worked.add(int(delivery.payload))
 
@@ -205,13 +205,13 @@ class Rig:
         assert moved == moment(at_ms)
         self._note("move", number, asked_ms, "OK", task, at_ms)
 
-    def _note(self, verb: Verb, number: int, asked_ms: float, outcome: str, task: Task, fire_at_ms: int) -> None:
+    def _note(self, verb: CallVerb, number: int, asked_ms: float, outcome: str, task: Task, fire_at_ms: int) -> None:
         self.tasks[number] = task
-        self.notes.write([Call(verb, number, asked_ms, self.notes.now_ms(), outcome, task.id, fire_at_ms)])
+        self.notes.write([CallRecord(verb, number, asked_ms, self.notes.now_ms(), outcome, task.id, fire_at_ms)])
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    async def judged(self, *, by_ms: float = float("inf")) -> list[Delivery]:
+    async def judged(self, *, by_ms: float = float("inf")) -> list[DeliveryRecord]:
         """Waits until everything has come that must, of what is due `by_ms`, and what the worker of QUEUE has is
         confirmed; then the verdict on that. Returns what came."""
         stories = stories_of(self.notes.calls).values()

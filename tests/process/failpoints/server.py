@@ -21,7 +21,7 @@ from timerd import bootstrap
 from timerd.adapters.clocks import SystemClock
 from timerd.adapters.sqlite import far, retention
 from timerd.config import ServerConfig
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.services import node
 from timerd.services.holding import paging, scheduler
 
@@ -42,7 +42,7 @@ class AheadClock(SystemClock):
 def quicken() -> None:
     """Every interval short, every page and slice as small as it can be."""
     patched: Any = bootstrap
-    patched.Settings = partial(Settings, mark_every_ms=_MARK_EVERY_MS)
+    patched.Settings = partial(HoldingSettings, mark_every_ms=_MARK_EVERY_MS)
     node.DROP_EVERY_S = 0.1
     scheduler.TICK_S = 0.02
     scheduler.RECONCILE_MS = 100

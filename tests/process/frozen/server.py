@@ -17,7 +17,7 @@ _LOOK_S = 0.005
 
 
 def freeze_with(gate: Path) -> None:
-    writer.PATIENCE_S = PATIENCE_S
+    writer.STALLED_S = PATIENCE_S
     begin = Commit.begin
 
     def wait_and_begin(commit: Commit) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.process.soak.logs import CompactLog
-from timerd.demo.records import Delivery, now_ms
+from timerd.demo.records import DeliveryRecord, now_ms
 from timerd.worker import Delivery as Received
 from timerd.worker import Worker
 
@@ -22,7 +22,7 @@ def main(target: str, queue: str, log_path: Path, pace: int) -> None:
     async def note(batch: Sequence[Received]) -> None:
         received_ms = now_ms()
         log.write(
-            Delivery(int(each.payload), "", each.delivery_id, each.attempt, each.fire_at_ms, received_ms)
+            DeliveryRecord(int(each.payload), "", each.delivery_id, each.attempt, each.fire_at_ms, received_ms)
             for each in batch
         )
         if pace:

@@ -24,7 +24,7 @@ from typing import Any
 
 from timerd.client import Aborted, Client, ItemOutcome, OutcomeUnknown, PartlyStored, Task, TaskState, TimerdError
 from timerd.demo.callers import outcome_of
-from timerd.demo.records import Call, LogWriter, Verb, now_ms
+from timerd.demo.records import CallRecord, CallVerb, LogWriter, now_ms
 from timerd.model.partition import BUCKET_MS, bucket_of
 
 QUEUES = ("faults", "sdk")
@@ -283,8 +283,8 @@ class Caller:
                 return "OK"
         return outcome
 
-    def _note(self, verb: Verb, number: int, asked_ms: float, outcome: str, task_id: str, fire_at_ms: int) -> None:
-        self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
+    def _note(self, verb: CallVerb, number: int, asked_ms: float, outcome: str, task_id: str, fire_at_ms: int) -> None:
+        self._log.write([CallRecord(verb, number, asked_ms, now_ms(), outcome, task_id, fire_at_ms)])
 
 
 async def _schedule(queue: str, payload: str, at: datetime, more: Any, client: Client) -> Task:  # noqa: ANN401

@@ -28,7 +28,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.demo.records import Away, Confirmed, Delivery, LogWriter, now_ms
+from timerd.demo.records import Away, Confirmed, DeliveryRecord, LogWriter, now_ms
 from timerd.demo.witness import read_deliveries
 from timerd.sdk.connect_options import ConnectOptions
 from timerd.sdk.connection import Connection
@@ -76,7 +76,7 @@ class Holder:
         self._sequence = 0
         # (when to acknowledge, token): still being worked on.
         self._held: list[tuple[float, bytes]] = []
-        self._deliveries: dict[bytes, Delivery] = {}
+        self._deliveries: dict[bytes, DeliveryRecord] = {}
         # Acknowledged, by sequence, until it is confirmed.
         self._unconfirmed: dict[int, list[bytes]] = {}
         self._said_ready = False

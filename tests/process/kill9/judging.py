@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from timerd.demo.excuse import forgotten_by_a_crash
-from timerd.demo.records import Delivery, Kill, Logs
+from timerd.demo.records import DeliveryRecord, Kill, Logs
 from timerd.demo.story import stories_of
 from timerd.demo.verdict import Verdict, judge
 
@@ -26,7 +26,7 @@ class Judgement:
     read_late: int
 
 
-def read_late(logs: Logs, stops: Sequence[Kill]) -> set[Delivery]:
+def read_late(logs: Logs, stops: Sequence[Kill]) -> set[DeliveryRecord]:
     """A worker says when it has read all that was sent to it until the stop ended: until then it may be behind."""
     stories = stories_of(logs.calls)
     late = set()

@@ -13,7 +13,7 @@ from tests.process.evidence import evidence
 from tests.process.kill9.faults import FAULTS
 from tests.process.kill9.judging import Judgement, judged
 from tests.process.kill9.stage import Stage
-from timerd.demo.records import Delivery, Kill, LogReader, Logs, now_ms, read_logs
+from timerd.demo.records import DeliveryRecord, Kill, LogReader, Logs, now_ms, read_logs
 from timerd.demo.story import stories_of
 
 # What must be open at the instant of a fault, or it does not count.
@@ -182,7 +182,7 @@ class Run:
             nonlocal last_ms, changed_s, changes
             if (now := (self._watch.received, len(self._watch.deliveries))) != changes:
                 changed_s, changes = time.monotonic(), now
-            new = [each for reader in readers for each in reader.read() if isinstance(each, Delivery)]
+            new = [each for reader in readers for each in reader.read() if isinstance(each, DeliveryRecord)]
             arrived.update(each.number for each in new)
             last_ms = max([last_ms, *(each.received_ms for each in new)])
             return now_ms() > last_ms + _QUIET_MS and must <= arrived and not self._is_awaited(changed_s)

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from timerd.demo.records import Delivery, LogWriter, now_ms
+from timerd.demo.records import DeliveryRecord, LogWriter, now_ms
 from timerd.worker import Delivery as Received
 from timerd.worker import Worker
 
@@ -18,7 +18,7 @@ def main(target: str, queue: str, log_path: Path) -> None:
     async def note(batch: Sequence[Received]) -> None:
         received_ms = now_ms()
         log.write(
-            Delivery(
+            DeliveryRecord(
                 number=int(each.payload),
                 task_id=each.task_id,
                 delivery_id=each.delivery_id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from timerd.demo.records import Confirmed, Delivery, LogReader
+from timerd.demo.records import Confirmed, DeliveryRecord, LogReader
 
 _PATIENCE_S = 60.0
 _LOOK_S = 0.002
@@ -62,7 +62,7 @@ class Watch:
     def look(self) -> None:
         for reader, in_hand in self._workers:
             for record in reader.read():
-                if isinstance(record, Delivery):
+                if isinstance(record, DeliveryRecord):
                     self.received += 1
                     self.repeats += record.delivery_id in self.deliveries
                     for each in (in_hand, self.deliveries):

@@ -15,14 +15,14 @@ import numpy as np
 
 from tests.process.soak.logs import OUTCOMES, Kind, Line
 from timerd.demo.excuse import forgotten_by_a_crash
-from timerd.demo.records import Call, Confirmed, Delivery, Kill, Logs, Verb
+from timerd.demo.records import CallRecord, CallVerb, Confirmed, DeliveryRecord, Kill, Logs
 from timerd.demo.verdict import Verdict, judge
 
 _OK = OUTCOMES.index("OK")
 _GROW = 1 << 16
 # The demo's verdict is asked for so many tasks at a time.
 _AT_ONCE = 20_000
-_VERBS: dict[int, Verb] = {Kind.CANCEL: "cancel", Kind.MOVE: "move"}
+_VERBS: dict[int, CallVerb] = {Kind.CANCEL: "cancel", Kind.MOVE: "move"}
 _SHOWN = 5
 
 
@@ -177,23 +177,23 @@ class Books:
             calls = [each for number in part for each in self._calls(number)]
             yield Logs(tuple(calls), tuple(deliveries), tuple(confirmed), tuple(kills))
 
-    def _calls(self, number: int) -> Iterator[Call]:
+    def _calls(self, number: int) -> Iterator[CallRecord]:
         columns = self._columns
         if columns.answer[number]:
             outcome = (*OUTCOMES, "OTHER")[columns.answer[number]]
-            yield Call("schedule", number, 0, 0, outcome, "", columns.fire_at_ms[number])
+            yield CallRecord("schedule", number, 0, 0, outcome, "", columns.fire_at_ms[number])
         change = self._changes.get(number)
         if change is not None:
             outcome, verb = OUTCOMES[change.detail], _VERBS[change.kind]
-            yield Call(verb, number, change.asked_ms, change.at_ms, outcome, "", change.fire_at_ms)
+            yield CallRecord(verb, number, change.asked_ms, change.at_ms, outcome, "", change.fire_at_ms)
 
-    def _deliveries(self, number: int) -> Iterator[Delivery]:
+    def _deliveries(self, number: int) -> Iterator[DeliveryRecord]:
         columns = self._columns
         if columns.arrivals[number]:
             shown_ms, received_ms = columns.shown_fire_at_ms[number], columns.received_ms[number]
-            yield Delivery(number, "", str(columns.delivery[number]), 1, shown_ms, received_ms)
+            yield DeliveryRecord(number, "", str(columns.delivery[number]), 1, shown_ms, received_ms)
         for line in self._more.get(number, ()):
-            yield Delivery(number, "", str(line.delivery), line.detail, line.fire_at_ms, line.at_ms)
+            yield DeliveryRecord(number, "", str(line.delivery), line.detail, line.fire_at_ms, line.at_ms)
 
     def _confirmations(self, number: int) -> Iterator[Confirmed]:
         columns = self._columns

@@ -16,7 +16,7 @@ from tests.process.soak.logs import CompactLog
 from tests.process.soak.worker import QUEUE
 from timerd.client import Aborted, Client, ItemOutcome, PartlyStored, Task, TimerdError
 from timerd.demo.callers import outcome_of
-from timerd.demo.records import Call, Verb, now_ms
+from timerd.demo.records import CallRecord, CallVerb, now_ms
 
 TICK_S = 0.1
 _TIMEOUT_S = 90.0
@@ -83,11 +83,13 @@ class Caller:
         except TimerdError as error:
             outcome, answered_ms = outcome_of(error), now_ms()
             unstored = zip(numbers, dues, strict=True)
-            self._log.write(Call("schedule", n, asked_ms, answered_ms, outcome, "", at_ms) for n, at_ms in unstored)
+            self._log.write(
+                CallRecord("schedule", n, asked_ms, answered_ms, outcome, "", at_ms) for n, at_ms in unstored
+            )
             return
         answered_ms = now_ms()
         self._log.write(
-            Call("schedule", n, asked_ms, answered_ms, _stored(task), "", task.fire_at_ms)
+            CallRecord("schedule", n, asked_ms, answered_ms, _stored(task), "", task.fire_at_ms)
             for n, task in zip(numbers, tasks, strict=True)
         )
         for number, task in zip(numbers, tasks, strict=True):
@@ -96,11 +98,11 @@ class Caller:
     def _perhaps_change(self, number: int, task: Task) -> None:
         lot = self._rng.random()
         if task.outcome is ItemOutcome.STORED and lot < _CANCELLED_SHARE + _MOVED_SHARE:
-            verb: Verb = "cancel" if lot < _CANCELLED_SHARE else "move"
+            verb: CallVerb = "cancel" if lot < _CANCELLED_SHARE else "move"
             wait_s = self._rng.uniform(0, max(0.0, task.fire_at_ms - now_ms() + 20)) / 1000
             self._spawn(self._change(verb, number, task.id, wait_s))
 
-    async def _change(self, verb: Verb, number: int, task_id: str, wait_s: float) -> None:
+    async def _change(self, verb: CallVerb, number: int, task_id: str, wait_s: float) -> None:
         await asyncio.sleep(wait_s)
         asked_ms, at_ms = now_ms(), 0
         if verb == "cancel":
@@ -108,7 +110,7 @@ class Caller:
         else:
             at_ms = self._due_ms()
             outcome = await self._moved(task_id, at_ms)
-        self._log.write([Call(verb, number, asked_ms, now_ms(), outcome, "", at_ms)])
+        self._log.write([CallRecord(verb, number, asked_ms, now_ms(), outcome, "", at_ms)])
 
     async def _cancelled(self, task_id: str) -> str:
         try:

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import NamedTuple
 
-from timerd.demo.records import Away, Call, Confirmed, Delivery, LogWriter, Record, Verb
+from timerd.demo.records import Away, CallRecord, CallVerb, Confirmed, DeliveryRecord, LogWriter, Record
 
 # A process that cannot name its outcome says OTHER, which the verdict takes for a wrong answer.
 OUTCOMES = (
@@ -32,7 +32,7 @@ class Kind(IntEnum):
     CONFIRMED = 5
 
 
-_OF_VERB: dict[Verb, Kind] = {"schedule": Kind.SCHEDULE, "cancel": Kind.CANCEL, "move": Kind.MOVE}
+_OF_VERB: dict[CallVerb, Kind] = {"schedule": Kind.SCHEDULE, "cancel": Kind.CANCEL, "move": Kind.MOVE}
 
 
 class Line(NamedTuple):
@@ -64,12 +64,12 @@ class CompactLog(LogWriter):
 
 def packed(record: Record) -> bytes:
     match record:
-        case Call():
+        case CallRecord():
             code = _CODES.get(record.outcome, 0)
             return _LAYOUT.pack(
                 _OF_VERB[record.verb], code, record.number, record.fire_at_ms, record.asked_ms, record.answered_ms, 0
             )
-        case Delivery():
+        case DeliveryRecord():
             name = _short(record.delivery_id)
             attempt = min(record.attempt, 255)
             return _LAYOUT.pack(Kind.DELIVERY, attempt, record.number, record.fire_at_ms, 0, record.received_ms, name)

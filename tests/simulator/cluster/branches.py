@@ -17,8 +17,8 @@ from timerd.model.registers import Control
 from timerd.model.storage import CasStatus
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.peers.peers import Peers, Silent
+from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.home import Home
-from timerd.services.work.lending import Lending
 
 BRANCHES = (
     "take-over with unsettled rows",
@@ -80,15 +80,15 @@ def _ended(_: HandOver, machine: PartitionMachine) -> None:
     hit("handed over to a successor", bool(machine.successor))
 
 
-def _returned(_: Lending, __: Any, said: Any, ___: int) -> None:
+def _returned(_: CreditAllocation, __: Any, said: Any, ___: int) -> None:
     hit("grant returned", said.tasks)
 
 
 def _finds(_: Home, worker: Any) -> None:
-    hit("resume at another home", bool(worker.strays()))
+    hit("resume at another home", bool(worker.orphans()))
 
 
-def _strays(_: Home, __: Any, tokens: Any) -> None:
+def _orphans(_: Home, __: Any, tokens: Any) -> None:
     hit("stray delivery", len(tokens))
 
 
@@ -111,9 +111,9 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (PartitionMachine, "_acquire", _acquires),
     (PartitionMachine, "page_read", _page_read),
     (HandOver, "ended", _ended),
-    (Lending, "returned", _returned),
-    (Home, "_find_strays", _finds),
-    (Home, "_stray", _strays),
+    (CreditAllocation, "returned", _returned),
+    (Home, "_find_orphans", _finds),
+    (Home, "_orphan", _orphans),
 )
 
 

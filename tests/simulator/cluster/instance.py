@@ -18,7 +18,7 @@ from timerd.adapters.alarm import LoopAlarm
 from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
 from timerd.core.cluster.membership import Timing
-from timerd.core.partition.holding import Settings
+from timerd.core.partition.holding import HoldingSettings
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
 from timerd.services.health.health_board import HealthBoard
@@ -71,7 +71,7 @@ class Instance:
         net: Net,
         store: RemoteStore,
         config: ServerConfig,
-        settings: Settings,
+        settings: HoldingSettings,
         timing: Timing,
         told: Callable[[Instance, str], None],
     ) -> None:
@@ -87,7 +87,7 @@ class Instance:
         net.hosts[address] = self
         self.owner.spawn(self._start(config, settings, timing))
 
-    async def _start(self, config: ServerConfig, settings: Settings, timing: Timing) -> None:
+    async def _start(self, config: ServerConfig, settings: HoldingSettings, timing: Timing) -> None:
         try:
             store, serve, connect = cast(Store, self.store), cast(Any, self._door), cast(Any, self._channel)
             self.node = await assemble(config, store, self.clock, LoopAlarm, self.name, timing, serve, connect=connect)
@@ -106,7 +106,7 @@ class Instance:
     def _channel(self, address: str) -> Any:
         return self._net.channel(self, address)
 
-    def _tune(self, node: Node, settings: Settings) -> None:
+    def _tune(self, node: Node, settings: HoldingSettings) -> None:
         """Before it serves: what in production is never another value."""
         node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))

@@ -31,7 +31,7 @@ from timerd.model.store_traits import StoreTraits
 # A driver waits so long for an answer.
 TIMEOUT_MS = 2_000
 # What takes something away is not simulated late: its time stamp is older than what came since.
-AT_ONCE = ("drop", "exhume", "save_estimates")
+AT_ONCE = ("drop", "take_dead_letters", "save_estimates")
 DONE, UNAVAILABLE, NOT_DONE, NOT_TOLD = range(4)
 Answer = asyncio.Future[Any]
 WITH_CURSORS = StoreTraits(has_cursors=True, commit_is_cheap=True)

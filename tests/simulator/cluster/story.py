@@ -12,9 +12,9 @@ from random import Random
 from typing import Any, cast
 
 import timerd.core.partition.memory as memory_module
-import timerd.services.checkup as checkup_module
 import timerd.services.holding.paging as paging_module
 import timerd.services.holding.scheduler as scheduler_module
+import timerd.services.readiness as readiness_module
 from tests.property.world import OneCommitStore, done
 from tests.simulator.chances import GAPS_MS, HABITS, QUEUES
 from tests.simulator.cluster.audit import Audit
@@ -451,7 +451,7 @@ class ClusterStory(Story):
         """Whoever lives is trusted for five signs of life."""
         ttl_ms = 5_000 * every_s
         scheduler_module.TICK_S = every_s / 2
-        checkup_module.LOOK_EVERY_S = every_s
+        readiness_module.LOOK_EVERY_S = every_s
         for instance in self.serving():
             member = instance.member
             member.timing = Timing(1_000 * every_s, ttl_ms)

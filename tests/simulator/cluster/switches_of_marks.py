@@ -25,7 +25,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Control, RegisterKey, Table, control_key
 from timerd.model.rows import RowGroup
 from timerd.model.storage import Append, Appended, BucketEntry, Cas, CasResult, CasStatus, Page
-from timerd.services.holding.effector import Effector
+from timerd.services.holding.effect_runner import EffectRunner
 from timerd.services.holding.finishing import Finishing
 
 # How far a broken read may lag behind what was acknowledged.
@@ -33,7 +33,7 @@ LAG_S = 1.5
 _MARK, _RELEASE, _RECOVER = PartitionMachine._mark, PartitionMachine._release, PartitionMachine._recover
 _CAS, _FACTS = RemoteStore._cas, RemoteStore._facts
 _SCAN, _WRITE, _SETTLE, _SETTLED = MemoryStore.scan, MemoryStore._write, MemoryStore.settle, MemoryStore.settled
-_FLAG = Effector._flag_finishing
+_FLAG = EffectRunner._flag_finishing
 
 
 def _now_s() -> float:
@@ -112,8 +112,8 @@ def records_read_before_the_token() -> AbstractContextManager[object]:
     """SETTLEFIRST: what the last holder settled in its last moments is not among them."""
     written: dict[tuple[Any, ...], float] = {}
 
-    async def settle(self: MemoryStore, records: Any, letters: Any = ()) -> None:
-        await _SETTLE(self, records, letters)
+    async def settle(self: MemoryStore, records: Any, dead_letters: Any = ()) -> None:
+        await _SETTLE(self, records, dead_letters)
         for each in records:
             written.setdefault((each.partition, each.token, each.sequence), _now_s())
 
@@ -159,7 +159,7 @@ def catalogue_read_before_the_flag() -> AbstractContextManager[object]:
     """COUNTFIRST: whoever finishes goes by the shards that it knew when it began to."""
     known: dict[tuple[int, int], Sequence[BucketEntry]] = {}
 
-    async def flag(self: Effector, machine: Any, effect: Any) -> None:
+    async def flag(self: EffectRunner, machine: Any, effect: Any) -> None:
         scope, bucket_ms, _ = effect.partition
         known.setdefault((scope, bucket_ms), await self._store.catalogue(scope, bucket_ms, bucket_ms + 1))
         await _FLAG(self, machine, effect)
@@ -173,7 +173,7 @@ def catalogue_read_before_the_flag() -> AbstractContextManager[object]:
             await self._store.finish_bucket(scope, bucket_ms, finished=True)
         return is_finished
 
-    return _all(patch.object(Effector, "_flag_finishing", flag), patch.object(Finishing, "finish", finish))
+    return _all(patch.object(EffectRunner, "_flag_finishing", flag), patch.object(Finishing, "finish", finish))
 
 
 def flag_not_looked_at() -> AbstractContextManager[object]:

@@ -13,10 +13,10 @@ import timerd.services.engine.engine as engine_module
 from tests.simulator.variants import Variant
 from timerd.core.protocol.message_place import Call
 from timerd.core.protocol.procedures import Procedure, ReadRegister
+from timerd.model.first_reply import Times
 from timerd.model.partition import Partition
 from timerd.model.registers import Instants, place_key
 from timerd.model.rows import RowGroup
-from timerd.services.engine.stored_once import Times
 from timerd.services.engine.verbs import NewTasks
 
 

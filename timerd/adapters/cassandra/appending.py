@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from timerd.adapters.cassandra.catalogue import Catalogue
-from timerd.adapters.cassandra.inserts import Facts, Inserts
-from timerd.adapters.cassandra.registers import Registers
+from timerd.adapters.cassandra.inserts import ControlFacts, Inserts
+from timerd.adapters.cassandra.registers import CassandraRegisters
 from timerd.adapters.cassandra.tasks import TaskTable
 from timerd.adapters.cassandra.waiting import every, some_at_a_time
 from timerd.adapters.cassandra.write_numbers import WriteNumbers
@@ -15,7 +15,7 @@ from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
 from timerd.ports import Append, Appended
 
-Part = tuple[Partition, RowGroup]
+RowsPart = tuple[Partition, RowGroup]
 # Of one message, under way: a message over a month has thousands of partitions.
 _MOST_PARTS = 100
 
@@ -25,7 +25,7 @@ class Appending:
         self,
         tasks: TaskTable,
         catalogue: Catalogue,
-        registers: Registers,
+        registers: CassandraRegisters,
         written: WriteNumbers,
     ) -> None:
         self._catalogue = catalogue
@@ -51,18 +51,18 @@ class Appending:
         except StoreUnknown as error:
             raise StoreUnavailable(f"{error} Nothing was stored.", "STORE_UNAVAILABLE", retry_after_ms=1_000) from error
 
-    async def _facts(self, partition: Partition) -> Facts:
+    async def _facts(self, partition: Partition) -> ControlFacts:
         """No control row: then the flag of the bucket says whether it is closed."""
         control = await self._registers.control(partition)
         finishing = control is None and bool(await self._catalogue.finishing([partition]))
-        return Facts(control, finishing)
+        return ControlFacts(control, finishing)
 
 
-def _parts(message: Append) -> list[Part]:
+def _parts(message: Append) -> list[RowsPart]:
     return [*message.groups, *(message.spread.parts() if message.spread else ())]
 
 
-def _appended(message: Append, facts: dict[Partition, Facts]) -> Appended:
+def _appended(message: Append, facts: dict[Partition, ControlFacts]) -> Appended:
     """Of a spread only those partitions are named of which there is something to know."""
     asked = {partition for partition, _ in message.groups}
     controls = {p: f.control for p, f in facts.items() if p in asked or f.control is not None}

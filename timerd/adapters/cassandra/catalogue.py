@@ -1,7 +1,8 @@
 """Which buckets exist, are finishing, are finished: rows by day, so that any range is a few reads.
 
 A bucket is announced before its first row is written, and remembered here, so that later rows cost nothing. The day is
-listed after the bucket was added to it: whoever takes an empty day off the list before that cannot take the new entry.
+listed after the bucket was added to it: a clean-up that takes an empty day off the list before that cannot take the new
+entry.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from timerd.adapters.cassandra.days import DAY_MS, Days, day_of
-from timerd.adapters.cassandra.driver import BATCH_ROWS, READS, ROWS, Driver, Row
+from timerd.adapters.cassandra.driver import BATCH_ROWS, READS, ROWS, Driver, ResultRow
 from timerd.adapters.cassandra.shared import SharedReads
 from timerd.adapters.cassandra.waiting import every
 from timerd.model.partition import Partition
@@ -47,7 +48,7 @@ class Catalogue:
         self._flags: SharedReads[tuple[int, int], set[int]] = SharedReads(self._read_flags)
 
     async def announce(self, partitions: Iterable[Partition]) -> None:
-        """Returns when every bucket is in the catalogue, whoever wrote it there."""
+        """Returns when every bucket is in the catalogue, whichever call wrote it there."""
         wanted: dict[Bucket, int] = {}
         for scope, bucket_ms, shard in partitions:
             if self._announced.get((scope, bucket_ms), 0) <= shard:
@@ -133,13 +134,13 @@ class Catalogue:
             if not list(_entries(await self._read(day, None))):
                 await self._days.forget(KIND, day, now_us - _MARGIN_US)
 
-    async def _read(self, day: int, scope: int | None) -> list[Row]:
+    async def _read(self, day: int, scope: int | None) -> list[ResultRow]:
         if scope is None:
             return await self._driver.rows(self._of_day, (day,))
         return await self._driver.rows(self._of_scope, (day, scope))
 
 
-def _entries(rows: Iterable[Row]) -> Iterable[BucketEntry]:
+def _entries(rows: Iterable[ResultRow]) -> Iterable[BucketEntry]:
     """Of one day."""
     facts: dict[Bucket, dict[int, int]] = {}
     for scope, fact, bucket_ms, shards in rows:

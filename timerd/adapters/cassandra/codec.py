@@ -38,7 +38,7 @@ _INT = struct.Struct(">i")
 _SMALLINT = struct.Struct(">h")
 _INDEX = struct.Struct(">I")
 _DIGEST = np.dtype([("prefix", PREFIX), ("index", ">u4")])
-Place = tuple[int, bytes, int, int]
+RowPlace = tuple[int, bytes, int, int]
 
 
 class Shape(IntEnum):
@@ -188,12 +188,12 @@ def _template(text: bytes) -> Template:
     return Template.from_json(json.loads(text))
 
 
-def cursor_after(place: Place | tuple[()]) -> int:
+def cursor_after(place: RowPlace | tuple[()]) -> int:
     """Less than 0; the next page begins behind (position_ms, digest, version, kind)."""
     return -int.from_bytes(b"\1" + _PLACE.pack(*place)) if place else 0
 
 
-def place_of(cursor: int) -> Place | tuple[()]:
+def place_of(cursor: int) -> RowPlace | tuple[()]:
     """Nothing where the scan begins."""
     if not cursor:
         return ()

@@ -31,7 +31,7 @@ from timerd.adapters.cassandra.failures import (
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError, StoreUnavailable
 
-Row = tuple[Any, ...]
+ResultRow = tuple[Any, ...]
 # What the driver calls Cluster, Session, ResponseFuture, statement: without types.
 Untyped: TypeAlias = Any
 Values = Sequence[object]
@@ -53,17 +53,17 @@ class Statement(NamedTuple):
     profile: str
 
 
-class Part(NamedTuple):
+class ResultPart(NamedTuple):
     """Of a result: `state` leads to the next part, None where there is none."""
 
-    rows: Sequence[Row]
+    rows: Sequence[ResultRow]
     state: bytes | None
 
 
 class _Answer(NamedTuple):
     sent: Untyped
-    future: asyncio.Future[Part]
-    part: Part | None
+    future: asyncio.Future[ResultPart]
+    part: ResultPart | None
     error: BaseException | None
 
 
@@ -134,7 +134,7 @@ class Driver:
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
-    def run(self, cql: str, values: Values | None = None) -> list[Row]:
+    def run(self, cql: str, values: Values | None = None) -> list[ResultRow]:
         """Blocks; for the schema."""
         return list(self._session.execute(self._named(cql), values, execution_profile=READS, timeout=60))
 
@@ -148,7 +148,7 @@ class Driver:
         mean another table elsewhere."""
         return _TABLE.sub(rf"\1 {self.settings.keyspace}.\2", cql)
 
-    async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> Part:
+    async def part(self, statement: Statement, values: Values, state: bytes | None = None) -> ResultPart:
         """The rows up to the fetch size, and where to go on. Raises StoreUnavailable."""
         bound = statement.prepared.bind(values)
         try:
@@ -161,7 +161,7 @@ class Driver:
         except Exception as error:
             raise read_failure(error) from error
 
-    async def rows(self, statement: Statement, values: Values) -> list[Row]:
+    async def rows(self, statement: Statement, values: Values) -> list[ResultRow]:
         """All of them."""
         found, state = await self.part(statement, values)
         rows = list(found)
@@ -170,7 +170,7 @@ class Driver:
             rows += found
         return rows
 
-    async def write(self, statement: Statement, values: Values) -> Sequence[Row]:
+    async def write(self, statement: Statement, values: Values) -> Sequence[ResultRow]:
         """Raises StoreUnavailable where nothing was sent, else StoreUnknown."""
         try:
             return (await self._send(statement.prepared.bind(values), statement.profile, None)).rows
@@ -199,7 +199,7 @@ class Driver:
     def shutdown(self) -> None:
         self._cluster.shutdown()
 
-    async def _send(self, bound: Untyped, profile: str, state: bytes | None) -> Part:
+    async def _send(self, bound: Untyped, profile: str, state: bytes | None) -> ResultPart:
         if self._loop is None or self._cluster.is_shutdown:
             raise StoreUnavailable("The store is closed.", "STORE_CLOSED")
         async with self._slots:
@@ -212,18 +212,20 @@ class Driver:
                         raise
                 await asyncio.sleep(CROWDED_S)
 
-    async def _sent(self, loop: asyncio.AbstractEventLoop, bound: Untyped, profile: str, state: bytes | None) -> Part:
-        future: asyncio.Future[Part] = loop.create_future()
+    async def _sent(
+        self, loop: asyncio.AbstractEventLoop, bound: Untyped, profile: str, state: bytes | None
+    ) -> ResultPart:
+        future: asyncio.Future[ResultPart] = loop.create_future()
         sent = self._session.execute_async(bound, execution_profile=profile, paging_state=state)
         sent.add_callbacks(self._answered, self._failed, (future, sent), None, (future, sent))
         return await future
 
     # -- on the driver's thread -----------------------------------------------------------------------------------
 
-    def _answered(self, rows: Sequence[Row] | None, future: asyncio.Future[Part], sent: Untyped) -> None:
-        self._post(_Answer(sent, future, Part(rows or (), sent._paging_state), None))
+    def _answered(self, rows: Sequence[ResultRow] | None, future: asyncio.Future[ResultPart], sent: Untyped) -> None:
+        self._post(_Answer(sent, future, ResultPart(rows or (), sent._paging_state), None))
 
-    def _failed(self, error: BaseException, future: asyncio.Future[Part], sent: Untyped) -> None:
+    def _failed(self, error: BaseException, future: asyncio.Future[ResultPart], sent: Untyped) -> None:
         self._post(_Answer(sent, future, None, error))
 
     def _post(self, answer: _Answer) -> None:

@@ -12,7 +12,7 @@ from timerd.ports import Entry, EntryKey
 _MOST_AT_ONCE = 100
 
 
-class Entries:
+class EntryTable:
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self._add = driver.prepare('INSERT INTO "entries" (place, name, value) VALUES (?, ?, ?)', ROWS)

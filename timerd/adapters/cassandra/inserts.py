@@ -24,25 +24,25 @@ _MOST_ROUNDS = 4
 _ROUND_ROWS = 1_000
 
 
-class Facts(NamedTuple):
+class ControlFacts(NamedTuple):
     """Of a partition, read after the rows were readable."""
 
     control: bytes | None
     is_finishing: bool
 
 
-class _Waiting(NamedTuple):
+class _WaitingInsert(NamedTuple):
     rows: RowGroup
-    future: asyncio.Future[Facts]
+    future: asyncio.Future[ControlFacts]
 
 
-class _Lane:
+class _WriteLane:
     def __init__(self) -> None:
-        self.waiting: list[_Waiting] = []
+        self.waiting: list[_WaitingInsert] = []
         self.rounds = 0
         self.is_called = False
 
-    def take(self) -> list[_Waiting]:
+    def take(self) -> list[_WaitingInsert]:
         """Of those who wait, as many as a round should have, at least one."""
         rows = 0
         for at, each in enumerate(self.waiting):
@@ -57,17 +57,19 @@ class _Lane:
 class Inserts:
     """`facts` reads what must be read after the write."""
 
-    def __init__(self, tasks: TaskTable, facts: Callable[[Partition], Awaitable[Facts]], written: WriteNumbers) -> None:
+    def __init__(
+        self, tasks: TaskTable, facts: Callable[[Partition], Awaitable[ControlFacts]], written: WriteNumbers
+    ) -> None:
         self._tasks = tasks
         self._facts = facts
         self._written = written
-        self._lanes: dict[Partition, _Lane] = {}
+        self._lanes: dict[Partition, _WriteLane] = {}
         self._rounds: set[asyncio.Task[None]] = set()
 
-    async def add(self, partition: Partition, rows: RowGroup) -> Facts:
-        future: asyncio.Future[Facts] = asyncio.get_running_loop().create_future()
-        lane = self._lanes.setdefault(partition, _Lane())
-        lane.waiting.append(_Waiting(rows, future))
+    async def add(self, partition: Partition, rows: RowGroup) -> ControlFacts:
+        future: asyncio.Future[ControlFacts] = asyncio.get_running_loop().create_future()
+        lane = self._lanes.setdefault(partition, _WriteLane())
+        lane.waiting.append(_WaitingInsert(rows, future))
         self._call(partition, lane)
         return await future
 
@@ -76,13 +78,13 @@ class Inserts:
         while self._rounds:
             await asyncio.wait(list(self._rounds))
 
-    def _call(self, partition: Partition, lane: _Lane) -> None:
+    def _call(self, partition: Partition, lane: _WriteLane) -> None:
         """After this turn of the event loop, so that all who come in it go together."""
         if lane.rounds < _MOST_ROUNDS and not lane.is_called:
             lane.is_called = True
             asyncio.get_running_loop().call_soon(self._begin, partition, lane)
 
-    def _begin(self, partition: Partition, lane: _Lane) -> None:
+    def _begin(self, partition: Partition, lane: _WriteLane) -> None:
         lane.is_called = False
         taken = lane.take()
         lane.rounds += 1
@@ -92,7 +94,7 @@ class Inserts:
         self._rounds.add(task)
         task.add_done_callback(lambda done: self._ended(done, partition, lane))
 
-    def _ended(self, task: asyncio.Task[None], partition: Partition, lane: _Lane) -> None:
+    def _ended(self, task: asyncio.Task[None], partition: Partition, lane: _WriteLane) -> None:
         self._rounds.discard(task)
         lane.rounds -= 1
         if lane.waiting:
@@ -100,7 +102,7 @@ class Inserts:
         elif not lane.rounds and not lane.is_called:
             self._lanes.pop(partition, None)
 
-    async def _round(self, partition: Partition, taken: Sequence[_Waiting]) -> None:
+    async def _round(self, partition: Partition, taken: Sequence[_WaitingInsert]) -> None:
         try:
             rows = (row for each in taken for row in written_rows(partition, each.rows, self._written.next()))
             await one_after_another(self._tasks.write(part) for part in batches(rows))
@@ -114,7 +116,7 @@ class Inserts:
             if not each.future.done():
                 each.future.set_result(facts)
 
-    async def _after(self, partition: Partition) -> Facts:
+    async def _after(self, partition: Partition) -> ControlFacts:
         """The rows are there: that the read failed does not mean that nothing was stored."""
         try:
             return await self._facts(partition)

@@ -1,6 +1,6 @@
 """Registers: lightweight transactions alone, one at a time for a register within this process.
 
-A transaction whose outcome did not come back is UNKNOWN, never repeated by us or the driver: whoever asked settles it
+A transaction whose outcome did not come back is UNKNOWN, never repeated by us or the driver: the caller settles it
 by a serial read. Transactions of one register compete by interrupting each other, so those of this process queue.
 
 A time to live would count from the moment of writing, and nothing may go while a bucket of its time is open, which an
@@ -76,7 +76,7 @@ class Expiries:
         return len(noted)
 
 
-class Registers:
+class CassandraRegisters:
     def __init__(self, driver: Driver, expiries: Expiries) -> None:
         self._driver = driver
         self._expiries = expiries

@@ -20,7 +20,7 @@ _PLACE = "scope = ? AND bucket_ms = ? AND shard = ?"
 _RECORDS = 32
 # More new ones than this are read with all the others, page by page.
 _FEW = 64
-Name = tuple[int, int]
+RecordName = tuple[int, int]
 
 
 class SettledTable:
@@ -47,19 +47,19 @@ class SettledTable:
             for r in records
         )
 
-    async def read(self, partition: Partition, known: Set[Name]) -> list[SettleRecord]:
+    async def read(self, partition: Partition, known: Set[RecordName]) -> list[SettleRecord]:
         """In the order of (token, sequence)."""
         if known:
             names = dict.fromkeys(map(tuple, await self._driver.rows(self._names, partition)))
             new = [name for name in names if name not in known]
             if len(new) <= _FEW:
                 return [r for found in await gather(*(self._read_one(partition, name) for name in new)) for r in found]
-        found: dict[Name, bytes] = {}
+        found: dict[RecordName, bytes] = {}
         for token, sequence, packed in await self._driver.rows(self._all, partition):
             found.setdefault((token, sequence), packed)
         return [SettleRecord.unpack(partition, *name, packed) for name, packed in found.items() if name not in known]
 
-    async def _read_one(self, partition: Partition, name: Name) -> list[SettleRecord]:
+    async def _read_one(self, partition: Partition, name: RecordName) -> list[SettleRecord]:
         """None, if the partition has been dropped since."""
         rows = await self._driver.rows(self._one, (*partition, *name))
         return [SettleRecord.unpack(partition, *name, packed) for (packed,) in rows]

@@ -1,7 +1,7 @@
 """Reads that many ask for at once are made once, and begin after the last of them asked.
 
-An insert reads the control row after its rows were written; whoever finished writing in the same turn of the event loop
-is served by the same read, and the reads of up to fifty places by one request.
+An insert reads the control row after its rows were written; one that finished writing in the same turn of the event
+loop is served by the same read, and the reads of up to fifty places by one request.
 """
 
 from __future__ import annotations

@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from timerd.adapters.cassandra.appending import Appending
 from timerd.adapters.cassandra.catalogue import Catalogue
 from timerd.adapters.cassandra.days import Days
+from timerd.adapters.cassandra.dead_letters import DeadLetters
 from timerd.adapters.cassandra.driver import BATCH_ROWS, Driver
-from timerd.adapters.cassandra.entries import Entries
+from timerd.adapters.cassandra.entries import EntryTable
 from timerd.adapters.cassandra.estimates import Estimates
-from timerd.adapters.cassandra.letters import Letters
-from timerd.adapters.cassandra.registers import Expiries, Registers
+from timerd.adapters.cassandra.registers import CassandraRegisters, Expiries
 from timerd.adapters.cassandra.schema import check_schema, replicas
 from timerd.adapters.cassandra.settings import CassandraSettings, advice_on, settings_of
 from timerd.adapters.cassandra.settled import SettledTable
@@ -71,12 +71,12 @@ class CassandraStore:
         days = Days(driver)
         self._catalogue = Catalogue(driver, days)
         self._expiries = Expiries(driver, days, now_ms)
-        self._registers = Registers(driver, self._expiries)
+        self._registers = CassandraRegisters(driver, self._expiries)
         self._tasks = TaskTable(driver)
         self._settled = SettledTable(driver, self._written)
-        self._letters = Letters(driver, days)
+        self._dead_letters = DeadLetters(driver, days)
         self._estimates = Estimates(driver, days, now_ms)
-        self._entries = Entries(driver)
+        self._entries = EntryTable(driver)
         self._appending = Appending(self._tasks, self._catalogue, self._registers, self._written)
         self._tidied_ms = now_ms()
         self._tidying: asyncio.Task[None] | None = None
@@ -140,10 +140,10 @@ class CassandraStore:
         )
         return 0
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
-        """The letters first: a record without its letters would end tasks that nobody can redrive."""
-        if letters:
-            await self._letters.bury(letters)
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
+        """The dead letters first: a record without its dead letters would end tasks that nobody can redrive."""
+        if dead_letters:
+            await self._dead_letters.put(dead_letters)
         await self._settled.add(records)
 
     async def settled(self, partition: Partition, known: Set[tuple[int, int]] = frozenset()) -> Sequence[SettleRecord]:
@@ -161,19 +161,19 @@ class CassandraStore:
     async def finish_bucket(self, scope: int, bucket_ms: int, *, finished: bool) -> None:
         await self._catalogue.finish((scope, bucket_ms), finished=finished)
 
-    async def bury(self, letters: Sequence[DeadLetter]) -> None:
-        await self._letters.bury(letters)
+    async def put_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
+        await self._dead_letters.put(dead_letters)
 
     async def dead(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
     ) -> Sequence[DeadLetter]:
-        return await self._letters.page(namespace, queue, lo_ms, hi_ms, after, limit)
+        return await self._dead_letters.page(namespace, queue, lo_ms, hi_ms, after, limit)
 
-    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
-        return await self._letters.find(task_ids)
+    async def get_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._dead_letters.find(task_ids)
 
-    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
-        return await self._letters.exhume(task_ids)
+    async def take_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._dead_letters.take(task_ids)
 
     async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
         await self._estimates.add(counts)

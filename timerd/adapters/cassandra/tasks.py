@@ -20,7 +20,7 @@ from timerd.adapters.cassandra.codec import (
     to_group,
     to_mark,
 )
-from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, Row
+from timerd.adapters.cassandra.driver import BATCH_BYTES, BATCH_ROWS, PAGE_ROWS, READS, ROWS, Driver, ResultRow
 from timerd.adapters.cassandra.waiting import every, some_at_a_time
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -123,7 +123,7 @@ class TaskTable:
         tasks: list[TaskRow] = []
         marks: list[Mark] = []
         through: tuple[int, bytes] | None = None
-        last: Row = ()
+        last: ResultRow = ()
         state: bytes | None = None
         while True:
             found, state = await self._driver.part(self._pages[True, is_later], start, state)
@@ -185,7 +185,7 @@ def batches(rows: Iterable[Written]) -> Iterator[list[Written]]:
         yield together
 
 
-def _first_writings(rows: Iterable[Row], last: Row, *, keys_only: bool) -> Iterable[TaskRow]:
+def _first_writings(rows: Iterable[ResultRow], last: ResultRow, *, keys_only: bool) -> Iterable[TaskRow]:
     """The writings of a row stand together, the first one in front; `last` is the row before these."""
     for found in rows:
         if found[:4] != last:

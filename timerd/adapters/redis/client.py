@@ -1,6 +1,6 @@
 """One connection to publish and one to subscribe, by what an operator wrote.
 
-Neither is repeated inside the client: whoever calls knows better what a failure costs. The URL may carry a password, so
+Neither is repeated inside the client: the caller knows better what a failure costs. The URL may carry a password, so
 it is in no message and no log line; `place` is what may be shown.
 """
 

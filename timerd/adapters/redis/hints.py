@@ -1,4 +1,4 @@
-"""Implements Hints: each channel is one of Redis's, a message is published once and heard by whoever listens then.
+"""Implements Hints: each channel is one of Redis's, a message is published once and heard by those who listen then.
 
 A hint that is a second old is worth nothing, since the holder's sweep has met its rows. So nothing is kept for later:
 while Redis is away, messages are lost at once, and it is tried again after a pause. Callers never wait for Redis.

@@ -26,7 +26,7 @@ STEP_PAGES = (4 << 20) // PAGE_BYTES
 PAUSE_S = 0.01
 PARTIAL = ".partial"
 # What has been copied, and what there is.
-Progress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Checked:
     controls: tuple[Control, ...]
 
 
-def back_up(directory: Path, target: Path, progress: Progress) -> Checked:
+def back_up(directory: Path, target: Path, progress: OnProgress) -> Checked:
     """Raises StartupError with a sentence. `target` exists only if it is whole and good."""
     source = directory / DATABASE
     if not source.is_file():
@@ -57,7 +57,7 @@ def back_up(directory: Path, target: Path, progress: Progress) -> Checked:
         return check(partial, f"What was copied from {source}")
 
 
-def _copy(source: Path, partial: Path, progress: Progress) -> None:
+def _copy(source: Path, partial: Path, progress: OnProgress) -> None:
     with closing(_open(source)) as connection, closing(sqlite3.connect(partial, isolation_level=None)) as copy:
         # Everything from here on is one view, whatever the server commits meanwhile.
         connection.execute("BEGIN")
@@ -111,8 +111,8 @@ def check(path: Path, name: str = "") -> Checked:
                 raise StartupError(f"{name or path} {wrong}: use another copy.")
             rows = sum(_rows(connection))
             _check_marks(connection, version)
-            letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
-            return Checked(version, path.stat().st_size, rows, letters, tuple(_controls(connection)))
+            dead_letters = connection.execute("SELECT count(*) FROM dead_letters").fetchone()[0]
+            return Checked(version, path.stat().st_size, rows, dead_letters, tuple(_controls(connection)))
     except (sqlite3.Error, CorruptRow) as error:
         raise StartupError(f"{name or path} is damaged ({error}): use another copy.") from error
 

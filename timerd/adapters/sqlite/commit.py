@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from timerd.adapters.sqlite.days import DAY_MS, Days, day_of, oldest_open_ms
+from timerd.adapters.sqlite.days import DAY_MS, CatalogueDays, day_of, oldest_open_ms
+from timerd.adapters.sqlite.dead_letters import expire_estimates
 from timerd.adapters.sqlite.far import FarPlace, far_days, far_place_of, take_slice, write_far
 from timerd.adapters.sqlite.groups import INSERT, join_sorted, joined_row
 from timerd.adapters.sqlite.inserts import insert_rows
 from timerd.adapters.sqlite.key_index import KeyIndex
-from timerd.adapters.sqlite.letters import expire_estimates
 from timerd.adapters.sqlite.mark_index import MarkIndex
 from timerd.adapters.sqlite.mark_writing import write_marks
 from timerd.adapters.sqlite.registers import RegisterTable
@@ -79,7 +79,7 @@ class Commit:
         on_corrupt: Callable[[CorruptRow], None],
     ) -> None:
         self.connection = connection
-        self.days = Days(connection)
+        self.days = CatalogueDays(connection)
         self.registers = RegisterTable(connection)
         self.requests = Requests(connection)
         self.index = KeyIndex(connection, on_corrupt)

@@ -31,7 +31,7 @@ def day_of(position_ms: int) -> int:
     return position_ms // DAY_MS
 
 
-class Days:
+class CatalogueDays:
     """What the writer knows of the catalogue, read when first asked for and written when a commit ends."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:

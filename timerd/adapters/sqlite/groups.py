@@ -32,10 +32,10 @@ _KEYS_OF_ONE = "SELECT id, first_ms, last_ms, keys_crc, keys, NULL, NULL FROM gr
 
 # Of groups that are kept open.
 MOST_BYTES = 32 << 20
-Place = tuple[int, int, int]
+GroupPlace = tuple[int, int, int]
 
 
-def place_of(partition: Partition) -> Place:
+def place_of(partition: Partition) -> GroupPlace:
     """As the tables name it."""
     return partition.scope, partition.bucket_ms // BUCKET_MS, partition.shard
 

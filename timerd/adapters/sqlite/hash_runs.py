@@ -19,10 +19,10 @@ from timerd.model.row_keys import Places
 
 DIGEST = np.dtype([("low", "<u8"), ("high", "<u4"), ("index", ">u4")])
 RAW_DIGEST = np.dtype("V16")
-Hashes = npt.NDArray[np.uint64]
-Rows = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
-NO_ROWS: Rows = np.empty(0, np.intp)
+RunHashes = npt.NDArray[np.uint64]
+RowNumbers = npt.NDArray[np.intp]
+Mask = npt.NDArray[np.bool_]
+NO_ROWS: RowNumbers = np.empty(0, np.intp)
 # Runs grow by this factor: fewer are looked into, and each row is sorted more often.
 _GROWTH = 4
 # Of an entry: no group and no block has more rows.
@@ -33,10 +33,10 @@ _64_BITS = (1 << 64) - 1
 _PRIMES = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F), np.uint64(0x165667B19E3779F9))
 
 
-class Run(NamedTuple):
+class HashRun(NamedTuple):
     """Sorted by hash. `entries`: what holds the row, and which of its rows it is."""
 
-    hashes: Hashes
+    hashes: RunHashes
     entries: npt.NDArray[np.int64]
 
 
@@ -45,9 +45,9 @@ class Sought(NamedTuple):
 
     positions_ms: npt.NDArray[np.int64]
     digests: npt.NDArray[np.void]
-    hashes: Hashes
+    hashes: RunHashes
 
-    def only(self, rows: Rows | slice) -> Sought:
+    def only(self, rows: RowNumbers | slice) -> Sought:
         return Sought(self.positions_ms[rows], self.digests[rows], self.hashes[rows])
 
 
@@ -55,26 +55,26 @@ class Candidates(NamedTuple):
     """Pairs of one that is asked for and a row of the same hash in what has this name."""
 
     name: int
-    at: Rows
-    rows: Rows
+    at: RowNumbers
+    rows: RowNumbers
 
 
 @dataclass(slots=True)
-class Known:
+class KnownHashes:
     """Of one partition. `cursor`: the name of the last that was read."""
 
     cursor: int = 0
-    runs: list[Run] = field(default_factory=list)
+    runs: list[HashRun] = field(default_factory=list)
 
     def __len__(self) -> int:
         return sum(len(run.hashes) for run in self.runs)
 
-    def add(self, hashes: list[Hashes], names: list[int]) -> None:
+    def add(self, hashes: list[RunHashes], names: list[int]) -> None:
         """Of all rows of each name, in their order."""
         entries = [np.arange(len(part)) + (name << ROW_BITS) for part, name in zip(hashes, names, strict=True)]
         self._push(_sorted(np.concatenate(hashes), np.concatenate(entries)))
 
-    def candidates(self, wanted: Hashes) -> Iterator[Candidates]:
+    def candidates(self, wanted: RunHashes) -> Iterator[Candidates]:
         """What has one name was added at once, so it is in one run, and comes once."""
         for run in self.runs:
             at, places = hits(run.hashes, wanted)
@@ -89,7 +89,7 @@ class Known:
                 yield divmod(int(run.entries[at]), 1 << ROW_BITS)
                 at += 1
 
-    def _push(self, run: Run) -> None:
+    def _push(self, run: HashRun) -> None:
         """Runs differ in size, so that a row is sorted a few times and a look-up asks a few runs."""
         while self.runs and len(self.runs[-1].hashes) < _GROWTH * len(run.hashes):
             last = self.runs.pop()
@@ -98,16 +98,16 @@ class Known:
         self.runs.append(run)
 
 
-def _sorted(hashes: Hashes, entries: npt.NDArray[np.int64]) -> Run:
+def _sorted(hashes: RunHashes, entries: npt.NDArray[np.int64]) -> HashRun:
     order = np.argsort(hashes, kind="stable")
-    return Run(hashes[order], entries[order])
+    return HashRun(hashes[order], entries[order])
 
 
-def mix(position_ms: npt.NDArray[np.int64], digest: npt.NDArray[np.void]) -> Hashes:
+def mix(position_ms: npt.NDArray[np.int64], digest: npt.NDArray[np.void]) -> RunHashes:
     """`digest` of DIGEST."""
     low, high, index = (digest[name].astype(np.uint64) for name in ("low", "high", "index"))
     prefix = low * _PRIMES[0] ^ (high + np.uint64(1)) * _PRIMES[1]
-    mixed: Hashes = (prefix ^ position_ms.view(np.uint64)) * _PRIMES[0] + index * _PRIMES[2]
+    mixed: RunHashes = (prefix ^ position_ms.view(np.uint64)) * _PRIMES[0] + index * _PRIMES[2]
     return mixed ^ (mixed >> np.uint64(29))
 
 
@@ -140,7 +140,7 @@ def sought_each(groups: Sequence[Sequence[tuple[int, bytes]]]) -> list[Sought]:
     return [every.only(slice(end - len(c), end)) for c, end in zip(columns, ends, strict=True)]
 
 
-def hits(ranked: Hashes, wanted: Hashes) -> tuple[Rows, Rows]:
+def hits(ranked: RunHashes, wanted: RunHashes) -> tuple[RowNumbers, RowNumbers]:
     """Pairs of a place in `wanted` and one of the same hash in `ranked`, which is not empty."""
     first = ranked.searchsorted(wanted)
     is_met = ranked.take(first, mode="clip") == wanted
@@ -155,7 +155,7 @@ def hits(ranked: Hashes, wanted: Hashes) -> tuple[Rows, Rows]:
     return at, np.repeat(first - np.cumsum(times) + times, times) + np.arange(len(at))
 
 
-def _by_name(entries: npt.NDArray[np.int64], at: Rows) -> Iterator[Candidates]:
+def _by_name(entries: npt.NDArray[np.int64], at: RowNumbers) -> Iterator[Candidates]:
     names, rows = entries >> ROW_BITS, entries & _ROW_MASK
     if not (names != names[0]).any():
         yield Candidates(int(names[0]), at, rows)

@@ -17,13 +17,13 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-class Job(NamedTuple):
+class WriteJob(NamedTuple):
     work: Callable[[Any], Any]
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
 
 
-Outcome = tuple[Job, Any, BaseException | None]
+JobResult = tuple[WriteJob, Any, BaseException | None]
 
 
 class _Stir(NamedTuple):
@@ -38,7 +38,7 @@ class Jobs:
     once after each time that it had."""
 
     def __init__(self, rest: Callable[[], None], rest_s: float = 1.0) -> None:
-        self._waiting: SimpleQueue[Job | _Stir | None] = SimpleQueue()
+        self._waiting: SimpleQueue[WriteJob | _Stir | None] = SimpleQueue()
         self._rest = rest
         self._rest_s = rest_s
 
@@ -46,7 +46,7 @@ class Jobs:
         """What comes of it; in the order of the calls."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.put(Job(work, loop, future))
+        self._waiting.put(WriteJob(work, loop, future))
         return future
 
     def stir(self) -> None:
@@ -57,12 +57,12 @@ class Jobs:
         """The thread ends after everything that was handed over before."""
         self._waiting.put(None)
 
-    def next_batch(self, most: int) -> tuple[list[Job], bool]:
+    def next_batch(self, most: int) -> tuple[list[WriteJob], bool]:
         """Waits for work, and takes all there is of it. False: there will be no more."""
-        batch: list[Job] = []
-        job: Job | _Stir | None = self._first()
+        batch: list[WriteJob] = []
+        job: WriteJob | _Stir | None = self._first()
         while job is not None:
-            if isinstance(job, Job):
+            if isinstance(job, WriteJob):
                 batch.append(job)
             if len(batch) >= most:
                 return batch, True
@@ -72,12 +72,12 @@ class Jobs:
                 return batch, True
         return batch, False
 
-    def _first(self) -> Job | None:
+    def _first(self) -> WriteJob | None:
         while isinstance(job := self._get(), _Stir):
             pass
         return job
 
-    def _get(self) -> Job | _Stir | None:
+    def _get(self) -> WriteJob | _Stir | None:
         try:
             return self._waiting.get(timeout=self._rest_s)
         except Empty:
@@ -92,8 +92,8 @@ class Jobs:
             _log.exception("What the store keeps in memory could not be given back.")
 
 
-def tell(outcomes: Iterable[Outcome]) -> None:
-    by_loop: defaultdict[asyncio.AbstractEventLoop, list[Outcome]] = defaultdict(list)
+def tell(outcomes: Iterable[JobResult]) -> None:
+    by_loop: defaultdict[asyncio.AbstractEventLoop, list[JobResult]] = defaultdict(list)
     for outcome in outcomes:
         by_loop[outcome[0].loop].append(outcome)
     for loop, told in by_loop.items():
@@ -103,7 +103,7 @@ def tell(outcomes: Iterable[Outcome]) -> None:
             _log.warning("An event loop ended before it heard of its last %d answers of the store.", len(told))
 
 
-def _resolve(outcomes: list[Outcome]) -> None:
+def _resolve(outcomes: list[JobResult]) -> None:
     for job, result, error in outcomes:
         if job.future.done():
             continue

@@ -16,9 +16,9 @@ import numpy.typing as npt
 from timerd.adapters.sqlite.groups import Opened, OpenGroups, read_groups
 from timerd.adapters.sqlite.hash_runs import (
     Candidates,
-    Hashes,
-    Known,
-    Rows,
+    KnownHashes,
+    RowNumbers,
+    RunHashes,
     Sought,
     mix_one,
     sought,
@@ -37,7 +37,7 @@ class KeyIndex:
 
     def __init__(self, connection: sqlite3.Connection, on_corrupt: Callable[[CorruptRow], None]) -> None:
         self._connection = connection
-        self._partitions: OrderedDict[Partition, Known] = OrderedDict()
+        self._partitions: OrderedDict[Partition, KnownHashes] = OrderedDict()
         # Of all partitions, kept as they come and go: a purge of a year walks a hundred thousand of them.
         self._rows = 0
         self._open = OpenGroups(connection, on_corrupt)
@@ -100,8 +100,8 @@ class KeyIndex:
         elif partition in self._partitions:
             self._rows -= len(self._partitions.pop(partition))
 
-    def _fresh(self, partition: Partition, newest: int | None = None) -> Known:
-        known = self._partitions.get(partition, Known())
+    def _fresh(self, partition: Partition, newest: int | None = None) -> KnownHashes:
+        known = self._partitions.get(partition, KnownHashes())
         if newest is None or newest > known.cursor:
             self._read_on(partition, known)
         # Where there is nothing, or nothing any more, nothing is kept: who asks for what is long over asks everywhere.
@@ -111,8 +111,8 @@ class KeyIndex:
             self._make_room()
         return known
 
-    def _read_on(self, partition: Partition, known: Known) -> None:
-        hashes: list[Hashes] = []
+    def _read_on(self, partition: Partition, known: KnownHashes) -> None:
+        hashes: list[RunHashes] = []
         names: list[int] = []
         for stored in read_groups(self._connection, partition, known.cursor, keys_only=True):
             known.cursor = stored.id
@@ -130,7 +130,7 @@ class KeyIndex:
             self._rows -= len(self._partitions.popitem(last=False)[1])
 
 
-def _matches(opened: Opened, wanted: Sought, met: Candidates) -> tuple[Rows, Rows]:
+def _matches(opened: Opened, wanted: Sought, met: Candidates) -> tuple[RowNumbers, RowNumbers]:
     """Equal hashes of other keys are told apart here."""
     same = opened.positions_ms[met.rows] == wanted.positions_ms[met.at]
     same &= opened.digests[met.rows] == wanted.digests[met.at]

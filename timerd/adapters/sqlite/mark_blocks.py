@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timerd.adapters.sqlite.groups import checksum, place_of
-from timerd.adapters.sqlite.hash_runs import Flags, Hashes, Rows, Sought, sought_in
+from timerd.adapters.sqlite.hash_runs import Mask, RowNumbers, RunHashes, Sought, sought_in
 from timerd.model.columns import Columns
 from timerd.model.errors import CorruptMarks
 from timerd.model.identity import RowKey, row_keys
@@ -45,13 +45,13 @@ class MarkBlock(NamedTuple):
     kind: MarkKind
     value: bytes
     keys: Columns
-    hashes: Hashes | None = None
+    hashes: RunHashes | None = None
 
     def sought(self) -> Sought:
         positions_ms, digests = self.keys["position_ms"].copy(), self.keys["digest"].copy()
         return sought_in(positions_ms, digests) if self.hashes is None else Sought(positions_ms, digests, self.hashes)
 
-    def only(self, rows: Rows | Flags | slice) -> MarkBlock:
+    def only(self, rows: RowNumbers | Mask | slice) -> MarkBlock:
         """By their places, or by a flag for each."""
         hashes = None if self.hashes is None else self.hashes[rows]
         return self._replace(keys=self.keys[rows], hashes=hashes)

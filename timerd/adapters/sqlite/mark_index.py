@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timerd.adapters.sqlite.hash_runs import Flags, Known, Rows, Sought, sought
+from timerd.adapters.sqlite.hash_runs import KnownHashes, Mask, RowNumbers, Sought, sought
 from timerd.adapters.sqlite.mark_blocks import MarkBlock, StoredBlock, hashed, read_block, read_blocks_of
 from timerd.model.errors import CorruptRow
 from timerd.model.partition import Partition
@@ -32,9 +32,9 @@ class _Met(NamedTuple):
     """Keys that are in a block: which of those asked for, and which of the block's."""
 
     name: int
-    at: Rows
+    at: RowNumbers
     block: MarkBlock
-    rows: Rows
+    rows: RowNumbers
 
 
 class MarkIndex:
@@ -47,7 +47,7 @@ class MarkIndex:
         self._connection = connection
         self._on_corrupt = on_corrupt
         self._is_writer = is_writer
-        self._partitions: OrderedDict[Partition, Known] = OrderedDict()
+        self._partitions: OrderedDict[Partition, KnownHashes] = OrderedDict()
         self._marks = 0
         self._open: OrderedDict[int, MarkBlock] = OrderedDict()
         self._open_bytes = 0
@@ -66,7 +66,7 @@ class MarkIndex:
         if behind:
             self._read_on(behind)
 
-    def marked(self, partition: Partition, wanted: Sought, newest: int) -> Flags:
+    def marked(self, partition: Partition, wanted: Sought, newest: int) -> Mask:
         """For each whether there is a mark of any kind. `newest`: as for `read_on`; what it has read may have had to
         make room since."""
         out = np.zeros(len(wanted.hashes), np.bool_)
@@ -87,7 +87,7 @@ class MarkIndex:
                 out[n].append((name, mark))
         return out
 
-    def has(self, partition: Partition, asked: MarkBlock) -> Flags:
+    def has(self, partition: Partition, asked: MarkBlock) -> Mask:
         """For each of its keys whether a block says the same kind of it."""
         out = np.zeros(len(asked.keys), np.bool_)
         known = self._known(partition)
@@ -118,10 +118,10 @@ class MarkIndex:
         known = self._partitions.get(partition)
         return known.cursor if known is not None else 0
 
-    def _known(self, partition: Partition) -> Known:
+    def _known(self, partition: Partition) -> KnownHashes:
         """Used last from now on, so that it stays while others make room."""
         is_read = self._is_writer and partition in self._partitions
-        known = self._partitions.setdefault(partition, Known())
+        known = self._partitions.setdefault(partition, KnownHashes())
         self._partitions.move_to_end(partition)
         if not is_read:
             self._read_on([(partition, known.cursor)])
@@ -145,7 +145,7 @@ class MarkIndex:
             self._add(partition, name, block)
 
     def _add(self, partition: Partition, name: int, block: MarkBlock) -> None:
-        known = self._partitions.setdefault(partition, Known())
+        known = self._partitions.setdefault(partition, KnownHashes())
         self._partitions.move_to_end(partition)
         known.cursor = name
         known.add([block.sought().hashes], [name])
@@ -156,7 +156,7 @@ class MarkIndex:
         while len(self._partitions) > 1 and (self._marks > MOST_MARKS or len(self._partitions) > MOST_PARTITIONS):
             self._marks -= len(self._partitions.popitem(last=False)[1])
 
-    def _met(self, known: Known, wanted: Sought) -> Iterator[_Met]:
+    def _met(self, known: KnownHashes, wanted: Sought) -> Iterator[_Met]:
         for name, at, rows in known.candidates(wanted.hashes):
             block = self._opened(name)
             if block is not None:

@@ -26,13 +26,13 @@ _MOST_RUNS = 8
 # Distance to the start of the bucket, then the digest: as texts they sort as they should.
 _KEY = np.dtype([("after_ms", ">u4"), ("digest", f"V{DIGEST_BYTES}")])
 _TEXT = np.dtype(f"S{_KEY.itemsize}")
-Keys = npt.NDArray[np.bytes_]
+KeyColumn = npt.NDArray[np.bytes_]
 
 
 class _Run(NamedTuple):
     """Sorted by `keys`; `groups`: places among the names of the partition's groups; `rows`: within these."""
 
-    keys: Keys
+    keys: KeyColumn
     groups: npt.NDArray[np.uint32]
     rows: npt.NDArray[np.uint32]
 
@@ -154,7 +154,7 @@ def _sorted(runs: list[_Run]) -> _Run:
     return _Run(keys[order], groups[order], rows[order])
 
 
-def _whole(keys: Keys, begin: int, stop: int, most: int) -> int:
+def _whole(keys: KeyColumn, begin: int, stop: int, most: int) -> int:
     """The end of `most` of them, or a few more: behind the last one that is equal to the one at the cut."""
     cut = min(stop, begin + max(1, most))
     return max(cut, int(np.searchsorted(keys[:stop], keys[cut - 1], "right"))) if begin < cut else begin

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from timerd.adapters.sqlite.groups import OpenGroups, between, read_groups
-from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
+from timerd.adapters.sqlite.jobs import JobResult, Jobs, WriteJob, tell
 from timerd.adapters.sqlite.key_index import KeyIndex
 from timerd.adapters.sqlite.looking import look
 from timerd.adapters.sqlite.mark_index import MarkIndex
@@ -98,7 +98,7 @@ class Reader:
             self._reads = 0
             self._on_rest()
 
-    def _outcome(self, job: Job) -> Outcome:
+    def _outcome(self, job: WriteJob) -> JobResult:
         try:
             return job, job.work(self._connection), None
         except Exception as error:  # noqa: BLE001 - told to who waits

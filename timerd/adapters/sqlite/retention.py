@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from timerd.adapters.sqlite.groups import Place, place_of
+from timerd.adapters.sqlite.groups import GroupPlace, place_of
 from timerd.model.partition import Partition
 
 SLICE_BYTES = 8 << 20
@@ -26,7 +26,7 @@ def drop_slice(connection: sqlite3.Connection, partition: Partition) -> bool:
     return dropped > 0
 
 
-def _drop_large(connection: sqlite3.Connection, table: str, place: Place) -> int:
+def _drop_large(connection: sqlite3.Connection, table: str, place: GroupPlace) -> int:
     left_bytes = SLICE_BYTES
     names: list[tuple[int]] = []
     for name, size_bytes in connection.execute(_SIZES[table], place):

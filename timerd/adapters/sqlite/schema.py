@@ -26,7 +26,7 @@ READ_MAP_BYTES = 0
 WRITE_CACHE_KIB = 8192
 READ_CACHE_KIB = 2048
 MARK_BLOCKS_SINCE = 2
-Part = tuple[str, tuple[object, ...]]
+SchemaStep = tuple[str, tuple[object, ...]]
 
 _FIRST = """
 CREATE TABLE groups (
@@ -184,7 +184,7 @@ def lacks(connection: sqlite3.Connection, version: int, migrations: Sequence[Mig
     return None
 
 
-def _made_by(migrations: Sequence[Migration], version: int) -> list[Part]:
+def _made_by(migrations: Sequence[Migration], version: int) -> list[SchemaStep]:
     with contextlib.closing(sqlite3.connect(":memory:")) as fresh:
         for step in migrations:
             if step.version <= version:
@@ -192,7 +192,7 @@ def _made_by(migrations: Sequence[Migration], version: int) -> list[Part]:
         return list(_parts(fresh))
 
 
-def _parts(connection: sqlite3.Connection) -> Iterator[Part]:
+def _parts(connection: sqlite3.Connection) -> Iterator[SchemaStep]:
     """Tables first, for without one nothing of it is there."""
     tables = _asked(connection, "SELECT name FROM sqlite_schema WHERE type = 'table'")
     yield from ((f"table {table}", ()) for (table,) in tables)

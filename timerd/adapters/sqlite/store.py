@@ -13,17 +13,17 @@ from typing import TypeVar
 
 from timerd.adapters.sqlite.commit import Commit, FarDays
 from timerd.adapters.sqlite.days import DAY_MS, FINISHED, FINISHING, PRESENT, day_of, read_catalogue
+from timerd.adapters.sqlite.dead_letters import (
+    add_estimates,
+    find_dead_letters,
+    read_dead_letters,
+    read_estimates,
+    take_dead_letters,
+    write_dead_letters,
+)
 from timerd.adapters.sqlite.entries import find_entries, list_entries, remove_entries, write_entries
 from timerd.adapters.sqlite.far import corrupt_far_groups, far_days
 from timerd.adapters.sqlite.files import DataDirectory
-from timerd.adapters.sqlite.letters import (
-    add_estimates,
-    find_letters,
-    read_estimates,
-    read_letters,
-    take_letters,
-    write_letters,
-)
 from timerd.adapters.sqlite.looking import look_beside
 from timerd.adapters.sqlite.marks import read_settled, write_settled
 from timerd.adapters.sqlite.reader import Corruption, Reader
@@ -103,7 +103,7 @@ class SqliteStore:
             commit = self._commit_on(connection)
             self._pages = Reader(self._directory.database, self._corruption, "pages", self._much_was_read)
             self._look_ups = Reader(self._directory.database, self._corruption, "look-ups", self._much_was_read)
-            # Whoever goes through a bucket for the first time reads all of its keys: nobody else waits for it.
+            # The first pass through a bucket reads all of its keys: nobody else waits for it.
             self._lists = Reader(self._directory.database, self._corruption, "lists", self._much_was_read)
         except BaseException:
             connection.close()
@@ -143,7 +143,7 @@ class SqliteStore:
 
     async def split_day(self, day_ms: int) -> None:
         """Moves what was written far ahead for the day of `day_ms` into its buckets. Best called before the day comes
-        near; whoever reads the day first waits for it otherwise."""
+        near; the first reader of the day waits for it otherwise."""
         day = day_of(day_ms)
         while day in self._far.waiting and await self._writer.submit(lambda commit: commit.split(day)):
             pass
@@ -177,9 +177,9 @@ class SqliteStore:
 
         return await self._writer.submit(run)
 
-    async def settle(self, records: Sequence[SettleRecord], letters: Sequence[DeadLetter] = ()) -> None:
+    async def settle(self, records: Sequence[SettleRecord], dead_letters: Sequence[DeadLetter] = ()) -> None:
         def write(commit: Commit) -> None:
-            write_letters(commit.connection, letters)
+            write_dead_letters(commit.connection, dead_letters)
             write_settled(commit.connection, records)
 
         await self._write(write)
@@ -201,22 +201,22 @@ class SqliteStore:
         fields = (PRESENT, FINISHING, FINISHED) if finished else (PRESENT, FINISHING)
         await self._write(lambda commit: commit.days.set(scope, bucket_ms, *fields))
 
-    async def bury(self, letters: Sequence[DeadLetter]) -> None:
-        await self._write(lambda commit: write_letters(commit.connection, letters))
+    async def put_dead_letters(self, dead_letters: Sequence[DeadLetter]) -> None:
+        await self._write(lambda commit: write_dead_letters(commit.connection, dead_letters))
 
     async def dead(
         self, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
     ) -> Sequence[DeadLetter]:
         read = partial(
-            read_letters, namespace=namespace, queue=queue, lo_ms=lo_ms, hi_ms=hi_ms, after=after, limit=limit
+            read_dead_letters, namespace=namespace, queue=queue, lo_ms=lo_ms, hi_ms=hi_ms, after=after, limit=limit
         )
         return await self._look_ups.run(read)
 
-    async def letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
-        return await self._look_ups.run(lambda connection: find_letters(connection, task_ids))
+    async def get_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._look_ups.run(lambda connection: find_dead_letters(connection, task_ids))
 
-    async def exhume(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
-        return await self._write(lambda commit: take_letters(commit.connection, task_ids))
+    async def take_dead_letters(self, task_ids: Sequence[bytes]) -> Sequence[DeadLetter]:
+        return await self._write(lambda commit: take_dead_letters(commit.connection, task_ids))
 
     async def save_estimates(self, counts: Mapping[tuple[str, str, int], int]) -> None:
         await self._write(lambda commit: add_estimates(commit.connection, counts))

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
-from timerd.adapters.sqlite.jobs import Job, Jobs, Outcome, tell
+from timerd.adapters.sqlite.jobs import JobResult, Jobs, WriteJob, tell
 from timerd.adapters.sqlite.schema import give_back_pages
 from timerd.model.errors import StoreUnavailable, StoreUnknown, TimerdError
 
@@ -23,7 +23,7 @@ TxT = TypeVar("TxT", bound="Transaction")
 MOST_JOBS = 4_096
 # A disk that has not finished a commit for so long is frozen: who comes now is told at once instead of waiting with the
 # others, whose outcome it decides when it goes on.
-PATIENCE_S = 5.0
+STALLED_S = 5.0
 # While nothing is written nothing fires, so this is the moment for what holds up all threads. A little later than
 # the readers rest, so that what they gave back goes too.
 REST_S = 1.5
@@ -87,7 +87,7 @@ class Writer(Generic[TxT]):
         now_s = time.monotonic()
         if self._answered >= self._submitted:
             self._went_on_s = now_s
-        elif now_s - self._went_on_s > PATIENCE_S:
+        elif now_s - self._went_on_s > STALLED_S:
             raise _not_stored(TimeoutError(f"the disk has not answered for {now_s - self._went_on_s:.0f} s"))
 
     def rest_again(self) -> None:
@@ -119,7 +119,7 @@ class Writer(Generic[TxT]):
             self._commits = 0
             self._on_rest()
 
-    def _commit(self, batch: Sequence[Job]) -> list[Outcome]:
+    def _commit(self, batch: Sequence[WriteJob]) -> list[JobResult]:
         try:
             if self._broken:
                 self._transaction = self._reopen()
@@ -144,7 +144,7 @@ class Writer(Generic[TxT]):
             return _failed(batch, self._commit_failed(error))
         return [(job, result, None) for job, result in zip(batch, results, strict=True)]
 
-    def _apply(self, batch: Sequence[Job]) -> list[Any]:
+    def _apply(self, batch: Sequence[WriteJob]) -> list[Any]:
         transaction = self._transaction
         transaction.connection.execute("BEGIN IMMEDIATE")
         transaction.begin()
@@ -152,7 +152,7 @@ class Writer(Generic[TxT]):
         transaction.flush()
         return [finish() for finish in finishers]
 
-    def _one_by_one(self, batch: Sequence[Job], error: BaseException) -> list[Outcome]:
+    def _one_by_one(self, batch: Sequence[WriteJob], error: BaseException) -> list[JobResult]:
         if len(batch) == 1:
             return _failed(batch, error)
         return [outcome for job in batch for outcome in self._commit([job])]
@@ -177,13 +177,13 @@ class Writer(Generic[TxT]):
             connection.close()
             self._broken = True
 
-    def _tell(self, outcomes: list[Outcome]) -> None:
+    def _tell(self, outcomes: list[JobResult]) -> None:
         self._answered += len(outcomes)
         self._went_on_s = time.monotonic()
         tell(outcomes)
 
 
-def _failed(batch: Sequence[Job], error: BaseException) -> list[Outcome]:
+def _failed(batch: Sequence[WriteJob], error: BaseException) -> list[JobResult]:
     return [(job, None, error) for job in batch]
 
 

@@ -2,16 +2,16 @@
 
 from timerd.core.cluster.clock_comparison import Comparison, Reading, Standing, compare
 from timerd.core.cluster.engine_clock import STABLE_MS, EngineClock
-from timerd.core.cluster.foresight import Outlook, demand_per_s
-from timerd.core.cluster.heat import Heat, shards_for
+from timerd.core.cluster.forecast import Outlook, demand_per_s
 from timerd.core.cluster.lease_trust import LeaseTrust
+from timerd.core.cluster.load_estimate import LoadEstimate, shards_for
 from timerd.core.cluster.membership import Members, Predecessor, Seen, Timing, beat, claim, enlist, look
 from timerd.core.cluster.placement import holder_of
 
 __all__ = [
     "Comparison",
     "EngineClock",
-    "Heat",
+    "LoadEstimate",
     "LeaseTrust",
     "Members",
     "Outlook",

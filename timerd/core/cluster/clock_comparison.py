@@ -1,8 +1,8 @@
 """Whether this instance's clock is wrong, by what the clocks of the others show (protocol section 3).
 
 Nobody knows the right time: a clock is wrong where a majority of all instances agree with one another and not with it.
-So whoever belongs to an agreeing majority is never found wrong, whatever the others show; of two instances that differ
-neither can know, nor of several that all differ.
+So an instance that belongs to an agreeing majority is never found wrong, whatever the others show; of two instances
+that differ neither can know, nor of several that all differ.
 """
 
 from __future__ import annotations

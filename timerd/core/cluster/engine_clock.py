@@ -31,7 +31,7 @@ class EngineClock:
     trusted: bool = True
     difference_ms: float = 0.0
     # How often it was set anew: what was known of it before says nothing about it now.
-    anchors: int = 0
+    origins: int = 0
     _course_ms: float = 0.0
     _steady_since_ms: float = 0.0
     _held_ms: float = -inf
@@ -66,6 +66,6 @@ class EngineClock:
         elif boot_ms - self._steady_since_ms >= self.stable_ms:
             self._held_ms = self.now_ms(boot_ms)
             self.offset_ms = course
-            self.anchors += 1
+            self.origins += 1
             self.difference_ms = wall_ms - self.now_ms(boot_ms)
             self.trusted = self.difference_ms >= 0

@@ -42,7 +42,7 @@ class Seen:
 
 
 class Members:
-    """`read` is called after each successful serial read of an entry, whoever asked for it."""
+    """`read` is called after each successful serial read of an entry, whichever part asked for it."""
 
     def __init__(self, me: str, timing: Timing) -> None:
         self.roster: tuple[str, ...] = ()

@@ -14,11 +14,11 @@ from timerd.core.partition.effects import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.partition.ended_lately import FOR_GOOD
-from timerd.core.partition.holding import Asked, Offered, Phase, Settings
+from timerd.core.partition.holding import Asked, HoldingSettings, Offered, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine, is_outlasted
 from timerd.core.partition.pending_outcomes import BY_WORD
+from timerd.core.partition.recent_ends import FOR_GOOD
 from timerd.core.partition.reload import Reload, put_together
 from timerd.core.partition.settled_index import SettledIndex, keys_in
 
@@ -40,7 +40,7 @@ __all__ = [
     "ReadPage",
     "ReadSettled",
     "Reload",
-    "Settings",
+    "HoldingSettings",
     "SettledIndex",
     "WriteCarried",
     "WriteSettled",

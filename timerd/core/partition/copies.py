@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
 
-from timerd.core.gates import ALL_MAY, KEPT, Batch, Fates
+from timerd.core.gates import ALL_MAY, KEPT, DueBatch, Fates
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
 
@@ -75,7 +75,7 @@ class CopyGate:
         self._opened = opened
         self._open_key = open_key
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         digests = batch.due.digests
         met = set(digests)
         if len(met) == len(digests) and met.isdisjoint(self._opened()):

@@ -55,7 +55,7 @@ class WriteSettled:
     """The record and the dead letters of what it ends, together; -> PartitionMachine.settled_written"""
 
     record: SettleRecord
-    letters: Sequence[DeadLetter] = ()
+    dead_letters: Sequence[DeadLetter] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class AskMoves:
 
 @dataclass(frozen=True, slots=True)
 class FailMove:
-    """Rule H2: a move that its mover left undecided is FAILED by whoever needs to know."""
+    """Rule H2: a move that its mover left undecided is FAILED by the holder that needs to know."""
 
     partition: Partition
     digest: bytes

@@ -1,7 +1,7 @@
 """Rows of one partition that a later release wrote and that this one must not deliver (model/codec.py).
 
 Each stays where it is and holds `verified` back, so that the next holder reads it again; all others of the partition
-fire. A verdict that was given to such a row waits in the store with it.
+fire. A pending outcome of such a row waits in the store with it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class ForeignRows:
         self._marked.add(mark.key)
         self._leave(mark.key, frozenset((f"mark {mark.kind.value}",)))
 
-    def sift(self, rows: RowGroup) -> RowGroup:
+    def admitted(self, rows: RowGroup) -> RowGroup:
         """The rows that may be delivered; the others are kept count of."""
         lacking = rows.lacking_rows()
         if not lacking and not self._marked:

@@ -50,8 +50,8 @@ class Phase(Enum):
 MayTake = Callable[[Control], bool]
 
 
-def anybodys(_: Control) -> bool:
-    """On one machine whoever runs is the holder."""
+def may_take_any(_: Control) -> bool:
+    """On one machine the instance that runs is the holder."""
     return True
 
 
@@ -78,7 +78,7 @@ class Asked(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class HoldingSettings:
     """`holder`, `address` and `incarnation` go into the control row; `traits` are those of the store."""
 
     holder: str
@@ -108,11 +108,11 @@ class Settings:
 
 
 def taken_over(
-    partition: Partition, current: Control | None, settings: Settings, now_ms: int, is_finishing: bool = False
+    partition: Partition, current: Control | None, settings: HoldingSettings, now_ms: int, is_finishing: bool = False
 ) -> Control:
     """The control row with a token of its own: never lower than the wall's seconds, because a restored backup must not
     restart below a token that workers have seen. What nobody has held yet is opened closed where its bucket is being
-    finished: whoever finishes it may have seen to every shard but this one."""
+    finished: the instance that finishes it may have seen to every shard but this one."""
     token = max((current.token if current else 0) + 1, now_ms // 1000)
     closing_ms = partition.end_ms if is_finishing else partition.bucket_ms
     base = current or Control(0, "", "", closing_ms, partition.bucket_ms)

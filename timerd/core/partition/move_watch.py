@@ -1,4 +1,5 @@
-"""Asking `moves` for the rows that may not fire before it has answered: each digest once at a time, with patience."""
+"""Asking `moves` for the rows that may not fire before it has answered: each digest once at a time, and no more often
+than the mover needs."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import Move, MoveState
 
 # A mover that has not decided after so many looks, one every tick, is taken for dead.
-MOVER_PATIENCE = 10
+MOST_LOOKS = 10
 
 
 class MoveWatch:
@@ -57,7 +58,7 @@ class MoveWatch:
         generation, looks = self._looks.get(digest, (move.generation, 0))
         looks = looks + 1 if generation == move.generation else 1
         self._looks[digest] = (move.generation, looks)
-        if looks <= MOVER_PATIENCE:
+        if looks <= MOST_LOOKS:
             return []
         return [FailMove(self._partition, digest, move)]
 

@@ -1,9 +1,9 @@
 """Settle records that are not wholly durable: the one that is being filled, the one that is being written, and those
 whose requeued rows are being written.
 
-A ticket is the sequence of the record that will carry an ending; it is done when that record, and each row that the
-record requeues, is durable. Rows that wait for another holder, who is silent, hold up no ticket: they have their
-record, and what ended since would wait as long as that holder is away.
+The log sequence number (lsn) of an ending is the sequence of the record that will carry it. It is done when that
+record, and each row that the record requeues, is durable. Rows that wait for another holder, who is silent, hold up no
+lsn: they have their record, and what ended since would wait as long as that holder is away.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome, join_entries, settle_entries
 from timerd.model.storage import DeadLetter
 
-Group = tuple[Partition, RowGroup]
+CarriedGroup = tuple[Partition, RowGroup]
 
 
 @dataclass(slots=True)
-class Batch:
+class RecordBatch:
     """What one record says, and the rows to write after it. `together`: of many that ended at once; `left`: rows that
     went on elsewhere."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
     together: list[Entries] = field(default_factory=list)
     carries: list[Carry] = field(default_factory=list)
-    groups: list[Group] = field(default_factory=list)
-    letters: list[DeadLetter] = field(default_factory=list)
+    groups: list[CarriedGroup] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
     left: list[RowKey] = field(default_factory=list)
 
     @property
@@ -52,28 +52,28 @@ class OpenRecords:
     again, have negative numbers."""
 
     def __init__(self) -> None:
-        self.next = Batch()
+        self.next = RecordBatch()
         self.done_through = -1
         # Rows that went on elsewhere, and the record that says so is not durable yet.
         self.leaving: set[RowKey] = set()
         self._sequence = 0
         self._is_writing = False
-        self._written: dict[int, Batch] = {}
+        self._written: dict[int, RecordBatch] = {}
         # Of these, records whose rows wait for a holder that is silent.
         self._delayed: set[int] = set()
 
     @property
-    def ticket(self) -> int:
+    def lsn(self) -> int:
         """The sequence of the record that will say what ended last."""
         return self._sequence
 
     @property
-    def last_ticket(self) -> int:
+    def last_lsn(self) -> int:
         """Done when all that has ended so far is durable."""
         return self._sequence if self.next.says else self._sequence - 1
 
     @property
-    def newest_ticket(self) -> int:
+    def newest_lsn(self) -> int:
         """That of what ended a moment ago; one that is done, where that was nothing."""
         return self._sequence if self.next.says else self.done_through
 
@@ -106,17 +106,17 @@ class OpenRecords:
         self.leaving.update(keys)
         self.next.left += keys
 
-    def begin(self) -> tuple[int, Batch] | None:
+    def begin(self) -> tuple[int, RecordBatch] | None:
         """The next record is written from now on. None: it says nothing, or another one is on its way."""
         if self._is_writing or not self.next.says:
             return None
-        batch, self.next = self.next, Batch()
+        batch, self.next = self.next, RecordBatch()
         number = self._sequence
         self._written[number] = batch
         self._is_writing, self._sequence = True, number + 1
         return number, batch
 
-    def written(self, number: int) -> list[Group]:
+    def written(self, number: int) -> list[CarriedGroup]:
         """The record is durable. Returns the rows that it requeues: with none it is done."""
         self._is_writing = False
         batch = self._written[number]
@@ -140,15 +140,15 @@ class OpenRecords:
     def has(self, number: int) -> bool:
         return number in self._written
 
-    def groups_of(self, number: int) -> list[Group]:
+    def groups_of(self, number: int) -> list[CarriedGroup]:
         """The rows that the record requeues."""
         return self._written[number].groups
 
-    def redo(self, record: int, group: Group) -> None:
+    def redo(self, record: int, group: CarriedGroup) -> None:
         """A row that this record of an earlier holder requeued is to be written again."""
-        self._written.setdefault(-1 - record, Batch()).groups.append(group)
+        self._written.setdefault(-1 - record, RecordBatch()).groups.append(group)
 
-    def redone(self) -> Iterator[tuple[int, list[Group]]]:
+    def redone(self) -> Iterator[tuple[int, list[CarriedGroup]]]:
         """What is written again, by record."""
         return ((number, batch.groups) for number, batch in self._written.items() if number < 0)
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 
 from timerd.core.gates import Gate
 from timerd.core.partition.effects import ChangeControl, CountRows, Effects, FlagFinishing, ReadControl, ReadSettled
-from timerd.core.partition.holding import Asked, MayTake, Offered, Phase, Settings, anybodys, taken_over
+from timerd.core.partition.holding import Asked, HoldingSettings, MayTake, Offered, Phase, may_take_any, taken_over
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.reload import Reload
 from timerd.core.partition.row_state import RowState
@@ -38,7 +38,9 @@ class PartitionMachine:
     """One holder's view of one partition. Methods named after a fact take its result; all return effects to perform.
     `may_take`: whether the holder that a control row names may be succeeded."""
 
-    def __init__(self, partition: Partition, settings: Settings, memory: Memory, may_take: MayTake = anybodys) -> None:
+    def __init__(
+        self, partition: Partition, settings: HoldingSettings, memory: Memory, may_take: MayTake = may_take_any
+    ) -> None:
         self.partition = partition
         self.phase = Phase.ACQUIRE
         # When it was taken over.
@@ -126,7 +128,7 @@ class PartitionMachine:
 
     def hint(self, rows: RowGroup, source: int, *, may_repeat: bool = False) -> None:
         """Rows just written at or after `closing`. May be ignored: the sweep finds them. They may come again from other
-        instances, and carried ones from anywhere: whoever writes those begins anew after an error."""
+        instances, and carried ones from anywhere: their writer begins anew after an error."""
         if self.phase.takes_in and len(rows := self._table.besides_reload(from_floor(rows, self.floor_ms))):
             again = may_repeat or self.partition.scope != TIME_SCOPE or (rows.columns["flags"] & FLAG_CARRIED).any()
             self._table.hint(rows, source, may_repeat=bool(again))
@@ -159,7 +161,7 @@ class PartitionMachine:
         return self.phase.answers and self._table.all_wait(keys, self.floor_ms, self._sweep.loaded_ms)
 
     def cancel(self, key: RowKey, outcome: Outcome, request: bytes, *, in_hand: bool = False) -> bytes:
-        """Remembers the verdict, for rows not yet known as well. Returns the request that gave it first. `in_hand`: a
+        """Remembers the outcome, for rows not yet known as well. Returns the request that gave it first. `in_hand`: a
         worker has the task, and may finish it all the same."""
         return self._table.cancel(key, outcome, request, in_hand=in_hand)
 
@@ -178,7 +180,7 @@ class PartitionMachine:
         return Asked.WAITING
 
     def end_met(self, key: RowKey, outcome: Outcome) -> None:
-        """The row waits and its verdict is durable: it is over now, not when its instant comes."""
+        """The row waits and its outcome is durable: it is over now, not when its instant comes."""
         self._table.end_met(key, outcome)
 
     def suspend(self, digest: bytes) -> None:
@@ -223,7 +225,7 @@ class PartitionMachine:
         )
 
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
-        """(ticket that is done when this is durable, what was not open here: it was carried on meanwhile)."""
+        """(lsn that is done when this is durable, what was not open here: it was carried on meanwhile)."""
         return self._table.end(ended)
 
     def end_acked(self, acked: Iterable[AckedRows]) -> tuple[list[AckedRows], list[Ended]]:
@@ -231,27 +233,27 @@ class PartitionMachine:
         return self._table.end_acked(acked)
 
     def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome) -> int:
-        """Ends these rows, which wait, and no other of their tasks. Returns the ticket."""
+        """Ends these rows, which wait, and no other of their tasks. Returns the lsn."""
         return self._table.end_waiting(keys, outcome)
 
-    def bury(self, letters: Iterable[DeadLetter]) -> None:
+    def put_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Dead letters of what has just ended: they become durable with its record."""
-        self._table.bury(letters)
+        self._table.put_dead_letters(dead_letters)
 
     def put_back(self, key: RowKey) -> bool:
         """The open row waits again, as if it had not been sent. False: it is not open, or cannot."""
         return self.phase is Phase.HOT and self._table.put_back(key)
 
     def again(self, failed: Iterable[Again]) -> int:
-        """Carries each as its next attempt, unless it was cancelled meanwhile. Returns the ticket."""
+        """Carries each as its next attempt, unless it was cancelled meanwhile. Returns the lsn."""
         return self._table.retry(failed)
 
     def again_waiting(self, key: RowKey, rows: RowGroup, again: Again) -> int:
-        """Carries a row that waits for the end of a lease as the next attempt of what failed. Returns the ticket."""
+        """Carries a row that waits for the end of a lease as the next attempt of what failed. Returns the lsn."""
         return self._table.retry_waiting(key, rows, again)
 
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool = True) -> int:
-        """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
+        """Carries open rows to the end of their lease: at the lag limit, or at a graceful stop. Returns the lsn."""
         return self._table.guard(leases, now_ms, reason, was_sent=was_sent)
 
     def prolong(self, rows: RowGroup, lease_of: Callable[[RowKey], int], now_ms: int) -> list[RowKey]:
@@ -340,7 +342,7 @@ class PartitionMachine:
         held_ms = self._table.unsettled_ms()
         return max(self.floor_ms, min(self._sweep.scanned_ms, self._sweep.scanned_ms if held_ms is None else held_ms))
 
-    # -- what it has, for whoever looks -------------------------------------------------------------------------
+    # -- what it has, for inspection ----------------------------------------------------------------------------
 
     @property
     def loaded_ms(self) -> int:
@@ -420,18 +422,18 @@ class PartitionMachine:
         return self._table.leaving
 
     @property
-    def ticket(self) -> int:
+    def lsn(self) -> int:
         """The number of the record that will say what ended last."""
-        return self._table.ticket
+        return self._table.lsn
 
     @property
-    def last_ticket(self) -> int:
+    def last_lsn(self) -> int:
         """Done when all that has ended so far is durable."""
-        return self._table.last_ticket
+        return self._table.last_lsn
 
     @property
     def done_through(self) -> int:
-        """Tickets up to this one are done."""
+        """Log sequence numbers up to this one are done."""
         return self._table.done_through
 
     @property
@@ -466,7 +468,7 @@ class PartitionMachine:
         """What this release would have to understand to deliver them."""
         return self._table.foreign.lacks
 
-    # -- reading, for whoever paces it --------------------------------------------------------------------------
+    # -- reading, for its pacing --------------------------------------------------------------------------------
 
     @property
     def reload(self) -> Reload | None:

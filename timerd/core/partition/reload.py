@@ -1,7 +1,8 @@
 """A queue of which memory kept the beginning only: the rest is read from the store once more.
 
-Each row behind the cut comes once. What may have met it before is what was open, aside or ended there when the reload
-began; where nothing was open or aside, what is sent and acked meanwhile is nothing that a later page could bring again.
+Each row behind the cut comes once. What may have met it before is what was open, blocked by a move or ended there when
+the reload began; where nothing was open or blocked, what is sent and acked meanwhile is nothing that a later page could
+bring again.
 
 What is written meanwhile is taken in at once where it is another queue's: the reload may last as long as its queue
 takes to leave. Of its own it could not be said whether a row comes with the reload or not; the next sweep finds it.
@@ -22,7 +23,7 @@ from timerd.core.tie_order import behind
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, concat
 
-Answer = TypeVar("Answer")
+MoveAnswer = TypeVar("MoveAnswer")
 
 
 class Reload(NamedTuple):
@@ -57,13 +58,13 @@ def beside(reload: Reload | None, rows: RowGroup) -> RowGroup:
 
 
 def answers_beside(
-    reload: Reload | None, aside: Mapping[bytes, Mapping[RowKey, RowGroup]], answers: Mapping[bytes, Answer]
-) -> Mapping[bytes, Answer]:
-    """By digest: those about tasks whose rows are aside and are no matter of the reload. The others are asked for again
-    after it."""
+    reload: Reload | None, blocked: Mapping[bytes, Mapping[RowKey, RowGroup]], answers: Mapping[bytes, MoveAnswer]
+) -> Mapping[bytes, MoveAnswer]:
+    """By digest: those about tasks whose rows are blocked by a move and are no matter of the reload. The others are
+    asked for again after it."""
     if reload is None:
         return answers
-    rows_of = {digest: aside.get(digest, {}).values() for digest in answers}
+    rows_of = {digest: blocked.get(digest, {}).values() for digest in answers}
     return {
         d: answer for d, answer in answers.items() if rows_of[d] and all(len(beside(reload, r)) for r in rows_of[d])
     }

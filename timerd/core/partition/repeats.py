@@ -12,20 +12,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from timerd.core.gates import ALL_MAY, KEPT, Batch, End, Fate, Fates, Follow
+from timerd.core.gates import ALL_MAY, KEPT, DueBatch, End, Fate, Fates, Follow
 from timerd.core.partition.settle_log import SettleLog
 from timerd.model.rows import FLAG_CARRIED, WRITTEN_BY_HOLDERS
 from timerd.model.settle import Carry
 
 
 class WrittenTwiceGate:
-    """The very row may have been met twice and sent once: whoever carries rows on begins anew after an error, and a
-    store that only appends has them twice then. Both may wait before either is sent. They all have an extra."""
+    """The very row may have been met twice and sent once: a holder that carries rows on begins anew after an error, and
+    a store that only appends has them twice then. Both may wait before either is sent. They all have an extra."""
 
     def __init__(self, log: SettleLog) -> None:
         self._log = log
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         rows = batch.due.rows
         if not rows.extras:
             return ALL_MAY
@@ -42,14 +42,14 @@ class RepeatGate:
     def __init__(self, log: SettleLog) -> None:
         self._log = log
 
-    def judge(self, batch: Batch, _: int) -> Fates:
-        due, lately = batch.due, self._log.lately
-        if not lately.knows_any(due.digests):
+    def judge(self, batch: DueBatch, _: int) -> Fates:
+        due, recent_ends = batch.due, self._log.recent_ends
+        if not recent_ends.knows_any(due.digests):
             return ALL_MAY
         written = (due.rows.columns["flags"] & WRITTEN_BY_HOLDERS) != 0
         fates: dict[int, Fate] = {}
         for row in batch.left():
-            known = None if written[row] else lately.otherwise(batch.key(row))
+            known = None if written[row] else recent_ends.otherwise(batch.key(row))
             if known is not None:
                 fates[row] = Follow(known) if isinstance(known, Carry) else End(known)
         return fates

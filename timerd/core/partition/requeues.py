@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from timerd.core.partition.carry import backlog_of, carried_row
-from timerd.core.partition.open_records import Group
+from timerd.core.partition.open_records import CarriedGroup
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -45,7 +45,7 @@ class Requeues:
         """Whether rows that an earlier holder requeued are still to be met."""
         return bool(self._incomplete)
 
-    def meet(self, rows: RowGroup) -> Iterator[tuple[int, Group]]:
+    def meet(self, rows: RowGroup) -> Iterator[tuple[int, CarriedGroup]]:
         """Of loaded rows those that are to be written again, by record. Copies went on as one row."""
         for n, key in enumerate(rows.keys() if self._incomplete else ()):
             record = self._incomplete.pop(key, None)
@@ -66,7 +66,7 @@ class Requeues:
         for key in [key for key in self._to if key.position_ms < verified_ms]:
             del self._to[key]
 
-    def _requeued(self, rows: RowGroup, n: int, key: RowKey) -> Group:
+    def _requeued(self, rows: RowGroup, n: int, key: RowKey) -> CarriedGroup:
         carry = self._to.get(key)
         if carry is not None:
             return carry.target, carried_row(rows, n, self._partition, carry)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timerd.core.gates import ALL_MAY, KEPT, Batch, End, Fate, Fates
+from timerd.core.gates import ALL_MAY, KEPT, DueBatch, End, Fate, Fates
 from timerd.core.partition.move_blocks import MoveBlocks
 from timerd.core.partition.pending_outcomes import PendingOutcomes
 from timerd.model.identity import RowKey
@@ -23,7 +23,7 @@ class OutcomeGate:
         self._moves = moves
         self._pending = pending
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         if not (self._outcomes or self._moves):
             return ALL_MAY
         fates: dict[int, Fate] = {}
@@ -41,7 +41,7 @@ class MoveGate:
     def __init__(self, moves: MoveBlocks) -> None:
         self._moves = moves
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         if not self._moves.asked:
             return ALL_MAY
         digests, asked = batch.due.digests, self._moves.asked
@@ -55,7 +55,7 @@ class ExpiryGate:
     """A row that is past its expire_time ends EXPIRED. One that has been with a worker does not end here: the worker
     may have it still, which another gate knows (core/redelivery_gate.py)."""
 
-    def judge(self, batch: Batch, _: int) -> Fates:
+    def judge(self, batch: DueBatch, _: int) -> Fates:
         rows, past_ms = batch.due.rows, batch.past_ms
         if not any(t.expire_at_ms and t.expire_at_ms <= past_ms for t in rows.templates):
             return ALL_MAY

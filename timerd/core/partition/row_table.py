@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import numpy as np
 
 from timerd.core.flights import part_of
-from timerd.core.gates import Batch, End, Follow, Gate, Hold, Requeue, judge
+from timerd.core.gates import DueBatch, End, Follow, Gate, Hold, Requeue, judge
 from timerd.core.partition.carry import backlog_of, carried_row, carried_rows, guard_carry, retry_carry
 from timerd.core.partition.effects import Effects
 from timerd.core.partition.foreign_rows import ForeignRows
@@ -24,7 +24,7 @@ from timerd.core.partition.pending_outcomes import PendingOutcomes
 from timerd.core.partition.reload import Reload, answers_beside, beside
 from timerd.core.partition.repeats import RepeatGate, WrittenTwiceGate
 from timerd.core.partition.row_state import RowState
-from timerd.core.partition.rows_in_hand import Ending, RowsInHand
+from timerd.core.partition.rows_in_hand import RowEnd, RowsInHand
 from timerd.core.partition.settle_log import SettleLog
 from timerd.core.partition.settled_index import entries_of
 from timerd.core.taken import CANARY, LAST, AckedRows, Again, Ended, QueueKey, Taken
@@ -106,7 +106,7 @@ class RowTable:
 
     def redo(self) -> Effects:
         """What earlier holders requeued, once all of it is known."""
-        return self._log.recarry(self._rows.outcomes, self._rows.moves.asked)
+        return self._log.redo_requeues(self._rows.outcomes, self._rows.moves.asked)
 
     def lacking(self, rows: RowGroup) -> RowGroup:
         """Of a page of keys, in a store without cursors, what has not been met."""
@@ -152,14 +152,14 @@ class RowTable:
     # -- what is known of a row -----------------------------------------------------------------------------------
 
     def ask(self, key: RowKey, floor_ms: int, loaded_ms: int) -> tuple[Asked, Outcome | None]:
-        """The answer to whoever cancels or moves a task, by a holder that has read what is between `floor_ms` and
+        """The answer to a cancel or a move of a task, by a holder that has read what is between `floor_ms` and
         `loaded_ms`; the version of `key` is that of the row found in the store. What has not been read may have marks:
         of that it says what one that still loads says."""
         # First, for what is open may be a later row of the same attempt.
         if (outcome := self._log.settled.get(key)) is None and self._rows.open.is_open(key):
             return Asked.OPEN, None
         if outcome is None and not floor_ms <= key.position_ms < loaded_ms:
-            # Over and forgotten, or to be read: a verdict that came since says nothing about how.
+            # Over and forgotten, or to be read: an outcome that came since says nothing about how.
             return Asked.UNKNOWN, None
         if outcome is None and self._is_said_by_open(key):
             return Asked.OPEN, None
@@ -225,7 +225,7 @@ class RowTable:
     def is_copy_of_ended(self, key: RowKey, flags: int) -> bool:
         """Whether another row of the task is over for good, by which this one ends when it is met
         (core/partition/repeats.py). What a holder wrote is no copy."""
-        return not flags & WRITTEN_BY_HOLDERS and isinstance(self._log.lately.otherwise(key), Outcome)
+        return not flags & WRITTEN_BY_HOLDERS and isinstance(self._log.recent_ends.otherwise(key), Outcome)
 
     # -- outcomes that wait, and moves -----------------------------------------------------------------------------
 
@@ -341,7 +341,7 @@ class RowTable:
         due = self._pull(queue, limit, until_ms, upto)
         if due is None:
             return None
-        taken = self._judged(Batch(due, since_ms, past_ms), gates, now_ms)
+        taken = self._judged(DueBatch(due, since_ms, past_ms), gates, now_ms)
         if taken is not None:
             self._rows.send(taken.rows, taken.digests, now_ms)
         return taken
@@ -350,7 +350,7 @@ class RowTable:
         rows = self._rows.pull(queue, limit, until_ms, upto)
         return None if rows is None else Taken(self.partition, self._log.token, rows, rows.digests())
 
-    def _judged(self, batch: Batch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
+    def _judged(self, batch: DueBatch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
         """The rows that may be sent; the others have become what the gates said."""
         judge((*self._own_gates(), *gates), batch, now_ms)
         due, fates = batch.due, batch.fates
@@ -369,15 +369,15 @@ class RowTable:
             self._gates = self._rows.gates(WrittenTwiceGate(self._log), *repeats)
         return self._gates
 
-    def _end_judged(self, ends: Mapping[int, End], batch: Batch) -> None:
-        ended: list[Ending] = []
+    def _end_judged(self, ends: Mapping[int, End], batch: DueBatch) -> None:
+        ended: list[RowEnd] = []
         for n, (outcome, _) in ends.items():
             key = batch.key(n)
             ended += [(each, outcome) for each in (key, *self._rows.copies_of(key.digest))]
         self._log.end_met(ended)
-        self._log.bury(end.letter for end in ends.values() if end.letter is not None)
+        self._log.put_dead_letters(end.letter for end in ends.values() if end.letter is not None)
 
-    def _follow_judged(self, carries: Mapping[int, Carry], batch: Batch) -> None:
+    def _follow_judged(self, carries: Mapping[int, Carry], batch: DueBatch) -> None:
         for n, carry in carries.items():
             key = batch.key(n)
             self._log.follow([carry._replace(source=each) for each in (key, *self._rows.copies_of(key.digest))])
@@ -414,11 +414,11 @@ class RowTable:
     # -- ending ---------------------------------------------------------------------------------------------------
 
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
-        """Ends open rows, with the copies that wait for them. Returns (ticket that is done when this is durable, those
+        """Ends open rows, with the copies that wait for them. Returns (lsn that is done when this is durable, those
         that are not open). Nearly all speak of the very row that was sent, which has no copies: these are closed here,
         the others by the way that is for all."""
         rows = self._rows
-        endings: list[Ending] = []
+        endings: list[RowEnd] = []
         missing: list[Ended] = []
         is_plain, end = not rows.open.copies, rows.open.end
         for item in ended:
@@ -431,7 +431,7 @@ class RowTable:
                 missing.append(item)
         self._log.end(endings)
         records = self._log.records
-        return records.ticket if endings else records.done_through, missing
+        return records.lsn if endings else records.done_through, missing
 
     def end_acked(self, acked: Iterable[AckedRows]) -> tuple[list[AckedRows], list[Ended]]:
         """As `end`, without an object for each, where all that were sent together are open still and have no copies.
@@ -447,40 +447,40 @@ class RowTable:
                 together.append(part)
         return together, others
 
-    def bury(self, letters: Iterable[DeadLetter]) -> None:
+    def put_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Dead letters of what has just ended: they become durable with its record."""
-        self._log.bury(letters)
+        self._log.put_dead_letters(dead_letters)
 
     def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome) -> int:
-        """Ends these rows, which wait, and no other of their tasks, which may live again. Returns the ticket."""
+        """Ends these rows, which wait, and no other of their tasks, which may live again. Returns the lsn."""
         ended = [(key, outcome) for key in dict.fromkeys(keys)]
         for key, _ in ended:
             self._rows.outcomes.end_unmet(key, outcome)
         if ended:
             self._log.end_met(ended)
-        return self._log.records.last_ticket
+        return self._log.records.last_lsn
 
     # -- requeueing -----------------------------------------------------------------------------------------------
 
     def retry(self, failed: Iterable[Again]) -> int:
-        """Open rows go on as their next attempts, unless they were cancelled meanwhile. Returns the ticket."""
+        """Open rows go on as their next attempts, unless they were cancelled meanwhile. Returns the lsn."""
         self._requeue(retry_carry(self.partition, item) for item in failed)
-        return self._log.records.newest_ticket
+        return self._log.records.newest_lsn
 
     def guard(self, leases: Mapping[RowKey, int], now_ms: int, reason: CarryReason, *, was_sent: bool) -> int:
-        """Open rows go on at the end of their lease: at the lag limit, or at a graceful stop. Returns the ticket."""
+        """Open rows go on at the end of their lease: at the lag limit, or at a graceful stop. Returns the lsn."""
         self._requeue(
             self._guarded(key, until_ms, now_ms, reason, was_sent=was_sent) for key, until_ms in leases.items()
         )
-        return self._log.records.newest_ticket
+        return self._log.records.newest_lsn
 
     def retry_waiting(self, key: RowKey, rows: RowGroup, again: Again) -> int:
         """A row that waits for the end of a lease goes on as the next attempt of the delivery that failed. `rows`: the
-        row as the store has it. Returns the ticket."""
+        row as the store has it. Returns the lsn."""
         carry = retry_carry(self.partition, again)._replace(source=key)
         self._rows.outcomes.end_unmet(key, Outcome.CARRIED)
         self._log.carry([carry], (carry.target, carried_row(rows, 0, self.partition, carry)))
-        return self._log.records.ticket
+        return self._log.records.lsn
 
     def join(self, key: RowKey, place: Place) -> None:
         """An open row says what the one at `place` says: it ends as requeued there."""
@@ -490,7 +490,7 @@ class RowTable:
         self._log.follow([Carry(each, CarryReason.GUARD, *to) for each in keys])
 
     def leased_rows(self) -> list[RowKey]:
-        """Rows that wait for the end of a lease, of those in memory, whoever requeued them."""
+        """Rows that wait for the end of a lease, of those in memory, whichever holder requeued them."""
         found: list[RowKey] = []
         for rows in self._rows.waiting.flagged(FLAG_CARRIED):
             leased = [at for at, extra in enumerate(rows.extras, start=1) if extra.lease_until_ms]
@@ -572,10 +572,10 @@ class RowTable:
     def _offload(self, queue: QueueKey, limit_ms: int, batch_rows: int) -> bool:
         """Whether there are copies of what has left, which go as well."""
         due = self._pull(queue, batch_rows, limit_ms)
-        left = self._judged(Batch(due, 0, limit_ms), (), limit_ms) if due is not None else None
+        left = self._judged(DueBatch(due, 0, limit_ms), (), limit_ms) if due is not None else None
         if left is None:
             return False
-        self._log.park(left.rows.keys(), (backlog_of(left.rows, self.partition), left.rows.compact()))
+        self._log.offload(left.rows.keys(), (backlog_of(left.rows, self.partition), left.rows.compact()))
         return self._rows.part(left.digests)
 
     # -- records --------------------------------------------------------------------------------------------------
@@ -595,18 +595,18 @@ class RowTable:
         self._log.records.delay(sequence)
 
     @property
-    def ticket(self) -> int:
+    def lsn(self) -> int:
         """The number of the record that will say what ended last."""
-        return self._log.records.ticket
+        return self._log.records.lsn
 
     @property
-    def last_ticket(self) -> int:
+    def last_lsn(self) -> int:
         """Done when all that has ended so far is durable."""
-        return self._log.records.last_ticket
+        return self._log.records.last_lsn
 
     @property
     def done_through(self) -> int:
-        """Tickets up to this one are done."""
+        """Log sequence numbers up to this one are done."""
         return self._log.records.done_through
 
     @property

@@ -32,7 +32,7 @@ from timerd.model.rows import FLAG_MOVED_IN, ROW, RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.storage import MARK_KINDS, Mark, MarkKind
 
-Ending = tuple[RowKey, Outcome]
+RowEnd = tuple[RowKey, Outcome]
 
 
 class RowsInHand:
@@ -169,9 +169,9 @@ class RowsInHand:
         waiting_ms = self.waiting.oldest_ms()
         return (key for key in self.open.since(sent_ms) if waiting_ms is None or key.position_ms < waiting_ms)
 
-    def settle_move(self, digest: bytes, live: Live | None) -> list[Ending]:
+    def settle_move(self, digest: bytes, live: Live | None) -> list[RowEnd]:
         """The rows of the generation that lives may fire. Returns those of the task that are over."""
-        ended: list[Ending] = []
+        ended: list[RowEnd] = []
         for key, row in self.moves.release(digest, live):
             if (outcome := self.pending(key)) is not None:
                 ended.append((key, outcome))
@@ -237,7 +237,7 @@ class RowsInHand:
         """Drops what has ended; rows that `moves` must speak for do not wait with the others."""
         if len(self._settled) and (over := self._settled.known(rows)).any():
             rows = rows.select(np.flatnonzero(~over))
-        rows = self.left.foreign.sift(rows)
+        rows = self.left.foreign.admitted(rows)
         flagged = rows.columns["flags"] & FLAG_MOVED_IN
         moves = self.moves
         if not moves.asked and not bool(flagged.any()):

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 
 from timerd.core.partition.effects import Effects, WriteCarried, WriteSettled
-from timerd.core.partition.ended_lately import EndedLately
-from timerd.core.partition.open_records import Group, OpenRecords
+from timerd.core.partition.open_records import CarriedGroup, OpenRecords
 from timerd.core.partition.pending_outcomes import PendingOutcomes
+from timerd.core.partition.recent_ends import RecentEnds
 from timerd.core.partition.requeues import Requeues
 from timerd.core.partition.settled_index import Entries, SettledIndex, keys_of
 from timerd.model.identity import RowKey
@@ -30,7 +30,7 @@ class SettleLog:
         self.token = token
         # What is known to have ended and is not yet below `verified`.
         self.settled = SettledIndex()
-        self.lately = EndedLately(remembered)
+        self.recent_ends = RecentEnds(remembered)
         self.requeues = Requeues(partition)
         self.records = OpenRecords()
         self.counts: Counter[int] = Counter()
@@ -39,23 +39,23 @@ class SettleLog:
         endings = list(ended)
         self.records.next.ended += endings
         self.settled.add(endings)
-        self.lately.add(endings)
+        self.recent_ends.add(endings)
 
     def end_together(self, entries: Entries) -> None:
         """Rows that ended together, without an object for each."""
         self.records.next.together.append(entries)
         self.settled.add_many(entries)
-        self.lately.add_together(entries)
+        self.recent_ends.add_together(entries)
 
-    def bury(self, letters: Iterable[DeadLetter]) -> None:
+    def put_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Of what has just ended: they become durable with its record."""
-        self.records.next.letters += letters
+        self.records.next.dead_letters += dead_letters
 
     def end_met(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
         """Of rows that were met with an outcome pending: those may have been ended when it was given."""
         self.end([ending for ending in ended if self.settled.get(ending[0]) is None])
 
-    def carry(self, carries: Sequence[Carry], group: Group) -> None:
+    def carry(self, carries: Sequence[Carry], group: CarriedGroup) -> None:
         """The record first, then the rows."""
         self.follow(carries)
         self.records.next.groups.append(group)
@@ -65,11 +65,11 @@ class SettleLog:
         sources = [carry.source for carry in carries]
         self.end([(source, Outcome.CARRIED) for source in sources])
         self.requeues.add(carries)
-        self.lately.went_on(carries)
+        self.recent_ends.went_on(carries)
         self.records.leave(sources)
         self.records.next.carries += carries
 
-    def park(self, keys: Sequence[RowKey], group: Group) -> None:
+    def offload(self, keys: Sequence[RowKey], group: CarriedGroup) -> None:
         """As `carry`, for rows that go to their queue's backlog."""
         self.end((key, Outcome.PARKED) for key in keys)
         self.records.leave(list(keys))
@@ -86,7 +86,7 @@ class SettleLog:
         whatever it says (rule K4): that of a holder which had been taken over may have come late."""
         self.counts.update(dict(counts))
         ordered = sorted(records, key=SettleRecord.order)
-        self.lately.load(ordered)
+        self.recent_ends.load(ordered)
         for number, record in reversed(list(enumerate(ordered))):
             entries = self.settled.without_known(record.entries[record.entries["position_ms"] >= verified_ms])
             self.settled.load(entries)
@@ -104,9 +104,9 @@ class SettleLog:
         if batch.ended:
             self.settled.seal([key for key, _ in batch.ended], entries[: len(batch.ended)])
         record = SettleRecord(self.partition, self.token, sequence, entries, tuple(batch.carries))
-        return [WriteSettled(record, tuple(batch.letters))]
+        return [WriteSettled(record, tuple(batch.dead_letters))]
 
-    def recarry(self, outcomes: PendingOutcomes, blocked: Collection[bytes]) -> Effects:
+    def redo_requeues(self, outcomes: PendingOutcomes, blocked: Collection[bytes]) -> Effects:
         """What earlier holders carried, once all of it is known; with what is said of it where it was."""
         self.requeues.all_met()
         redone = self.records.redone()
@@ -142,9 +142,9 @@ class SettleLog:
         return self.counts + self.settled.counts()
 
 
-def _taken_along(groups: Sequence[Group], outcomes: PendingOutcomes, blocked: Collection[bytes]) -> list[Mark]:
-    """The record may have come after its holder was gone: whoever ended or moved the task in between found the row with
-    nobody and no record of it, and was answered. Its mark is read where the row was, and not where it goes."""
+def _taken_along(groups: Sequence[CarriedGroup], outcomes: PendingOutcomes, blocked: Collection[bytes]) -> list[Mark]:
+    """The record may have come after its holder was gone: a call that ended or moved the task in between found the row
+    with nobody and no record of it, and was answered. Its mark is read where the row was, and not where it goes."""
     given: list[Mark] = []
     for partition, row in groups if outcomes or blocked else ():
         key = row.keys()[0]

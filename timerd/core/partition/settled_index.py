@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from timerd.core.tie_order import tie_of
 from timerd.model.identity import RowKey, row_keys
-from timerd.model.row_keys import span_of
+from timerd.model.row_keys import Positions, span_of
 from timerd.model.rows import RowGroup
 from timerd.model.settle import ENTRY, Outcome, entries_with, join_entries
 
@@ -35,8 +35,7 @@ _ITEM = np.uint64(_MOST_U32)
 _NEVER = (1 << 62, -(1 << 62))
 Hashes = npt.NDArray[np.uint64]
 Entries = npt.NDArray[Any]
-Ending = tuple[RowKey, Outcome]
-Positions = npt.NDArray[np.int64]
+EndedRow = tuple[RowKey, Outcome]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,7 @@ class SettledIndex:
     def __init__(self) -> None:
         self._fresh: dict[RowKey, Outcome] = {}
         # Those of `_fresh` without a record.
-        self._unsealed: list[Ending] = []
+        self._unsealed: list[EndedRow] = []
         self._recent: list[Recent] = []
         self._loose: list[Recent] = []
         self._loose_rows = 0
@@ -100,7 +99,7 @@ class SettledIndex:
         self._chunks += self._apart or []
         self._apart = None
 
-    def add(self, ended: Sequence[Ending]) -> None:
+    def add(self, ended: Sequence[EndedRow]) -> None:
         """Endings whose record is not made yet."""
         self._fresh.update(ended)
         self._unsealed += ended

@@ -54,7 +54,7 @@ from timerd.core.protocol.procedures import (
     Vacant,
     WriteEntries,
 )
-from timerd.core.protocol.relocation import rehome, wanderers
+from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
 
 __all__ = [
@@ -122,13 +122,13 @@ __all__ = [
     "origin_of_delays",
     "place_message",
     "recall",
-    "rehome",
+    "relocate",
     "remember",
     "reserve",
     "resolve",
     "resolve_once",
     "tell_end",
     "waits_for",
-    "wanderers",
+    "relocated_rows",
     "was_lost",
 ]

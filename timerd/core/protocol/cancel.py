@@ -2,8 +2,8 @@
 place.
 
 CANCELLED is said only when the holder has remembered it, or nobody holds the partition and nothing settled says that
-the task fired: then whoever takes the partition reads the mark before it sends anything. A holder that does not answer
-may send the task once more before it meets the mark: then PENDING is said.
+the task fired: then the next holder of the partition reads the mark before it sends anything. A holder that does not
+answer may send the task once more before it meets the mark: then PENDING is said.
 """
 
 from __future__ import annotations
@@ -103,16 +103,16 @@ def end_task(
             return (yield from said_for_good(task, request, said, now_ms))
         if (before := (yield from _said_of_earlier_life(task, here, request, now_ms))) is not None:
             return before
-        verdict, value = _verdict(here, outcome, request)
-        yield SetMarks([Mark(place.partition, place.key, MARK_OF_OUTCOME[verdict], value) for place in here.places])
+        pending, value = _pending_outcome(here, outcome, request)
+        yield SetMarks([Mark(place.partition, place.key, MARK_OF_OUTCOME[pending], value) for place in here.places])
         again = yield from locate(task)
         if again.places != here.places:
             mine = mine or (yield from _is_marked(here.place, MARK_OF_OUTCOME[outcome], request))
             here = again
             continue
-        said = yield from _ask(again, verdict, value, outcome, request, mine)
+        said = yield from _ask(again, pending, value, outcome, request, mine)
         if said is Outcome.FORWARDED:
-            # Whoever writes it elsewhere reads the mark after it has pointed there; it may have died before that.
+            # A call that writes it elsewhere reads the mark after it has pointed there; it may have died before that.
             is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
             said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
@@ -159,16 +159,16 @@ def _is_over(here: Located) -> bool:
 
 
 def _ask(
-    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+    here: Located, pending: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | Outcome]:
     """There, where it was carried from as long as no row is there, and where it may live as well."""
-    said = yield from _ask_at(here, verdict, value, outcome, request, mine)
+    said = yield from _ask_at(here, pending, value, outcome, request, mine)
     if here.source is not None and isinstance(said, Cancelled):
-        there = yield from _ask_at(replace(here, place=here.source), verdict, value, outcome, request, mine)
+        there = yield from _ask_at(replace(here, place=here.source), pending, value, outcome, request, mine)
         said = max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
     for other in here.others:
         if isinstance(said, Cancelled) or said is Outcome.FORWARDED:
-            there = yield from _ask(other, verdict, value, outcome, request, mine)
+            there = yield from _ask(other, pending, value, outcome, request, mine)
             said = _graver(said, there)
     return said
 
@@ -181,11 +181,11 @@ def _graver(said: Cancelled | Outcome, there: Cancelled | Outcome) -> Cancelled 
 
 
 def _ask_at(
-    here: Located, verdict: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
+    here: Located, pending: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
 ) -> Procedure[Cancelled | Outcome]:
     lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
     key = here.place.key if here.rows is not None else unwritten(here.place)
-    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, verdict, value, lease_ms)
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, pending, value, lease_ms)
     said = yield from _conclude(here, answer, outcome, request, mine)
     return (yield from _or_in_flight(here, outcome, said)) if isinstance(said, Cancelled) else said
 
@@ -197,7 +197,7 @@ def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Can
     return (yield from _conclude(here, answer, Outcome.ACKED, request, mine))
 
 
-def _verdict(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
+def _pending_outcome(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
     """What was purged is not cancelled as well, nor the other way round: the first of the two stays."""
     other = {Outcome.CANCELLED: Outcome.PURGED, Outcome.PURGED: Outcome.CANCELLED}.get(outcome)
     value = here.mark(MARK_OF_OUTCOME[other]) if other is not None else None
@@ -225,8 +225,8 @@ def _is_marked(place: Place, kind: MarkKind, request: bytes) -> Procedure[bool]:
 
 
 def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: bytes) -> Procedure[bool]:
-    """Of a task that was moved before the mark came, or by a call that was tried before: whoever holds home and the new
-    place goes by that mark, if there is no other."""
+    """Of a task that was moved before the mark came, or by a call that was tried before: the holder of home and of the
+    new place goes by that mark, if there is no other."""
     is_asked = here.ending.outcome is outcome and outcome is not Outcome.ACKED
     if not is_asked or here.first(MARK_OF_OUTCOME[outcome]) is not None:
         return False

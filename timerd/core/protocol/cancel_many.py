@@ -1,6 +1,6 @@
 """Cancel or purge many tasks with a few requests: the same steps as core/protocol/cancel.py, each for all at once.
 
-Only for tasks that still live at home and have not ended; whoever was moved, carried or settled goes the long way,
+Only for tasks that still live at home and have not ended; one that was moved, carried or settled goes the long way,
 which is core/protocol/cancel.py, each by itself.
 """
 
@@ -40,7 +40,7 @@ from timerd.model.settle import Outcome
 from timerd.model.storage import Found, Look, Looked, Mark, MarkKind, SameMarks
 from timerd.model.task_ids import TaskIds
 
-Tasks = Sequence[TaskId]
+ManyTasks = Sequence[TaskId]
 FoundOf = Mapping[tuple[Partition, RowKey], Found]
 # For fewer tasks arrays cost more than they save.
 COLUMNS_FROM = 16
@@ -66,7 +66,7 @@ class Marked(NamedTuple):
     quiet: Set[Partition]
 
 
-def end_many(tasks: Tasks, outcome: Outcome, request: bytes) -> Procedure[Sequence[Cancelled | None]]:
+def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[Sequence[Cancelled | None]]:
     """One answer a task, in order; None: it goes the long way."""
     homes = _home_keys(tasks)
     groups = yield from _plain(_by_home(tasks, homes))
@@ -113,7 +113,7 @@ class _Answers:
 
 def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[Marked]:
     """The marks, then where the tasks are. A partition that nobody held from before the marks until after a look that
-    found no settle record of it is quiet: whoever comes later reads the marks before it sends anything, so it need not
+    found no settle record of it is quiet: a later holder reads the marks before it sends anything, so it need not
     be asked for its records once more."""
     tasks, partitions = _digests(groups), [group.partition for group in groups]
     vacant: Vacant | None = yield FindVacant(partitions)
@@ -127,7 +127,7 @@ def _mark_and_look(groups: Sequence[Group], marks: Sequence[Mark]) -> Procedure[
     return Marked(count, looked.moved, vacant.partitions - looked.settled if again == vacant else frozenset())
 
 
-def _home_keys(tasks: Tasks) -> Sequence[RowKey]:
+def _home_keys(tasks: ManyTasks) -> Sequence[RowKey]:
     if isinstance(tasks, TaskIds) and len(tasks) >= COLUMNS_FROM:
         return tasks.row_keys()
     keys = [RowKey(task.position_ms, task.digest, 0) for task in tasks]
@@ -150,7 +150,7 @@ def _is_one(said: Sequence[object], one: object) -> bool:
     return all(map(is_, said, repeat(one)))
 
 
-def _by_home(tasks: Tasks, keys: Sequence[RowKey]) -> list[Group]:
+def _by_home(tasks: ManyTasks, keys: Sequence[RowKey]) -> list[Group]:
     if isinstance(keys, RowKeys):
         return _columns_by_home(tasks, keys)
     homes: defaultdict[Partition, dict[RowKey, None]] = defaultdict(dict)
@@ -159,7 +159,7 @@ def _by_home(tasks: Tasks, keys: Sequence[RowKey]) -> list[Group]:
     return [Group(partition, list(rows)) for partition, rows in homes.items()]
 
 
-def _columns_by_home(tasks: Tasks, keys: RowKeys) -> list[Group]:
+def _columns_by_home(tasks: ManyTasks, keys: RowKeys) -> list[Group]:
     """In the order of their homes."""
     shards = tasks.columns["shard"] if isinstance(tasks, TaskIds) else np.array([task.shard for task in tasks])
     numbers = keys.positions_ms // BUCKET_MS
@@ -280,8 +280,8 @@ def _conclude(
     firsts: dict[RowKey, bytes] | None,
     quiet: Set[Partition],
 ) -> Procedure[None]:
-    """The marks are durable and nobody knows of an end: then whoever takes the rows in reads the marks. What is settled
-    or gone goes the long way. `firsts` None: all marks are ours."""
+    """The marks are durable and nobody knows of an end: then the holder that takes the rows in reads the marks. What is
+    settled or gone goes the long way. `firsts` None: all marks are ours."""
     if not unsure:
         return
     asked = [_settled_of(group) for group, _ in unsure if group.partition not in quiet]

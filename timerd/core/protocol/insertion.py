@@ -1,9 +1,9 @@
 """Insert (protocol section 4): write the row, *then* look at `closing`, and only then say OK.
 
 A row at or after `closing` will be scanned; below it only the holder can say that it takes the row in; else it is
-written again later, and the abandoned row gets a FORWARD mark, which look-ups follow. Whoever reads `closing` before
-the write loses a task (tests/models/closing.pml, READFIRST). Far ahead nobody holds anything: of a message's far rows
-only those are looked at one by one whose partition turned out to have a control row or the finishing flag.
+written again later, and the abandoned row gets a FORWARD mark, which look-ups follow. An insert that reads `closing`
+before the write loses a task (tests/models/closing.pml, READFIRST). Far ahead nobody holds anything: of a message's far
+rows only those are looked at one by one whose partition turned out to have a control row or the finishing flag.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def insert(
         message, is_new, follows = yield from _write_again(refused, now_ms, done)
         if not message.groups:
             return done
-        # Whoever pointed there may have been acknowledged.
+        # The insert that pointed there may have been acknowledged.
         is_repeat |= follows
         # Where an earlier try pointed to is no new place: there may be any number of them.
         left -= is_new
@@ -101,7 +101,7 @@ def insert_carried(message: Append, now_ms: int, given: Sequence[Mark] = ()) -> 
     """Rows that were carried here have their record, so nothing presses (rule K1): they are not written beside a holder
     who may have taken them in, and fire them, while it does not answer. Raises ClosedForGood, and is to be repeated,
     until it does or has a successor; what goes to others does not wait for that. `given`: marks on these rows, durable
-    and known to whoever holds the place before it can meet a row."""
+    and known to the holder of the place before it can meet a row."""
     silent = (yield from _tell_before(given)) if given else frozenset()
     groups = tuple(group for group in message.groups if group[0] not in silent)
     done = (yield from insert(Append(groups), now_ms, is_carry=True)) if groups else Inserted()
@@ -122,9 +122,9 @@ def _tell_before(given: Sequence[Mark]) -> Procedure[Set[Partition]]:
 
 
 def insert_repeated(message: Append, now_ms: int) -> Procedure[Inserted]:
-    """A repeat finds its rows stored, but whoever stored them may have ended before it knew that they were taken in:
-    what was written below `verified` is read by nobody. So what has not ended goes the way of an insert once more. What
-    is at or after `closing` is scanned in any case, and hinting it twice would fire it twice.
+    """A repeat finds its rows stored, but the call that stored them may have ended before it knew that they were taken
+    in: what was written below `verified` is read by nobody. So what has not ended goes the way of an insert once more.
+    What is at or after `closing` is scanned in any case, and hinting it twice would fire it twice.
 
     What was written again the first time was answered with its later place, and so it is now: `moved` of the answer."""
     groups: list[tuple[Partition, RowGroup]] = []

@@ -42,7 +42,7 @@ class Conflict(IntEnum):
 class Reserved:
     """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` are cancelled
     then, but those of `unsure` that their workers acked). `had_it`: the task has got the key before, so nothing is left
-    to do, whoever has it now. `refused`: a later call, or a faster one, has the key and keeps it."""
+    to do, whichever task has it now. `refused`: a later call, or a faster one, has the key and keeps it."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""
@@ -101,7 +101,7 @@ def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[T
         result: CasResult = yield TryCas(Cas(name, found, active, mine.position_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED or result.current == active:
             return None
-        # Whoever had it is forgotten already: it is free.
+        # The task that had it is forgotten already: it is free.
         found = result.current
         if found is None:
             continue
@@ -164,7 +164,7 @@ def _is_over_by_ack(task: TaskId) -> Procedure[bool]:
     said = yield from _if_acked(task, here)
     if said is Asked.SILENT:
         raise StoreUnknown(OLD_IS_SILENT)
-    # Where nobody holds it, whoever takes the partition reads that mark.
+    # Where nobody holds it, the next holder of the partition reads that mark.
     return said is Asked.ENDED
 
 
@@ -246,8 +246,8 @@ def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
 
 
 def resolve_once(name: RegisterKey, request: bytes, now_ms: int) -> Procedure[TaskId | None]:
-    """The task that had the key when the call with that hash first looked: all its tries are about that one, whoever
-    has the key by then."""
+    """The task that had the key when the call with that hash first looked: all its tries are about that one, whichever
+    task has the key by then."""
     known = yield from recall(request)
     if known is None:
         task = yield from resolve(name)
@@ -257,7 +257,7 @@ def resolve_once(name: RegisterKey, request: bytes, now_ms: int) -> Procedure[Ta
 
 def _as_named_before(current: bytes | None, mine: TaskId) -> list[str]:
     """Until a repeat knows where its task was stored the first time, its id names the place of a task that is late
-    now: whoever looks for it finds it by the id of the first time."""
+    now: a look-up finds it by the id of the first time."""
     if current is None:
         return []
     entry = KeyEntry.from_bytes(current)

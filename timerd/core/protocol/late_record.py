@@ -1,6 +1,6 @@
 """A record of how a row ended may be that of a holder which had a successor by then: that one has read the records
-without it, and would send the task once more. So whoever rests something on the record of an end tells the holder of
-it first (protocol section 6, ack)."""
+without it, and would send the task once more. So a procedure that rests something on the record of an end tells the
+holder of it first (protocol section 6, ack)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REQUEST = b"ended before"
 
 
 def tell_end(here: Located) -> Procedure[Asked]:
-    """Of what is found to have ended. ENDED: whoever holds it knows by now, or reads the record. OPEN: a worker has it
+    """Of what is found to have ended. ENDED: its holder knows by now, or reads the record. OPEN: a worker has it
     once more, and it is not tried again after that. WAITING: it was sent once more, and lives on elsewhere. SILENT.
     What a mark or `moves` ends, or its own instant, ends so with every holder."""
     outcome = here.ending.outcome

@@ -86,7 +86,7 @@ def follow(
 ) -> Procedure[Located]:
     """From that place on, as far as FORWARD and carries lead.
 
-    Whoever is not answered writes its row again and points there, and the holder may have read the first one by
+    A call that is not answered writes its row again and points there, and the holder may have read the first one by
     itself. So where no record says how the task ended, what it made of that one is followed as well."""
     carried: RowGroup | None = None
     source: Place | None = None
@@ -154,7 +154,7 @@ def from_letter(here: Located, letter: DeadLetter) -> Located:
 
 
 def settled_move(digest: bytes) -> Procedure[bytes | None]:
-    """The moves register, decided: rule H2, whoever meets MOVING says FAILED (only the mover says MOVED)."""
+    """The moves register, decided: rule H2, a reader that meets MOVING says FAILED (only the mover says MOVED)."""
     while True:
         stored: bytes | None = yield ReadRegister(move_key(digest))
         move = Move.from_bytes(stored) if stored is not None else None

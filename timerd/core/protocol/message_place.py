@@ -3,9 +3,9 @@ tests/models/places.pml). For stores that do not know a call that comes again.
 
 A row is written at its task's own instant, which every try computes from the call. That place is left only when the
 control row says that `verified` is beyond it and no record tells of an end there: then nobody has read the row, and
-nobody ever will, whoever holds the partition. The next place is an instant in the register of the message, where the
-first one that is written counts. So a task is taken in at one place, whichever try comes first, last or late. Only what
-is that late pays for it: two serial reads and one compare-and-set a message.
+nobody ever will, whichever instance holds the partition. The next place is an instant in the register of the message,
+where the first one that is written counts. So a task is taken in at one place, whichever try comes first, last or late.
+Only what is that late pays for it: two serial reads and one compare-and-set a message.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ NOT_TAKEN_IN = (None, Outcome.FORWARDED)
 
 
 class NotTakenIn(Exception):
-    """Whoever holds the place has not said that the row is taken in, and may have taken it in: to be asked again."""
+    """The holder of the place has not said that the row is taken in, and may have taken it in: to be asked again."""
 
 
 class Forgotten(Exception):
@@ -168,8 +168,8 @@ def _closed_for_good(partition: Partition) -> Procedure[bytes | None]:
     """The control row of a partition whose bucket is being finished; None: who finishes it has yet to make one.
 
     Once the bucket is finished nobody makes one, for the partition was announced too late, and so nothing in it was
-    acknowledged: whoever was, was announced before the flag was set (tests/models/finish.pml). Then it is made here, as
-    of a partition that is over, so that nobody ever reads a row there."""
+    acknowledged: an insert that was, was announced before the flag was set (tests/models/finish.pml). Then it is made
+    here, as of a partition that is over, so that nobody ever reads a row there."""
     entry: BucketEntry | None = yield ReadBucket(partition)
     key = control_key(partition)
     stored: bytes | None = yield ReadRegister(key)

@@ -1,7 +1,8 @@
 """The moves of a task that were carried out, for their repeats and for moves that were asked for before them.
 
-They stand in the register that decides the next move, so no move comes in between that a repeat does not see: whoever
-announces a move does so on top of the very register in which its request was looked for (tests/models/repeats.pml).
+They stand in the register that decides the next move, so no move comes in between that a repeat does not see: a
+procedure that announces a move does so on top of the very register in which its request was looked for
+(tests/models/repeats.pml).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from timerd.model.rows import RowGroup
 from timerd.model.settle import Carry, Outcome
 from timerd.model.storage import Append, Cas, Entry, EntryKey, Look, Mark
 
-Result = TypeVar("Result")
+ProcedureResult = TypeVar("ProcedureResult")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class FindSettled:
 @dataclass(frozen=True, slots=True)
 class Ending:
     """`outcome` None: not settled. `carry`: where a CARRIED row went. `is_known`: what was to be durable is known to
-    whoever holds the row, for certain."""
+    whichever instance holds the row, for certain."""
 
     outcome: Outcome | None
     carry: Carry | None = None
@@ -160,8 +160,8 @@ class AppendRows:
 
 @dataclass(frozen=True, slots=True)
 class HintRows:
-    """-> None: to the holders, or to whoever should hold the partition. `controls`: the control rows that were read
-    when the rows were durable."""
+    """-> None: to the holders, or to the instance that should hold the partition. `controls`: the control rows that
+    were read when the rows were durable."""
 
     rows: Sequence[tuple[Partition, RowGroup, int]]
     controls: Mapping[Partition, bytes | None] = field(default_factory=dict)
@@ -184,7 +184,7 @@ class OfferRows:
 @dataclass(frozen=True, slots=True)
 class AskToEnd:
     """-> HolderAnswer: cancel, purge, acknowledge, or tell how it ended. Unless the row has ended, the holder remembers
-    the verdict in the step that answers; an open row's retries stop. `lease_until_ms`: the row waits for a delivery
+    the outcome in the step that answers; an open row's retries stop. `lease_until_ms`: the row waits for a delivery
     that may be in hand until then."""
 
     partition: Partition
@@ -219,8 +219,8 @@ class Recheck:
 
 @dataclass(frozen=True, slots=True)
 class HolderAnswer:
-    """`asked` None: nobody holds the partition, and whoever takes it reads the marks that were durable before. Not to
-    be taken for SILENT. `request`: whose verdict stands. `in_hand`: nobody speaks for the row, and a worker has the
+    """`asked` None: nobody holds the partition, and the next holder reads the marks that were durable before. Not to
+    be taken for SILENT. `request`: whose outcome stands. `in_hand`: nobody speaks for the row, and a worker has the
     delivery that it waits for."""
 
     asked: Asked | None
@@ -284,4 +284,4 @@ Request = (
     | ListEntries
     | RemoveEntries
 )
-Procedure = Generator[Request, Any, Result]
+Procedure = Generator[Request, Any, ProcedureResult]

@@ -25,7 +25,7 @@ from timerd.model.storage import Cas, CasResult, CasStatus
 
 
 @dataclass(frozen=True, slots=True)
-class Wanderer:
+class Relocated:
     """A carried row in its new place; `home` as its id says."""
 
     home: Place
@@ -35,7 +35,7 @@ class Wanderer:
     name: RegisterKey | None = None
 
 
-def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wanderer]:
+def relocated_rows(partition: Partition, rows: RowGroup, history_ms: int) -> list[Relocated]:
     """Of rows that were just carried here: those that may outlive their home. Half the history is left for the hops
     in between, which are not named."""
     if not bool((rows.columns["flags"] & FLAG_CARRIED).any()):
@@ -47,7 +47,7 @@ def wanderers(partition: Partition, rows: RowGroup, history_ms: int) -> list[Wan
         home = Partition(TIME_SCOPE, bucket_of(extra.home_position_ms), extra.home_shard)
         at_home = Place(home, RowKey(extra.home_position_ms, key.digest, 0))
         name = name_key(rows.template_of(n).namespace, extra.key) if extra.key else None
-        found.append(Wanderer(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n]), name))
+        found.append(Relocated(at_home, Place(partition, key), int(rows.columns["fire_at_ms"][n]), name))
     return found
 
 
@@ -61,7 +61,7 @@ def _outlive(partition: Partition, rows: RowGroup, history_ms: int) -> npt.NDArr
     return outlive
 
 
-def rehome(found: Sequence[Wanderer], now_ms: int, history_ms: int) -> Procedure[None]:
+def relocate(found: Sequence[Relocated], now_ms: int, history_ms: int) -> Procedure[None]:
     """After the rows are durable, before `verified` passes the record that carried them."""
     stored = yield ReadRegisters([move_key(each.place.key.digest) for each in found])
     for each, first in zip(found, stored, strict=True):
@@ -70,7 +70,7 @@ def rehome(found: Sequence[Wanderer], now_ms: int, history_ms: int) -> Procedure
             seen = yield from settled_move(each.place.key.digest)
 
 
-def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> Procedure[bool]:
+def _name(each: Relocated, seen: bytes | None, now_ms: int, history_ms: int) -> Procedure[bool]:
     """False: the register has changed or is undecided; what a mover left is failed first (rule H2)."""
     before = Move.from_bytes(seen) if seen is not None else None
     if before is not None and (before.state is MoveState.MOVING or _is_newer(before, each)):
@@ -86,7 +86,7 @@ def _name(each: Wanderer, seen: bytes | None, now_ms: int, history_ms: int) -> P
     return result.status is CasStatus.APPLIED
 
 
-def _is_newer(before: Move, each: Wanderer) -> bool:
+def _is_newer(before: Move, each: Relocated) -> bool:
     """It moved on: the row is over, or a later one was named already."""
     known, here = before.place.key, each.place.key
     return known.version > here.version or (known.version == here.version and known.position_ms >= here.position_ms)
@@ -98,7 +98,7 @@ def _is_near(known: Place, here: Place, history_ms: int) -> bool:
     return are_plain and here.key.position_ms - known.key.position_ms <= history_ms // 2
 
 
-def _after(before: Move | None, each: Wanderer) -> Move:
+def _after(before: Move | None, each: Relocated) -> Move:
     position_ms = each.place.key.position_ms
     if before is None:
         number = generation_of(each.place.key.version)

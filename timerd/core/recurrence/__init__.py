@@ -2,7 +2,7 @@
 
 from timerd.core.recurrence.digests import zone_digest
 from timerd.core.recurrence.errors import SpecError
-from timerd.core.recurrence.preview import Change, Foreseen, preview
+from timerd.core.recurrence.preview import Foreseen, WallTimeChange, preview
 from timerd.core.recurrence.recurrence import Recurrence, recurrence
 
-__all__ = ["Change", "Foreseen", "Recurrence", "SpecError", "preview", "recurrence", "zone_digest"]
+__all__ = ["WallTimeChange", "Foreseen", "Recurrence", "SpecError", "preview", "recurrence", "zone_digest"]

@@ -72,7 +72,7 @@ class Spans:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class CoveredTogether:
     """All that one of them covers."""
 
     covers: Sequence[Cover]

@@ -1,4 +1,4 @@
-"""What is wrong with a spec, for whoever wrote it."""
+"""What is wrong with a spec, for its author."""
 
 from __future__ import annotations
 

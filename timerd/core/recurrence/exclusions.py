@@ -8,7 +8,7 @@ from datetime import date, tzinfo
 from typing import NamedTuple
 
 from timerd.core.recurrence.calendars import calendar_times
-from timerd.core.recurrence.covers import FOR_EVER_MS, Cover, Points, Spans, Together, Uncovered
+from timerd.core.recurrence.covers import FOR_EVER_MS, Cover, CoveredTogether, Points, Spans, Uncovered
 from timerd.core.recurrence.cron import cron_cover
 from timerd.core.recurrence.errors import SpecError
 from timerd.core.recurrence.offsets import DAY_MS, EPOCH, offset_ms_at
@@ -68,7 +68,7 @@ def covers_of(exclude: Sequence[Exclusion], zone: tzinfo, seed: bytes) -> Covers
 
 def _together(covers: Sequence[Cover | None]) -> Cover | None:
     some = [cover for cover in covers if cover is not None]
-    return Together(some) if some else None
+    return CoveredTogether(some) if some else None
 
 
 def _days(form: Dates, field: str) -> Spans:

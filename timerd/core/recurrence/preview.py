@@ -13,7 +13,7 @@ from timerd.core.recurrence.recurrence import Recurrence
 from timerd.core.recurrence.wall_clock import Named
 
 
-class Change(StrEnum):
+class WallTimeChange(StrEnum):
     """What became of the time that the spec names."""
 
     NONE = "NONE"
@@ -33,7 +33,7 @@ class Foreseen:
     utc: str
     local: str
     named: str
-    change: Change = Change.NONE
+    change: WallTimeChange = WallTimeChange.NONE
 
 
 def preview(recurrence: Recurrence, after_ms: int, count: int) -> list[Foreseen]:
@@ -57,7 +57,7 @@ def _skipped(recurrence: Recurrence, after_ms: int, last_ms: int) -> Iterator[Fo
         if (period := period_at(recurrence.zone, period.end_ms)) is not None:
             walls = {wall for source in recurrence.sources for wall in source.left_out(period)}
             for wall in sorted(walls):
-                yield _shown(Named(period.start_ms, wall), period, Change.SKIPPED)
+                yield _shown(Named(period.start_ms, wall), period, WallTimeChange.SKIPPED)
 
 
 def _foreseen(recurrence: Recurrence, named: Named) -> Foreseen:
@@ -67,16 +67,16 @@ def _foreseen(recurrence: Recurrence, named: Named) -> Foreseen:
     return _shown(named, period, _change(named, period))
 
 
-def _change(named: Named, period: OffsetPeriod) -> Change:
+def _change(named: Named, period: OffsetPeriod) -> WallTimeChange:
     at_ms, wall_ms = named
     if wall_ms != at_ms + period.offset_ms:
-        return Change.MOVED if at_ms == period.start_ms else Change.SHIFTED
+        return WallTimeChange.MOVED if at_ms == period.start_ms else WallTimeChange.SHIFTED
     if wall_ms < period.start_ms + period.before_ms:
-        return Change.LAST
-    return Change.FIRST if wall_ms >= period.end_ms + period.after_ms else Change.NONE
+        return WallTimeChange.LAST
+    return WallTimeChange.FIRST if wall_ms >= period.end_ms + period.after_ms else WallTimeChange.NONE
 
 
-def _shown(named: Named, period: OffsetPeriod, change: Change) -> Foreseen:
+def _shown(named: Named, period: OffsetPeriod, change: WallTimeChange) -> Foreseen:
     utc = wall_time(named.at_ms).replace(tzinfo=UTC)
     local = utc.astimezone(timezone(timedelta(milliseconds=period.offset_ms)))
     return Foreseen(

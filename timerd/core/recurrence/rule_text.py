@@ -18,7 +18,7 @@ WEEKDAYS = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 MAX_COUNT = 10_000
 # 50 years at most.
 _MAX_INTERVALS = (50, 600, 2_600, *[10_000] * 4)
-OfAnchor = Callable[[datetime], str]
+OfDtstart = Callable[[datetime], str]
 _UNANCHORED = datetime(1970, 1, 1)
 # Lowest and highest value, and whether it may be counted from the end by a minus.
 _NUMBERS = {
@@ -38,12 +38,12 @@ _TIME = re.compile(r"(\d{8})(T\d{6})?(Z?)")
 
 @dataclass(frozen=True, slots=True)
 class RuleText:
-    """`by` holds all that dateutil would otherwise take from the anchor, so that this may be moved. `until` is the
+    """`by` holds all that dateutil would otherwise take from DTSTART, so that this may be moved. `until` is the
     last wall-clock time; `until_utc` the last instant."""
 
     frequency: int
     interval: int
-    anchor: datetime
+    dtstart: datetime
     by: tuple[tuple[str, str], ...]
     count: int = 0
     until: datetime | None = None
@@ -64,12 +64,12 @@ def read_rule(text: str) -> RuleText:
         raise ValueError(f"has {len(text)} characters: at most {MAX_TEXT} are allowed.")
     lines = [_line(each) for each in text.upper().split()]
     rules = [value for name, value in lines if name == "RRULE"]
-    anchors = [_times(value) for name, value in lines if name == "DTSTART"]
-    if len(rules) != 1 or len(anchors) > 1 or any(len(each) != 1 for each in anchors):
+    starts = [_times(value) for name, value in lines if name == "DTSTART"]
+    if len(rules) != 1 or len(starts) > 1 or any(len(each) != 1 for each in starts):
         raise ValueError("has not exactly one RRULE and at most one DTSTART: make several parts of it.")
     values = _values(rules[0])
     dates = {each: tuple(t for name, v in lines if name == each for t in _times(v)) for each in ("RDATE", "EXDATE")}
-    return _joined(values, anchors[0][0] if anchors else None, dates)
+    return _joined(values, starts[0][0] if starts else None, dates)
 
 
 def _line(line: str) -> tuple[str, str]:
@@ -134,16 +134,16 @@ def _natural(values: dict[str, str], name: str, high: int) -> int:
     return int(text)
 
 
-def _joined(values: dict[str, str], anchor: datetime | None, dates: dict[str, tuple[datetime, ...]]) -> RuleText:
+def _joined(values: dict[str, str], dtstart: datetime | None, dates: dict[str, tuple[datetime, ...]]) -> RuleText:
     frequency = FREQUENCIES.index(values["FREQ"])
     interval = _natural(values, "INTERVAL", _MAX_INTERVALS[frequency])
     count = _natural(values, "COUNT", MAX_COUNT) if "COUNT" in values else 0
     _check_days(values.get("BYDAY"), frequency)
-    if anchor is None and (interval > 1 or count or _taken_from_anchor(values, frequency).keys() & _DAYS):
+    if dtstart is None and (interval > 1 or count or _taken_from_dtstart(values, frequency).keys() & _DAYS):
         raise ValueError("takes its day, INTERVAL or COUNT from DTSTART: give one, or name the day (BYDAY=MO).")
-    begin = anchor or _UNANCHORED
+    begin = dtstart or _UNANCHORED
     by = {name: values[name] for name in ("WKST", "BYDAY", *_NUMBERS) if name in values}
-    by |= {name: of(begin) for name, of in _taken_from_anchor(values, frequency).items()}
+    by |= {name: of(begin) for name, of in _taken_from_dtstart(values, frequency).items()}
     until, until_utc = _until(values.get("UNTIL"))
     return RuleText(
         frequency, interval, begin, tuple(by.items()), count, until, until_utc,
@@ -163,22 +163,22 @@ def _check_days(days: str | None, frequency: int) -> None:
 _DAYS = {"BYMONTH", "BYMONTHDAY", "BYDAY"}
 
 
-def _taken_from_anchor(values: dict[str, str], frequency: int) -> dict[str, OfAnchor]:
+def _taken_from_dtstart(values: dict[str, str], frequency: int) -> dict[str, OfDtstart]:
     """What the rule leaves open, as RFC 5545 has it."""
-    taken: dict[str, OfAnchor] = {}
+    taken: dict[str, OfDtstart] = {}
     if not values.keys() & {"BYWEEKNO", "BYYEARDAY", "BYMONTHDAY", "BYDAY"}:
         if frequency <= MONTHLY:
-            taken["BYMONTHDAY"] = lambda anchor: str(anchor.day)
+            taken["BYMONTHDAY"] = lambda dtstart: str(dtstart.day)
         if frequency == YEARLY and "BYMONTH" not in values:
-            taken["BYMONTH"] = lambda anchor: str(anchor.month)
+            taken["BYMONTH"] = lambda dtstart: str(dtstart.month)
         if frequency == WEEKLY:
-            taken["BYDAY"] = lambda anchor: WEEKDAYS[anchor.weekday()]
+            taken["BYDAY"] = lambda dtstart: WEEKDAYS[dtstart.weekday()]
     clock = (("BYHOUR", HOURLY, "%H"), ("BYMINUTE", MINUTELY, "%M"), ("BYSECOND", SECONDLY, "%S"))
     return taken | {name: _shown(form) for name, of, form in clock if frequency < of and name not in values}
 
 
-def _shown(form: str) -> OfAnchor:
-    return lambda anchor: anchor.strftime(form)
+def _shown(form: str) -> OfDtstart:
+    return lambda dtstart: dtstart.strftime(form)
 
 
 def _until(text: str | None) -> tuple[datetime | None, datetime | None]:

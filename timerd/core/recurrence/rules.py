@@ -1,7 +1,7 @@
-"""RFC 5545 rules as wall-clock times: dateutil steps, from an anchor that is brought near first.
+"""RFC 5545 rules as wall-clock times: dateutil steps, from a DTSTART that is brought near first.
 
-dateutil begins at the anchor each time, and looks for a match up to the year 9999. So a rule is stepped in blocks, each
-from an anchor of the same phase; and within the last cycle of 400 years, in which the calendar repeats to the day.
+dateutil begins at DTSTART each time, and looks for a match up to the year 9999. So a rule is stepped in blocks, each
+from a DTSTART of the same phase; and within the last cycle of 400 years, in which the calendar repeats to the day.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _PERIODS = {
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RuleTimes:
-    """The wall-clock times of a rule, of [anchor, until]. There is one for each text, so it is told by identity."""
+    """The wall-clock times of a rule, of [DTSTART, until]. There is one for each text, so it is told by identity."""
 
     text: RuleText
     block_ms: int
@@ -57,7 +57,7 @@ class RuleTimes:
 
     def next(self, wall_ms: int) -> int | None:
         """The first one strictly later."""
-        wall_ms = max(wall_ms, wall_ms_of(self.text.anchor) - 1)
+        wall_ms = max(wall_ms, wall_ms_of(self.text.dtstart) - 1)
         found = self._of_rule(wall_ms)
         if self.text.until is not None and found is not None and found > wall_ms_of(self.text.until):
             return None
@@ -84,7 +84,7 @@ def _block(times: RuleTimes, number: int) -> tuple[int, ...]:
 
 def _from(text: RuleText, wall: datetime) -> Iterator[datetime]:
     """From at the latest this time on, as dateutil steps it 400 years later, or several times as many."""
-    begin = _near_anchor(text, wall)
+    begin = _near_dtstart(text, wall)
     cycles = (_LAST_BEGIN - begin.year) // _CYCLE_YEARS
     for time in rrulestr(text.rule, dtstart=begin + cycles * _CYCLE):
         if not isinstance(time, datetime) or time.year - cycles * _CYCLE_YEARS > _LAST_YEAR:
@@ -92,28 +92,28 @@ def _from(text: RuleText, wall: datetime) -> Iterator[datetime]:
         yield time - cycles * _CYCLE
 
 
-def _near_anchor(text: RuleText, wall: datetime) -> datetime:
-    """The last beginning of a period of the rule that is not after `wall`; the anchor itself in its own period."""
-    anchor, step = text.anchor, text.interval
+def _near_dtstart(text: RuleText, wall: datetime) -> datetime:
+    """The last beginning of a period of the rule that is not after `wall`; DTSTART itself in its own period."""
+    dtstart, step = text.dtstart, text.interval
     if text.frequency <= MONTHLY:
         size = 12 if text.frequency == YEARLY else 1
-        first = anchor.year * 12 + anchor.month - 1 if size == 1 else anchor.year * 12
+        first = dtstart.year * 12 + dtstart.month - 1 if size == 1 else dtstart.year * 12
         passed = (wall.year * 12 + wall.month - 1 - first) // (size * step)
         month = first + passed * size * step
-        return datetime(month // 12, month % 12 + 1, 1) if passed > 0 else anchor
+        return datetime(month // 12, month % 12 + 1, 1) if passed > 0 else dtstart
     begin = _period_begin(text)
     passed = (wall - begin) // (step * _PERIODS[text.frequency])
-    return begin + passed * step * _PERIODS[text.frequency] if passed > 0 else anchor
+    return begin + passed * step * _PERIODS[text.frequency] if passed > 0 else dtstart
 
 
 def _period_begin(text: RuleText) -> datetime:
-    """Of the anchor's own week, day, hour, minute or second."""
-    anchor, frequency = text.anchor, text.frequency
+    """Of DTSTART's own week, day, hour, minute or second."""
+    dtstart, frequency = text.dtstart, text.frequency
     if frequency == WEEKLY:
         first = WEEKDAYS.index(dict(text.by).get("WKST", "MO"))
-        anchor -= timedelta(days=(anchor.weekday() - first) % 7)
-    kept = (anchor.hour, anchor.minute, anchor.second)[: max(0, frequency - DAILY)]
-    return datetime(anchor.year, anchor.month, anchor.day) + timedelta(
+        dtstart -= timedelta(days=(dtstart.weekday() - first) % 7)
+    kept = (dtstart.hour, dtstart.minute, dtstart.second)[: max(0, frequency - DAILY)]
+    return datetime(dtstart.year, dtstart.month, dtstart.day) + timedelta(
         seconds=sum(value * unit for value, unit in zip(kept, (3600, 60, 1), strict=False))
     )
 
@@ -170,13 +170,13 @@ def _has_days(read: RuleText) -> bool:
 def _first(read: RuleText) -> tuple[RuleTimes, int | None]:
     try:
         times = RuleTimes(read, _block_ms(read))
-        return times, times.next(wall_ms_of(read.anchor) - 1)
+        return times, times.next(wall_ms_of(read.dtstart) - 1)
     except ValueError as error:
         raise ValueError(f"cannot be stepped ({error}): change INTERVAL or what it is combined with.") from None
 
 
 def _all(times: RuleTimes) -> Iterator[int]:
-    found = times.next(wall_ms_of(times.text.anchor) - 1)
+    found = times.next(wall_ms_of(times.text.dtstart) - 1)
     while found is not None:
         yield found
         found = times.next(found)
@@ -185,8 +185,8 @@ def _all(times: RuleTimes) -> Iterator[int]:
 def _block_ms(text: RuleText) -> int:
     """Long enough for some tens of times."""
     period = _PERIODS[text.frequency]
-    end = _near_anchor(text, text.anchor) + period
-    in_period = sum(1 for _ in islice(_while_before(_from(text, text.anchor), end), MAX_IN_PERIOD + 1))
+    end = _near_dtstart(text, text.dtstart) + period
+    in_period = sum(1 for _ in islice(_while_before(_from(text, text.dtstart), end), MAX_IN_PERIOD + 1))
     if in_period > MAX_IN_PERIOD:
         raise ValueError(f"more than {MAX_IN_PERIOD} times in one period of FREQ")
     block = min(period * text.interval * max(1, _IN_BLOCK // max(1, in_period)), _LONGEST_BLOCK)

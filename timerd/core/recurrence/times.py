@@ -14,7 +14,7 @@ from timerd.model.recurrence import MAX_TIMES, At
 
 @dataclass(frozen=True, slots=True)
 class ListedTimes:
-    """Sorted, in ms. They are wall-clock times or instants: whoever made them knows."""
+    """Sorted, in ms. They are wall-clock times or instants: the part that made them knows."""
 
     at_ms: tuple[int, ...]
     frequent: bool = False

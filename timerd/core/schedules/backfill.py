@@ -26,11 +26,11 @@ from timerd.core.schedules.backfill_rows import backfill_prefix, backfill_tick_r
 from timerd.core.schedules.changes import TRIES, Name, busy, check_alive
 from timerd.core.schedules.occurrences import OVER_MS
 from timerd.core.schedules.opened import has_ended
-from timerd.core.schedules.world import Times, World, current_definition, place_rows, read_schedule
+from timerd.core.schedules.world import SpecTimes, World, current_definition, place_rows, read_schedule
 from timerd.core.schedules.zones import computed_by
 from timerd.model.backfills import Backfill, BackfillName, BackfillState, BackfillTick
 from timerd.model.errors import AlreadyExists, Invalid, NotFound, StoreUnknown
-from timerd.model.overlap import Opened, Overlap
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import Definition, Recorded, ScheduleState, Slot, schedule_key
 from timerd.model.storage import Cas, CasResult, CasStatus, Entry
@@ -123,13 +123,15 @@ def _fresh(name: BackfillName, span: PastSpan, world: World) -> Procedure[tuple[
     return replace(_counted(fresh, times), tick=_tick_place(name, fresh, now_ms, world)), definition
 
 
-def _times(name: BackfillName, generation: int, definition: Definition, world: World) -> Procedure[tuple[Times, int]]:
+def _times(
+    name: BackfillName, generation: int, definition: Definition, world: World
+) -> Procedure[tuple[SpecTimes, int]]:
     """Z3: with the generation that they are computed by. Raises ZonesDiffer: others are to compute them."""
     generation = yield from computed_by(world.zones, definition.spec.zone, generation, world.now_ms())
     return world.times(name.schedule_id, definition), generation
 
 
-def _before(times: Times, begin_ms: int) -> int:
+def _before(times: SpecTimes, begin_ms: int) -> int:
     """The instant before, as far as a year back; 0: there is none."""
     for back_ms in (60_000, 3_600_000, 86_400_000, 32 * 86_400_000, 366 * 86_400_000):
         found, at_ms = 0, max(0, begin_ms - back_ms)
@@ -216,7 +218,7 @@ def _ahead(entry: Backfill, slots: Sequence[Slot], next_ms: int, now_ms: int) ->
     return Recorded(entry.revision, "", before_ms, next_ms, (*before.slots[len(over) :], *slots))
 
 
-def _planned(entry: Backfill, definition: Definition, times: Times, world: World) -> Backfill:
+def _planned(entry: Backfill, definition: Definition, times: SpecTimes, world: World) -> Backfill:
     """The next window: what may fire within the next ten seconds, or the one next instant."""
     free_ms = max(entry.free_ms, world.now_ms())
     most = 1
@@ -249,13 +251,13 @@ def _slot(entry: Backfill, instant_ms: int, place_ms: int, world: World) -> Slot
     return Slot(instant_ms, place_ms, place_ms, world.shard_of(prefix, bucket_of(place_ms)))
 
 
-def _opened(entry: Backfill, slot: Slot, definition: Definition) -> Opened:
+def _opened(entry: Backfill, slot: Slot, definition: Definition) -> OpenedOccurrence:
     prefix, template = backfill_prefix(entry, slot.instant_ms).hex(), definition.template
     place = (slot.place_ms, slot.shard, template.scope, template.priority)
-    return Opened(prefix, *place, slot.instant_ms, entry.revision)
+    return OpenedOccurrence(prefix, *place, slot.instant_ms, entry.revision)
 
 
-def _counted(entry: Backfill, times: Times) -> Backfill:
+def _counted(entry: Backfill, times: SpecTimes) -> Backfill:
     """A part of the span is counted with each record, and all of it where it is short."""
     if entry.is_counted:
         return entry

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from timerd.core.schedules.occurrences import PATIENT
-from timerd.core.schedules.world import Row
+from timerd.core.schedules.world import OccurrenceRow
 from timerd.core.taken import BACKFILL_TICKS
 from timerd.model.backfills import Backfill, BackfillName, BackfillTick, backfilled_id
 from timerd.model.identity import MAC_BYTES, RowKey, TaskId, digest_of
@@ -28,12 +28,12 @@ def task_of_slot(entry: Backfill, slot: Slot, definition: Definition) -> TaskId:
 
 def rows_of(
     name: BackfillName, entry: Backfill, chosen: Iterable[tuple[int, Slot]], definition: Definition
-) -> list[Row]:
+) -> list[OccurrenceRow]:
     """Of some slots of its record, by their numbers in it."""
     return [_row(name, entry, number, slot, definition) for number, slot in chosen]
 
 
-def _row(name: BackfillName, entry: Backfill, number: int, slot: Slot, definition: Definition) -> Row:
+def _row(name: BackfillName, entry: Backfill, number: int, slot: Slot, definition: Definition) -> OccurrenceRow:
     """It waits for a worker for ever: the policy of catching up says nothing of it."""
     prefix = backfill_prefix(entry, slot.instant_ms)
     said = Occurrence(
@@ -49,7 +49,7 @@ def _row(name: BackfillName, entry: Backfill, number: int, slot: Slot, definitio
     return prefix, Partition(TIME_SCOPE, bucket_of(slot.place_ms), slot.shard), row
 
 
-def backfill_tick_row(tick: BackfillTick, place_ms: int, shard: int) -> Row:
+def backfill_tick_row(tick: BackfillTick, place_ms: int, shard: int) -> OccurrenceRow:
     template = Template(*BACKFILL_TICKS, retry=PATIENT)
     key = RowKey(place_ms, digest_of(tick.prefix, 0), 0)
     row = single_row(key, place_ms, template, tick.to_bytes(), Extra(), 0)

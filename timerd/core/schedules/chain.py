@@ -1,6 +1,6 @@
 """The chain of ticks (tests/models/schedules.pml). Tick n of a revision records the next window in the register
-(W1), THEN writes the rows of the record, THEN tick n + 1, THEN it is acked. Whoever repeats a step finds the record and
-writes what it names (W2): a stale holder writes the same rows again, or nothing.
+(W1), THEN writes the rows of the record, THEN tick n + 1, THEN it is acked. A holder that repeats a step finds the
+record and writes what it names (W2): a stale holder writes the same rows again, or nothing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from timerd.core.schedules.opened import finish, next_record
 from timerd.core.schedules.overlap import is_guarded
 from timerd.core.schedules.planning import LAST_MS, next_instants, plan
 from timerd.core.schedules.world import (
-    Times,
+    SpecTimes,
     World,
     current_definition,
     definition_of,
@@ -159,7 +159,7 @@ def bring(
     return False
 
 
-def _has_come_due(entry: Schedule, definition: Definition, times: Times, until_ms: int) -> bool:
+def _has_come_due(entry: Schedule, definition: Definition, times: SpecTimes, until_ms: int) -> bool:
     """Whether an instant is to be recorded up to then. One that must not run beside another waits for its jitter."""
     upcoming = next_instants(entry, times, 2)
     if not upcoming or not is_guarded(entry, definition):

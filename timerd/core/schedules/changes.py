@@ -11,7 +11,7 @@ from timerd.core.schedules.chain import DELETED_MS, Ticked, bring, run_tick, win
 from timerd.core.schedules.occurrences import tick_row
 from timerd.core.schedules.opened import finish
 from timerd.core.schedules.planning import first_tick_place, tick_place
-from timerd.core.schedules.world import Row, World, current_definition, place_rows, read_schedule, times_of
+from timerd.core.schedules.world import OccurrenceRow, World, current_definition, place_rows, read_schedule, times_of
 from timerd.core.schedules.zones import computed_by
 from timerd.model.cycles import CYCLE
 from timerd.model.errors import Aborted, AlreadyExists, NotFound, Precondition
@@ -334,7 +334,7 @@ def _definition_entry(name: Name, entry: Schedule, definition: Definition) -> En
     return Entry(key, definition.to_bytes())
 
 
-def first_tick_row(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[Row]:
+def first_tick_row(name: Name, entry: Schedule, definition: Definition, world: World) -> Procedure[OccurrenceRow]:
     """Raises ZonesDiffer."""
     tick = Tick(name.namespace, name.schedule_id, entry.uid, entry.revision, 0, entry.attempt)
     if entry.state is ScheduleState.PAUSED:

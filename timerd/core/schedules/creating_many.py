@@ -16,7 +16,7 @@ from timerd.core.schedules.changes import (
     new_entries,
     new_schedule,
 )
-from timerd.core.schedules.world import Row, World, place_rows
+from timerd.core.schedules.world import OccurrenceRow, World, place_rows
 from timerd.core.schedules.zones import ZonesDiffer, computed_together
 from timerd.model.schedules import Definition, Schedule
 from timerd.model.storage import Cas, CasResult, CasStatus
@@ -54,11 +54,11 @@ def create_many(wanted: Sequence[WantedSchedule], world: World) -> Procedure[lis
     return [made.get(each.name) for each in wanted]
 
 
-def _armed(pairs: Sequence[Pair], world: World) -> Procedure[tuple[list[Pair], list[Row]]]:
+def _armed(pairs: Sequence[Pair], world: World) -> Procedure[tuple[list[Pair], list[OccurrenceRow]]]:
     """Z4, and the first tick of each. Those are missing whose zones other data came into force of meanwhile."""
     generations = yield from computed_together(world.zones, [each.zone for each, _ in pairs], world.now_ms(), anew=True)
     armed: list[Pair] = []
-    rows: list[Row] = []
+    rows: list[OccurrenceRow] = []
     for each, entry in pairs:
         if each.zone not in generations:
             continue

@@ -1,4 +1,5 @@
-"""O3: whoever has delivered the open occurrence says that it has ended, so what waits need not wait for its tick."""
+"""O3: the instance that has delivered the open occurrence says that it has ended, so what waits need not wait for its
+tick."""
 
 from __future__ import annotations
 

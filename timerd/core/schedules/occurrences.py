@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from timerd.core.schedules.slot_tasks import slot_payload
-from timerd.core.schedules.world import Row
+from timerd.core.schedules.world import OccurrenceRow
 from timerd.core.taken import TICKS
 from timerd.model.cycles import CYCLE
 from timerd.model.identity import MAC_BYTES, RowKey, TaskId, digest_of
 from timerd.model.occurrences import Occurrence, Reason
-from timerd.model.overlap import Opened, Overlap
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import FLAG_LATE, single_row
 from timerd.model.schedules import (
@@ -47,12 +47,14 @@ def task_of(uid: str, revision: int, slot: Slot, template: Template) -> TaskId:
 
 def rows_of(
     schedule_id: str, uid: str, recorded: Recorded, chosen: Iterable[tuple[int, Slot]], definition: Definition
-) -> list[Row]:
+) -> list[OccurrenceRow]:
     """Of some slots of a record, by their numbers in it."""
     return [_row(schedule_id, uid, recorded, number, slot, definition) for number, slot in chosen]
 
 
-def _row(schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot, definition: Definition) -> Row:
+def _row(
+    schedule_id: str, uid: str, recorded: Recorded, number: int, slot: Slot, definition: Definition
+) -> OccurrenceRow:
     prefix = row_prefix(uid, recorded.revision, slot)
     reason = Reason.CATCH_UP if slot.place_ms > slot.fire_at_ms + OVER_MS else Reason.SCHEDULE
     payload = definition.payload
@@ -88,7 +90,7 @@ def expiry_ms(policies: Policies, slot: Slot, next_ms: int) -> int:
     return max(begin_ms + policies.window_ms, slot.place_ms + 1) if policies.window_ms else 0
 
 
-def trigger_row(schedule_id: str, opened: Opened, definition: Definition) -> Row:
+def trigger_row(schedule_id: str, opened: OpenedOccurrence, definition: Definition) -> OccurrenceRow:
     prefix = bytes.fromhex(opened.prefix)
     said = Occurrence(schedule_id, opened.prefix, opened.instant_ms, 0, Reason.TRIGGER, opened.revision)
     key = RowKey(opened.place_ms, digest_of(prefix, 0), 0)
@@ -97,13 +99,13 @@ def trigger_row(schedule_id: str, opened: Opened, definition: Definition) -> Row
     return prefix, Partition(TIME_SCOPE, bucket_of(opened.place_ms), opened.shard), row
 
 
-def tick_row(tick: Tick, place_ms: int, shard: int) -> Row:
+def tick_row(tick: Tick, place_ms: int, shard: int) -> OccurrenceRow:
     template = Template(*TICKS, retry=PATIENT)
     key = RowKey(place_ms, digest_of(tick.prefix, 0), 0)
     row = single_row(key, place_ms, template, tick.to_bytes(), Extra(), 0)
     return tick.prefix, Partition(TIME_SCOPE, bucket_of(place_ms), shard), row
 
 
-def window_rows(schedule_id: str, entry: Schedule, definition: Definition) -> list[Row]:
+def window_rows(schedule_id: str, entry: Schedule, definition: Definition) -> list[OccurrenceRow]:
     """Those of the last record."""
     return rows_of(schedule_id, entry.uid, entry.ahead, entry.window, definition)

@@ -22,7 +22,7 @@ from timerd.core.schedules.occurrences import trigger_row
 from timerd.core.schedules.overlap import decide, noted
 from timerd.core.schedules.world import World, place_rows, times_of
 from timerd.model.outcomes import MARK_OF_OUTCOME
-from timerd.model.overlap import Opened, Overlap
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.schedules import Definition, Schedule, Tick, prefix_of
 from timerd.model.settle import Outcome
 
@@ -51,12 +51,12 @@ def look(schedule_id: str, entry: Schedule, definition: Definition, world: World
     return noted(entry, definition.policies, outcome) if is_over else entry
 
 
-def has_ended(opened: Opened, world: World) -> Procedure[bool]:
+def has_ended(opened: OpenedOccurrence, world: World) -> Procedure[bool]:
     is_over, _ = yield from _looked_at(opened, world)
     return is_over
 
 
-def _looked_at(opened: Opened, world: World) -> Procedure[tuple[bool, Outcome | None]]:
+def _looked_at(opened: OpenedOccurrence, world: World) -> Procedure[tuple[bool, Outcome | None]]:
     """Whether it has ended in a way that no crash takes back, and how; None: longer ago than that is kept."""
     here = yield from locate(opened.task, durable=True)
     if here.rows is None:
@@ -66,7 +66,7 @@ def _looked_at(opened: Opened, world: World) -> Procedure[tuple[bool, Outcome | 
     return outcome is not None, outcome
 
 
-def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:
+def _end_of(opened: OpenedOccurrence, here: Located) -> Procedure[Outcome | None]:
     """None: it is open. The record of an end may be that of a holder which had a successor by then, who is told."""
     outcome = here.ending.outcome
     if outcome in ENDS:
@@ -80,7 +80,7 @@ def _end_of(opened: Opened, here: Located) -> Procedure[Outcome | None]:
     return None
 
 
-def cancel(opened: Opened) -> Procedure[bool]:
+def cancel(opened: OpenedOccurrence) -> Procedure[bool]:
     """Whether nobody works it any more. Who does goes on, and no further attempt follows. An end that a crash takes
     back is none: then it is cancelled after all."""
     request = prefix_of("cancel", opened.prefix)
@@ -94,8 +94,8 @@ def cancel(opened: Opened) -> Procedure[bool]:
 
 
 def finish(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[None]:
-    """What the record says of occurrences, done by whoever meets it: what was ousted is cancelled, THEN the row of a
-    trigger is there, whose caller may have died."""
+    """What the record says of occurrences, done by the procedure that meets it: what was ousted is cancelled, THEN the
+    row of a trigger is there, whose caller may have died."""
     state = entry.overlap
     if state.ousted is not None:
         yield from cancel(state.ousted)

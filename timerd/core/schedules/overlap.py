@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from timerd.core.schedules.occurrences import row_prefix
 from timerd.core.schedules.planning import LAST_MS, ahead_of, lead_ms, outlook, slot_of, tick_place, walked
-from timerd.core.schedules.world import Times, World
-from timerd.model.overlap import Opened, Overlap, OverlapState, Waiting
+from timerd.core.schedules.world import SpecTimes, World
+from timerd.model.overlap import OpenedOccurrence, Overlap, OverlapState, WaitingInstant
 from timerd.model.schedules import Definition, Policies, Schedule, ScheduleState, Slot, Tick
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
@@ -45,13 +45,13 @@ def noted(entry: Schedule, policies: Policies, outcome: Outcome | None) -> Sched
     return replace(entry, state=ScheduleState.PAUSED, overlap=halted)
 
 
-def opened_of(entry: Schedule, slot: Slot, template: Template) -> Opened:
+def opened_of(entry: Schedule, slot: Slot, template: Template) -> OpenedOccurrence:
     prefix = row_prefix(entry.uid, entry.revision, slot).hex()
     place = (slot.place_ms, slot.shard, template.scope, template.priority)
-    return Opened(prefix, *place, slot.instant_ms, entry.revision)
+    return OpenedOccurrence(prefix, *place, slot.instant_ms, entry.revision)
 
 
-def decide(entry: Schedule, definition: Definition, times: Times, world: World, tick: Tick) -> Schedule:
+def decide(entry: Schedule, definition: Definition, times: SpecTimes, world: World, tick: Tick) -> Schedule:
     """W1, O1: the next record after that of tick `tick`. `entry`: what has ended is noted; what is open there is open.
     `world` has the clock of before the look."""
     step = Step(entry, definition, times, world, tick)
@@ -73,7 +73,7 @@ class Step:
 
     before: Schedule
     definition: Definition
-    times: Times
+    times: SpecTimes
     world: World
     tick: Tick
 
@@ -85,7 +85,7 @@ class Step:
             rest = replace(entry, overlap=replace(state, waiting=state.waiting[1:]))
             return self._created(rest, state.waiting[0], following)
         if following and is_free and self._lead_of(entry, following[0]) <= self._now_ms:
-            first = Waiting(following[0], state.passed)
+            first = WaitingInstant(following[0], state.passed)
             direct = replace(entry, cur_ms=first.instant_ms, overlap=replace(state, passed=0))
             return self._created(direct, first, following[1:])
         due = [] if is_free else self._due(entry, following)
@@ -132,17 +132,17 @@ class Step:
         if policy in (Overlap.CANCEL_OTHER, Overlap.REPLACE):
             # The last one comes, those before it do not.
             passed = state.passed + sum(1 + each.missed for each in state.waiting)
-            latest = (Waiting(instant_ms, passed),)
+            latest = (WaitingInstant(instant_ms, passed),)
             return replace(state, waiting=latest, passed=0, skipped=state.skipped + len(state.waiting))
         most = {Overlap.BUFFER_ONE: 1, Overlap.BUFFER_ALL: MOST_WAITING}.get(policy, 0)
         if len(state.waiting) < most:
-            return replace(state, waiting=(*state.waiting, Waiting(instant_ms, state.passed)), passed=0)
+            return replace(state, waiting=(*state.waiting, WaitingInstant(instant_ms, state.passed)), passed=0)
         return replace(state, skipped=state.skipped + 1, passed=state.passed + 1)
 
     # -- records ----------------------------------------------------------------------------------------------------
 
     def recorded(self, entry: Schedule, tick: tuple[int, ...] = ()) -> Schedule:
-        """Without a row. What is ahead stays as it is: whoever repeats its rows writes the same."""
+        """Without a row. What is ahead stays as it is: a holder that repeats its rows writes the same."""
         ousted = entry.overlap.ousted if entry.overlap.ousted != self.before.overlap.ousted else None
         kept = replace(entry.overlap, ousted=ousted)
         return replace(entry, seq=self.before.seq + 1, win=0, error="", tick=tick, overlap=kept)
@@ -154,7 +154,7 @@ class Step:
         none = replace(state, waiting=(), skipped=state.skipped + len(state.waiting))
         return replace(over, state=ScheduleState.DONE, overlap=none)
 
-    def _created(self, entry: Schedule, each: Waiting, later: Sequence[int]) -> Schedule:
+    def _created(self, entry: Schedule, each: WaitingInstant, later: Sequence[int]) -> Schedule:
         """O1: it is what is open from now on."""
         following = self.times.after(each.instant_ms, 1)
         next_ms = following[0] if following else 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from timerd.core.schedules.occurrences import GRACE_MS, OVER_MS, row_prefix
-from timerd.core.schedules.world import Times, World
+from timerd.core.schedules.world import SpecTimes, World
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import (
     CatchUp,
@@ -31,7 +31,7 @@ MOST_MISSED = 10_000
 LAST_MS = 1 << 62
 
 
-def next_instants(entry: Schedule, times: Times, count: int) -> list[int]:
+def next_instants(entry: Schedule, times: SpecTimes, count: int) -> list[int]:
     """Those that this revision has yet to record: none that the revision before has started, or was to fire."""
     found: list[int] = []
     at_ms = entry.cur_ms
@@ -45,7 +45,7 @@ def next_instants(entry: Schedule, times: Times, count: int) -> list[int]:
     return found
 
 
-def _is_own(entry: Schedule, times: Times, instant_ms: int) -> bool:
+def _is_own(entry: Schedule, times: SpecTimes, instant_ms: int) -> bool:
     if instant_ms in entry.taken:
         return False
     if instant_ms > entry.since_ms:
@@ -55,7 +55,7 @@ def _is_own(entry: Schedule, times: Times, instant_ms: int) -> bool:
     return times.fire_at_ms(bytes.fromhex(entry.uid), instant_ms, next_ms) > entry.since_ms
 
 
-class Outlook(NamedTuple):
+class PlanOutlook(NamedTuple):
     """What a record has to decide: instants that come next, and how many of those before get no task. `walked_to_ms`:
     these are too many for one record, which counts those up to there; 0: they are not."""
 
@@ -64,19 +64,19 @@ class Outlook(NamedTuple):
     walked_to_ms: int = 0
 
 
-def outlook(entry: Schedule, definition: Definition, times: Times, now_ms: int) -> Outlook:
+def outlook(entry: Schedule, definition: Definition, times: SpecTimes, now_ms: int) -> PlanOutlook:
     upcoming = _upcoming(entry, times, now_ms)
     late = _late(entry, times, upcoming, now_ms)
     missed = _missed(definition.policies, late, now_ms)
     if not missed:
-        return Outlook(upcoming, 0)
+        return PlanOutlook(upcoming, 0)
     reached_ms = late[missed - 1]
     if len(late) > MOST_MISSED:
-        return Outlook((), missed, reached_ms)
-    return Outlook(_upcoming(replace(entry, cur_ms=reached_ms), times, now_ms), missed)
+        return PlanOutlook((), missed, reached_ms)
+    return PlanOutlook(_upcoming(replace(entry, cur_ms=reached_ms), times, now_ms), missed)
 
 
-def plan(entry: Schedule, definition: Definition, times: Times, world: World, tick: Tick) -> Schedule:
+def plan(entry: Schedule, definition: Definition, times: SpecTimes, world: World, tick: Tick) -> Schedule:
     """W1: the next record after that of tick `tick`. Without a further instant there is no tick, and it is DONE."""
     seen = outlook(entry, definition, times, world.now_ms())
     if seen.walked_to_ms:
@@ -84,7 +84,7 @@ def plan(entry: Schedule, definition: Definition, times: Times, world: World, ti
     return _recorded(entry, seen.following, seen.missed, times, world, tick)
 
 
-def _upcoming(entry: Schedule, times: Times, now_ms: int) -> list[int]:
+def _upcoming(entry: Schedule, times: SpecTimes, now_ms: int) -> list[int]:
     """All of a window and the one behind it, and not many more: of a daily schedule a thousand would be three years."""
     count = 2
     while True:
@@ -96,7 +96,7 @@ def _upcoming(entry: Schedule, times: Times, now_ms: int) -> list[int]:
         count = min(8 * count, MOST_IN_WINDOW + 2)
 
 
-def _late(entry: Schedule, times: Times, upcoming: Sequence[int], now_ms: int) -> Sequence[int]:
+def _late(entry: Schedule, times: SpecTimes, upcoming: Sequence[int], now_ms: int) -> Sequence[int]:
     """Those that are over; more than MOST_MISSED: there may be others."""
     if upcoming and upcoming[-1] <= now_ms:
         upcoming = next_instants(entry, times, MOST_MISSED + 1)
@@ -113,7 +113,7 @@ def _missed(policies: Policies, late: Sequence[int], now_ms: int) -> int:
     return max(too_old, len(late) - policies.most)
 
 
-def walked(entry: Schedule, seen: Outlook, world: World, tick: Tick) -> Schedule:
+def walked(entry: Schedule, seen: PlanOutlook, world: World, tick: Tick) -> Schedule:
     """A part of what was missed in a long outage: the next tick goes on at once."""
     seq = entry.seq + 1
     counted = replace(entry, seq=seq, win=0, cur_ms=seen.walked_to_ms, missed=entry.missed + seen.missed, error="")
@@ -121,7 +121,7 @@ def walked(entry: Schedule, seen: Outlook, world: World, tick: Tick) -> Schedule
 
 
 def _recorded(
-    entry: Schedule, upcoming: Sequence[int], missed: int, times: Times, world: World, tick: Tick
+    entry: Schedule, upcoming: Sequence[int], missed: int, times: SpecTimes, world: World, tick: Tick
 ) -> Schedule:
     now_ms, seq = world.now_ms(), entry.seq + 1
     chosen = _chosen(entry, upcoming, now_ms)
@@ -160,7 +160,7 @@ def _chosen(entry: Schedule, upcoming: Sequence[int], now_ms: int) -> Sequence[i
     return (within or upcoming[:1])[:most]
 
 
-def slot_of(entry: Schedule, times: Times, world: World, instant_ms: int, next_ms: int) -> Slot:
+def slot_of(entry: Schedule, times: SpecTimes, world: World, instant_ms: int, next_ms: int) -> Slot:
     fire_at_ms = times.fire_at_ms(bytes.fromhex(entry.uid), instant_ms, next_ms)
     place_ms = max(fire_at_ms, world.now_ms())
     slot = Slot(instant_ms, fire_at_ms, place_ms, 0)
@@ -185,7 +185,7 @@ def tick_place(tick: Tick, place_ms: int, world: World) -> tuple[int, int]:
     return place_ms, world.shard_of(tick.prefix, bucket_of(place_ms))
 
 
-def first_tick_place(tick: Tick, entry_cur_ms: int, times: Times, world: World) -> tuple[int, int]:
+def first_tick_place(tick: Tick, entry_cur_ms: int, times: SpecTimes, world: World) -> tuple[int, int]:
     """Of a revision that goes on from `cur`: at once, or with the lead of its first instant."""
     now_ms = world.now_ms()
     upcoming = times.after(entry_cur_ms, 1)

@@ -12,13 +12,13 @@ from timerd.core.schedules.opened import finish, look
 from timerd.core.schedules.world import World, current_definition, read_schedule
 from timerd.model.errors import Precondition
 from timerd.model.instants import shown
-from timerd.model.overlap import Opened, Overlap
+from timerd.model.overlap import OpenedOccurrence, Overlap
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import Definition, Schedule, prefix_of
 from timerd.model.storage import Cas, CasResult, CasStatus
 
 
-def trigger(name: Name, request: str, world: World) -> Procedure[Opened | None]:
+def trigger(name: Name, request: str, world: World) -> Procedure[OpenedOccurrence | None]:
     """None: the policy is ALLOW, or the occurrence that an earlier try of the call has created is the open one no
     more: then nothing but its row is asked for. Raises NotFound, Aborted and Precondition (another one is open)."""
     for _ in range(TRIES * 10):
@@ -52,19 +52,19 @@ def trigger(name: Name, request: str, world: World) -> Procedure[Opened | None]:
     raise busy()
 
 
-def _opened(entry: Schedule, prefix: bytes, definition: Definition, now_ms: int, world: World) -> Opened:
+def _opened(entry: Schedule, prefix: bytes, definition: Definition, now_ms: int, world: World) -> OpenedOccurrence:
     template = definition.template
     shard = world.shard_of(prefix, bucket_of(now_ms))
     place = (now_ms, shard, template.scope, template.priority)
-    return Opened(prefix.hex(), *place, now_ms, entry.revision, is_trigger=True)
+    return OpenedOccurrence(prefix.hex(), *place, now_ms, entry.revision, is_trigger=True)
 
 
-def _with(looked: Schedule, opened: Opened) -> Schedule:
+def _with(looked: Schedule, opened: OpenedOccurrence) -> Schedule:
     """What is open, and has not ended, is ousted."""
     return replace(looked, overlap=replace(looked.overlap, open=opened, ousted=looked.overlap.open))
 
 
-def _one_is_open(opened: Opened, now_ms: int) -> Precondition:
+def _one_is_open(opened: OpenedOccurrence, now_ms: int) -> Precondition:
     which = "a trigger" if opened.is_trigger else f"the instant {shown(opened.instant_ms)}"
     how = "is open" if opened.instant_ms <= now_ms else "is created already"
     return Precondition(

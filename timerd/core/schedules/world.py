@@ -20,7 +20,7 @@ KEPT_MS = 25 * 3_600_000
 TOGETHER = bytes(12)
 
 
-class Times(Protocol):
+class SpecTimes(Protocol):
     """The instants of a spec (core/recurrence)."""
 
     def after(self, instant_ms: int, count: int) -> list[int]: ...
@@ -29,7 +29,7 @@ class Times(Protocol):
 
 
 def _nobody(namespace: str, schedule_id: str, digest: bytes) -> None:
-    """Whoever waits looks again by himself."""
+    """A schedule that waits looks again by itself."""
 
 
 def _silent(before: Schedule, after: Schedule) -> None:
@@ -45,7 +45,7 @@ class World:
 
     now_ms: Callable[[], int]
     shard_of: Callable[[bytes, int], int]
-    times: Callable[[str, Definition], Times]
+    times: Callable[[str, Definition], SpecTimes]
     token: Callable[[], str]
     retention_ms: int
     watches: Callable[[str, str, bytes], None] = _nobody
@@ -83,16 +83,16 @@ def current_definition(namespace: str, schedule_id: str, entry: Schedule) -> Pro
     return found
 
 
-def times_of(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[Times]:
+def times_of(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[SpecTimes]:
     """Z3. Raises ZonesDiffer: others are to compute them."""
     yield from computed_by(world.zones, definition.spec.zone, entry.zones, world.now_ms())
     return world.times(schedule_id, definition)
 
 
-Row = tuple[bytes, Partition, RowGroup]
+OccurrenceRow = tuple[bytes, Partition, RowGroup]
 
 
-def place_rows(rows: Sequence[Row], world: World) -> Procedure[None]:
+def place_rows(rows: Sequence[OccurrenceRow], world: World) -> Procedure[None]:
     """W3: each row (its message's prefix, its place) as a repeat: one that was met as fired, ended or withdrawn stays
     so. One whose end is not kept any longer counts as ended. Raises NotTakenIn, and is to be repeated."""
     now_ms = world.now_ms()
@@ -112,7 +112,7 @@ def place_rows(rows: Sequence[Row], world: World) -> Procedure[None]:
             continue
 
 
-def _all_in_time(rows: Sequence[Row], call: Call) -> Procedure[None]:
+def _all_in_time(rows: Sequence[OccurrenceRow], call: Call) -> Procedure[None]:
     groups: dict[Partition, list[RowGroup]] = {}
     for _, partition, row in rows:
         groups.setdefault(partition, []).append(row)

@@ -17,9 +17,9 @@ class IngestBudget:
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
 
-    def hold(self, request_bytes: int) -> Hold:
+    def hold(self, request_bytes: int) -> IngestSlot:
         """While it is entered. Raises Overloaded then."""
-        return Hold(self, request_bytes + REQUEST_OVERHEAD_BYTES)
+        return IngestSlot(self, request_bytes + REQUEST_OVERHEAD_BYTES)
 
     def take(self, cost_bytes: int) -> None:
         if self.used_bytes + cost_bytes > self.limit_bytes:
@@ -32,7 +32,7 @@ class IngestBudget:
         self.used_bytes += cost_bytes
 
 
-class Hold:
+class IngestSlot:
     """Each message enters one, and this is entered three times as fast as a generator is."""
 
     __slots__ = ("_budget", "_cost_bytes")

@@ -51,13 +51,13 @@ from timerd.services.transport.slices import in_slices
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
 
-Call = TypeVar("Call", bound=ScheduleCall)
+AnySchedule = TypeVar("AnySchedule", bound=ScheduleCall)
 MoveCall = wire.RescheduleRequest | wire.FireNowRequest
-DraftOf = Callable[[Call, Rules], Awaitable[Draft]]
+DraftOf = Callable[[AnySchedule, Rules], Awaitable[Draft]]
 DEFAULT_REDRIVEN = 1_000
 # A millisecond or less for their ids, as columns.
 IDS_AT_ONCE = 2_000
-LETTERS_AT_ONCE = 500
+DEAD_LETTERS_AT_ONCE = 500
 
 
 class Mutations:
@@ -84,7 +84,7 @@ class Mutations:
         kept_ms = await self._kept_fire_ms(draft.tasks.namespace, stored) if stored.kept else {}
         return await batch_reply(draft, stored, kept_ms)
 
-    async def _draft(self, draft_of: DraftOf[Call], request: Call) -> Draft:
+    async def _draft(self, draft_of: DraftOf[AnySchedule], request: AnySchedule) -> Draft:
         """What is refused for the time, or for a setting, may have been stored by an earlier try: then it is answered
         as it was the first time (guarantee G2)."""
         now_ms = self._verbs.now_ms()
@@ -104,7 +104,7 @@ class Mutations:
         assert draft is not None
         return draft
 
-    async def _draft_of_repeat(self, draft_of: DraftOf[Call], request: Call, now_ms: int) -> Draft | None:
+    async def _draft_of_repeat(self, draft_of: DraftOf[AnySchedule], request: AnySchedule, now_ms: int) -> Draft | None:
         """None: no earlier try of the call has stored anything."""
         try:
             draft = await draft_of(request, rules_of_repeat(request, now_ms))
@@ -261,17 +261,19 @@ class Mutations:
         reply, after = wire.RedriveResponse(), b""
         asked_ms = clock_of(request, self._verbs.now_ms()).asked_ms()
         while left:
-            letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, min(left, LETTERS_AT_ONCE))
-            if not letters:
+            dead_letters = await self._verbs.dead_letters(
+                namespace, queue, lo_ms, hi_ms, after, min(left, DEAD_LETTERS_AT_ONCE)
+            )
+            if not dead_letters:
                 break
-            after = dead_after(letters[-1])
-            tasks = [stored_id(letter.task_id) for letter in letters]
+            after = dead_after(dead_letters[-1])
+            tasks = [stored_id(letter.task_id) for letter in dead_letters]
             said = await self._verbs.redrive(namespace, named, tasks, asked_ms)
             redriven = sum(answer is True for answer in said)
             reply.redriven += redriven
             self.changed["redriven"] += redriven
             reply.results.extend(refused_results(tasks, said))
-            left -= len(letters)
+            left -= len(dead_letters)
         return reply
 
 

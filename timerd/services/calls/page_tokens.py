@@ -18,7 +18,7 @@ _CURSOR = struct.Struct(f">q{DIGEST_BYTES}s")
 _PAGING = ("page_token", "page_size", "max_scanned", "request_id")
 
 
-class Query(Protocol):
+class PagedRequest(Protocol):
     """A request message with a `page_token`."""
 
     @property
@@ -27,7 +27,7 @@ class Query(Protocol):
     def SerializeToString(self, *, deterministic: bool = ...) -> bytes: ...
 
 
-def query_hash(request: Query) -> bytes:
+def query_hash(request: PagedRequest) -> bytes:
     kind = type(request)
     plain = kind()
     plain.CopyFrom(request)  # type: ignore[attr-defined]
@@ -38,11 +38,11 @@ def query_hash(request: Query) -> bytes:
     return blake2b(content, digest_size=_QUERY_BYTES).digest()
 
 
-def page_token(request: Query, after: bytes) -> str:
+def page_token(request: PagedRequest, after: bytes) -> str:
     return base64.urlsafe_b64encode(query_hash(request) + after).rstrip(b"=").decode()
 
 
-def after_of(request: Query, size_bytes: int) -> bytes | None:
+def after_of(request: PagedRequest, size_bytes: int) -> bytes | None:
     """Where the page before ended; None = this is the first page."""
     text = request.page_token
     if not text:
@@ -68,11 +68,11 @@ def after_of(request: Query, size_bytes: int) -> bytes | None:
     return raw[_QUERY_BYTES:]
 
 
-def cursor_token(request: Query, cursor: Cursor | None) -> str:
+def cursor_token(request: PagedRequest, cursor: Cursor | None) -> str:
     """Empty = there are no more pages."""
     return page_token(request, _CURSOR.pack(*cursor)) if cursor is not None else ""
 
 
-def cursor_of(request: Query) -> Cursor | None:
+def cursor_of(request: PagedRequest) -> Cursor | None:
     after = after_of(request, _CURSOR.size)
     return Cursor(*_CURSOR.unpack(after)) if after is not None else None

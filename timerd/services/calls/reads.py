@@ -85,9 +85,9 @@ class Reads:
         lo_ms, hi_ms = open_bounds(request)
         after = after_of(request, _DEAD_AFTER_BYTES) or b""
         limit = min(at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE), self._most_payloads)
-        letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, limit)
-        more = page_token(request, dead_after(letters[-1])) if len(letters) >= limit else ""
-        return wire.ListDeadLettersResponse(dead_letters=map(dead_letter_of, letters), next_page_token=more)
+        dead_letters = await self._verbs.dead_letters(namespace, queue, lo_ms, hi_ms, after, limit)
+        more = page_token(request, dead_after(dead_letters[-1])) if len(dead_letters) >= limit else ""
+        return wire.ListDeadLettersResponse(dead_letters=map(dead_letter_of, dead_letters), next_page_token=more)
 
     async def get_server_info(self, _request: wire.GetServerInfoRequest) -> wire.GetServerInfoResponse:
         return server_info(await self._verbs.facts(), self._delivery())

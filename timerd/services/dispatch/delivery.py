@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import Sequence
 
-from timerd.core.before_restart import Held
+from timerd.core.before_restart import HeldTokens
 from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine
 from timerd.core.limits import Credit, Limit, Limits, Slice
 from timerd.core.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
@@ -23,7 +23,7 @@ from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey
 from timerd.services.dispatch.due_looks import DueLooks
-from timerd.services.dispatch.ports import Abroad, Alarm, Sent, Settler, Sink
+from timerd.services.dispatch.ports import Alarm, RemoteInstances, Sent, Settler, Sink
 from timerd.services.dispatch.settling import Settling
 from timerd.services.engine.verbs import Firing
 
@@ -36,8 +36,8 @@ _LOG = logging.getLogger("timerd.delivery")
 
 
 class Delivery:
-    """`tallies` counts what was sent. `server` is the name that workers are shown. `limits`: those that are asked
-    beside the standing ones. `abroad`: where there are other instances."""
+    """`queue_stats` counts what was sent. `server` is the name that workers are shown. `limits`: those that are asked
+    beside the standing ones. `remote`: where there are other instances."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Delivery:
         alarm: Alarm,
         machine: DeliveryMachine,
         *,
-        abroad: Abroad | None = None,
+        remote: RemoteInstances | None = None,
         server: str = "timerd",
         limits: Sequence[Limit] = (),
     ) -> None:
@@ -53,8 +53,8 @@ class Delivery:
         self._firing = firing
         self._alarm = alarm
         self.machine = machine
-        self._abroad = abroad
-        self.tallies = self.machine.tallies
+        self._remote = remote
+        self.queue_stats = self.machine.queue_stats
         self._settling = Settling(firing, self.settled)
         self.on_durable = self._settling.on_durable
         pacing = Pacing()
@@ -73,8 +73,8 @@ class Delivery:
         self._quiet = asyncio.Event()
         alarm.listen(self._rang)
         firing.on_due(self._due)
-        if abroad is not None:
-            abroad.listen(self.wake)
+        if remote is not None:
+            remote.listen(self.wake)
 
     @property
     def in_flight(self) -> int:
@@ -105,8 +105,8 @@ class Delivery:
         """Sends nothing more and tells the workers; waits for what they have in hand. Their leases are kept."""
         self._draining = True
         self.machine.drain()
-        if self._abroad is not None:
-            self._abroad.drain()
+        if self._remote is not None:
+            self._remote.drain()
         for sink in self._sinks.values():
             sink.go_away()
         try:
@@ -149,7 +149,7 @@ class Delivery:
     def credit(self, sink: Sink, queue: str, tasks: int) -> None:
         key = self._send_hold.granted(sink.number, queue, tasks)
         # Where there was credit nothing waits for more.
-        is_needed = self._is_holding or self._abroad is not None or not self.machine.wanted(key)
+        is_needed = self._is_holding or self._remote is not None or not self.machine.wanted(key)
         self.machine.credit(sink.number, queue, tasks)
         if sink.takes_backlog and key not in self._backlogs:
             self._backlogs.add(key)
@@ -192,7 +192,7 @@ class Delivery:
     def resume(self, sink: Sink, tokens: bytes) -> list[bytes]:
         return self.resumed(sink, tokens, known_only=False).lost
 
-    def resumed(self, sink: Sink, tokens: bytes, *, known_only: bool) -> Held:
+    def resumed(self, sink: Sink, tokens: bytes, *, known_only: bool) -> HeldTokens:
         held = self.machine.resume(sink.number, tokens, self.clock_ms(), known_only=known_only)
         self._firing.leased(held.until)
         return held
@@ -283,11 +283,11 @@ class Delivery:
 
     def _pump(self, now_ms: int) -> None:
         self._expire(now_ms)
-        if self._abroad is None:
+        if self._remote is None:
             self._set_alarm(now_ms, self._send_due(now_ms))
         else:
-            self._abroad.before(now_ms)
-            self._set_alarm(now_ms, min(self._send_due(now_ms), self._abroad.after(now_ms)))
+            self._remote.before(now_ms)
+            self._set_alarm(now_ms, min(self._send_due(now_ms), self._remote.after(now_ms)))
 
     def _look_later(self) -> None:
         """Nobody says when clock and lease are trusted again; what was asked for meanwhile is not asked for twice."""
@@ -321,7 +321,7 @@ class Delivery:
         queues = looks.look(now_ms)
         quantum.begin(looks.soon(now_ms + SOON_MS, MOST_COUNTED))
         for queue in queues:
-            # Once more: what another queue was sent may have set its workers' credit aside.
+            # Once more: what another queue was sent may have got the credit of its workers withheld.
             if (due_ms := looks.due_ms(queue)) <= now_ms:
                 if quantum.is_used_up:
                     return now_ms
@@ -370,10 +370,10 @@ class Delivery:
         if not tasks:
             return None
         messages = sent_bytes = 0
-        tally = self.tallies.of(queue)
+        stats = self.queue_stats.of(queue)
         for assignment in self.machine.assign(queue, taken, now_ms):
             columns = assignment.taken.rows.columns
-            tally.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
+            stats.sent(now_ms - columns["position_ms"], columns["version"] & ATTEMPT_MASK)
             sent = self._send(assignment)
             messages += sent.messages
             sent_bytes += sent.size_bytes
@@ -406,6 +406,6 @@ class Delivery:
         self._quiet.set()
 
     async def _until_quiet(self) -> None:
-        while self.machine.in_flight or self._settling.busy or (self._abroad is not None and self._abroad.is_busy):
+        while self.machine.in_flight or self._settling.busy or (self._remote is not None and self._remote.is_busy):
             self._quiet.clear()
             await self._quiet.wait()

@@ -45,7 +45,7 @@ class Owed:
 
 
 # (message, what of it).
-Slice = list[tuple[Owed, int | LateFailure]]
+SettleSlice = list[tuple[Owed, int | LateFailure]]
 
 
 class LateSettling:
@@ -83,8 +83,8 @@ class LateSettling:
             await self._look_for(part)
             self._changed()
 
-    def _next(self) -> Slice:
-        part: Slice = []
+    def _next(self) -> SettleSlice:
+        part: SettleSlice = []
         while self._turns and len(part) < SLICE_TOKENS:
             number = next(iter(self._turns))
             messages = self._turns.pop(number)
@@ -101,7 +101,7 @@ class LateSettling:
                 self._turns[number] = messages
         return part
 
-    async def _look_for(self, part: Slice) -> None:
+    async def _look_for(self, part: SettleSlice) -> None:
         acks = [(message, at) for message, at in part if isinstance(at, int)]
         failures = [(message, late) for message, late in part if isinstance(late, LateFailure)]
         acked, failed = await asyncio.gather(self._end(acks), self._fail([late for _, late in failures]))

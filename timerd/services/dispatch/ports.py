@@ -25,7 +25,7 @@ class Alarm(Protocol):
     def close(self) -> None: ...
 
 
-class Abroad(Protocol):
+class RemoteInstances(Protocol):
     """The other instances, as the pump sees them."""
 
     def listen(self, wake: Callable[[], None]) -> None:

@@ -103,8 +103,8 @@ class Settling:
             writes.append(self._firing.again(batch.again))
         if batch.back:
             writes.append(self._firing.put_back(batch.back))
-        if batch.letters:
-            writes.append(self._firing.bury(batch.letters, batch.dead))
+        if batch.dead_letters:
+            writes.append(self._firing.put_dead_letters(batch.dead_letters, batch.dead))
         await asyncio.gather(*writes)
 
 

@@ -21,7 +21,7 @@ from timerd.model.storage import BucketEntry, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
 from timerd.services.engine.verbs import ENDED, MARKED, Cursor, Query, State, TaskView, Views
-from timerd.services.engine.walk import Looked, Shelf, Walk
+from timerd.services.engine.walk import Shelf, Walk, WalkedRow
 from timerd.services.holding.scheduler import Scheduler
 from timerd.services.transport.slices import in_slices
 
@@ -29,14 +29,14 @@ WAITING = frozenset({State.PENDING, State.RETRYING})
 ALIVE = WAITING | {State.IN_FLIGHT}
 # In these states the attempt that the row stands for was not begun (or its end is not known: then one less is shown).
 NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PURGED, State.EXPIRED})
-# Tasks spread thinly over many buckets: a page ends before a caller loses patience.
+# Tasks spread thinly over many buckets: a page ends before the deadline of a caller.
 PAGE_S = 1.0
 # Of one partition at a time: what is read of many shards or queues for a page that one of them fills was for nothing.
 LEAST_ROWS, MOST_ROWS = 16, 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownTask:
     """A view, and the row whose payload it may get."""
 
     view: TaskView
@@ -45,18 +45,18 @@ class Shown:
 
 
 @dataclass(slots=True)
-class Tally:
+class Counted:
     """What Count makes of rows: a number. To make a view of each took about half of the whole time."""
 
     number: int = 0
 
-    def add(self, _looked: Looked, _state: State) -> bool:
+    def add(self, _looked: WalkedRow, _state: State) -> bool:
         self.number += 1
         return True
 
 
 # Whether more is wanted.
-Show = Callable[[Looked, State], bool]
+Show = Callable[[WalkedRow, State], bool]
 
 
 class Browsing:
@@ -70,21 +70,22 @@ class Browsing:
 
     async def page(self, query: Query, after: Cursor | None, limit: int, max_scanned: int, *, payload: bool) -> Views:
         """A page: at most `limit` tasks of at most about `max_scanned` rows looked at."""
-        shown: list[Shown] = []
+        shown: list[ShownTask] = []
 
-        def show(looked: Looked, state: State) -> bool:
-            shown.append(Shown(self._view(looked, state), looked.shelf.partition, looked.key))
+        def show(looked: WalkedRow, state: State) -> bool:
+            shown.append(ShownTask(self._view(looked, state), looked.shelf.partition, looked.key))
             return len(shown) < limit
 
         cursor, through_ms = await self._look(query, after, show, max_scanned, min(limit, max_scanned))
         views = await self._with_payloads(shown) if payload else [each.view for each in shown]
-        return Views(await self.with_letters(views), cursor, through_ms)
+        return Views(await self.with_dead_letters(views), cursor, through_ms)
 
-    async def with_letters(self, views: Sequence[TaskView]) -> list[TaskView]:
-        """How dead letters ended stands in their letters: the row says only what was before the last attempt."""
+    async def with_dead_letters(self, views: Sequence[TaskView]) -> list[TaskView]:
+        """How dead letters ended stands in the store of dead letters: the row says only what was before the last
+        attempt."""
         dead = [view.task_id.to_bytes() for view in views if view.state is State.DEAD]
-        letters = {letter.task_id: letter for letter in await self._store.letters(dead)} if dead else {}
-        found = ((view, letters.get(view.task_id.to_bytes())) for view in views)
+        dead_letters = {letter.task_id: letter for letter in await self._store.get_dead_letters(dead)} if dead else {}
+        found = ((view, dead_letters.get(view.task_id.to_bytes())) for view in views)
         return [
             view
             if letter is None or view.state is not State.DEAD
@@ -93,7 +94,13 @@ class Browsing:
         ]
 
     async def _look(
-        self, query: Query, after: Cursor | None, show: Show, max_scanned: int, wanted: int, tally: Tally | None = None
+        self,
+        query: Query,
+        after: Cursor | None,
+        show: Show,
+        max_scanned: int,
+        wanted: int,
+        counted: Counted | None = None,
     ) -> tuple[Cursor | None, int]:
         """Shows rows until `show` has enough; returns where to go on, and what has been looked at. `wanted`: about so
         many rows are read at a time."""
@@ -107,8 +114,8 @@ class Browsing:
                     shelf = await self._shelf(partition, query, walk.after[partition], most)
                     walk.add(shelf)
                     left -= shelf.read
-                if tally is not None and states >= WAITING:
-                    tally.number += walk.take_whole(self._waits)
+                if counted is not None and states >= WAITING:
+                    counted.number += walk.take_whole(self._waits)
                 cursor = await self._shown(walk.take(), states, show)
                 if cursor is None and walk.after and (left <= 0 or loop.time() >= end_s):
                     cursor = walk.through
@@ -119,7 +126,7 @@ class Browsing:
                 return Cursor(bucket_ms + BUCKET_MS - 1, b"\xff" * DIGEST_BYTES), bucket_ms + BUCKET_MS
         return None, query.hi_ms
 
-    async def _shown(self, rows: Iterable[Looked], wanted: frozenset[State], show: Show) -> Cursor | None:
+    async def _shown(self, rows: Iterable[WalkedRow], wanted: frozenset[State], show: Show) -> Cursor | None:
         """Where `show` had enough. Versions of one row stay together."""
         last: Cursor | None = None
         async for _, looked in in_slices(rows):
@@ -130,7 +137,7 @@ class Browsing:
                 last = looked.place
         return last
 
-    async def _with_payloads(self, shown: Sequence[Shown]) -> list[TaskView]:
+    async def _with_payloads(self, shown: Sequence[ShownTask]) -> list[TaskView]:
         """What is gone meanwhile is shown without."""
         wanted: dict[Partition, list[tuple[int, bytes]]] = {}
         for each in shown:
@@ -142,9 +149,9 @@ class Browsing:
         return [replace(each.view, payload=payloads.get((each.partition, each.key), b"")) for each in shown]
 
     async def count(self, query: Query, after: Cursor | None, max_scanned: int) -> tuple[int, Cursor | None, int]:
-        tally = Tally()
-        cursor, through_ms = await self._look(query, after, tally.add, max_scanned, max_scanned, tally)
-        return tally.number, cursor, through_ms
+        counted = Counted()
+        cursor, through_ms = await self._look(query, after, counted.add, max_scanned, max_scanned, counted)
+        return counted.number, cursor, through_ms
 
     def _waits(self, shelf: Shelf) -> bool:
         """Each of its rows, without a look at each: nothing is known of any but that it is stored."""
@@ -184,7 +191,7 @@ class Browsing:
         moves = [Move.from_bytes(s) if s is not None else None for s in stored]
         return {d: generation_of(m.place.key.version) if m else 0 for d, m in zip(digests, moves, strict=True)}
 
-    def _state(self, looked: Looked, wanted: frozenset[State]) -> State | None:
+    def _state(self, looked: WalkedRow, wanted: frozenset[State]) -> State | None:
         """None: the task lives elsewhere, or its end was not asked for."""
         key, shelf = looked.key, looked.shelf
         if shelf.alive.get(key.digest, generation_of(key.version)) != generation_of(key.version):
@@ -206,7 +213,7 @@ class Browsing:
             return MARKED.get(mark.kind)
         return State.RETRYING if attempt_of(key.version) > 1 else State.PENDING
 
-    def _is_in_hand(self, looked: Looked) -> bool:
+    def _is_in_hand(self, looked: WalkedRow) -> bool:
         """It was carried on while a worker had it, who has it still."""
         shelf, n = looked.shelf, looked.number
         mark = shelf.marks.get(looked.key)
@@ -214,7 +221,7 @@ class Browsing:
             return False
         return self._scheduler.held.has_in_hand(shelf.partition, looked.key, shelf.rows.extra_of(n).lease_until_ms)
 
-    def _view(self, looked: Looked, state: State) -> TaskView:
+    def _view(self, looked: WalkedRow, state: State) -> TaskView:
         partition, rows, n, key = looked.shelf.partition, looked.shelf.rows, looked.number, looked.key
         template, extra = rows.template_of(n), rows.extra_of(n)
         at_home = extra.home_position_ms < 0

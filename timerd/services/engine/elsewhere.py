@@ -18,8 +18,8 @@ from timerd.model.settle import Outcome
 from timerd.ports import Store
 from timerd.services.engine.verbs import ENDED, MARKED, State
 from timerd.services.holding.driving import drive
+from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.holding.scheduler import Scheduler
-from timerd.services.holding.tickets import NoLongerHeld
 
 # A row that is being written, loaded or moved is looked for so often: about a second.
 LOOKS = 40
@@ -58,7 +58,7 @@ class Elsewhere:
             if machine.may_leave(key) or (is_stopped and not machine.is_blocked(key.digest)):
                 return Known(machine, key, None)
             if asked is Asked.ENDED and recorded in FOR_GOOD:
-                # By a record that this holder read or makes, so whoever comes after it reads that as well.
+                # By a record that this holder read or makes, so the next holder reads that as well.
                 return Known(machine, key, recorded)
             carry = machine.carry_of(key) if known is Outcome.CARRIED else None
             if carry is None or not machine.has_left(key):
@@ -84,7 +84,7 @@ class Elsewhere:
         machine = self._scheduler.machines.get(partition)
         if machine is not None and not machine.has_left(key):
             with suppress(NoLongerHeld):
-                await self.durable(machine, machine.last_ticket)
+                await self.durable(machine, machine.last_lsn)
 
     async def again(self, item: Again) -> bool:
         """What cannot be reached in time is left to the end of the lease, when the task is delivered again anyway. A
@@ -95,8 +95,8 @@ class Elsewhere:
             if self._scheduler.deliveries.came_since(item.key, item.failed_at_ms):
                 return False
             if machine.may_leave(key):
-                ticket = machine.again_waiting(key, rows, item._replace(position_ms=position_ms))
-                await self.durable(machine, ticket)
+                lsn = machine.again_waiting(key, rows, item._replace(position_ms=position_ms))
+                await self.durable(machine, lsn)
                 break
         return True
 
@@ -138,8 +138,8 @@ class Elsewhere:
             await asyncio.sleep(LOOK_S)
         return None
 
-    def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
-        durable = self._scheduler.held.durable(machine, ticket)
+    def durable(self, machine: PartitionMachine, lsn: int) -> asyncio.Future[None]:
+        durable = self._scheduler.held.durable(machine, lsn)
         self._scheduler.held.settle_soon(machine)
         return durable
 

@@ -6,30 +6,29 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 from timerd.core.protocol import Cancelled, Procedure, Request, end_many, end_task, said_for_good
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import TaskId
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
-from timerd.services.holding.driving import WRITES, Performs, drive, unknown_of
+from timerd.services.holding.driving import WRITES, Performs, Returned, drive, unknown_of
 
 AT_ONCE = 256
-Result = TypeVar("Result")
 
 
 class _Noting:
     """Notes whether anything may have been written for any of the tasks: then an error leaves the outcome unknown
     (G2)."""
 
-    def __init__(self, performer: Performs) -> None:
+    def __init__(self, runner: Performs) -> None:
         self.may_have_written = False
-        self._performer = performer
+        self._runner = runner
 
     async def perform(self, request: Request) -> object:
         try:
-            answer = await self._performer.perform(request)
+            answer = await self._runner.perform(request)
         except StoreUnavailable:
             raise
         except Exception:
@@ -46,14 +45,14 @@ async def end_all(
     tasks: Sequence[TaskId],
     outcome: Outcome,
     request: bytes,
-    performer: Performs,
+    runner: Performs,
     side_by_side: int = 1,
     *,
     now_ms: int = 0,
 ) -> list[Cancelled]:
     """One answer a task, in order. `side_by_side`: into how many groups their homes are dealt. `now_ms`: as for
     end_task."""
-    noting = _Noting(performer)
+    noting = _Noting(runner)
     groups = _dealt(tasks, side_by_side)
     said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
     for group, each in zip(groups, said, strict=True):
@@ -86,7 +85,7 @@ async def _said_for_good(
         await _side_by_side([said_for_good(task, request, Cancelled.IN_FLIGHT, now_ms) for task in part], noting)
 
 
-async def _side_by_side(procedures: Sequence[Procedure[Result]], noting: _Noting) -> list[Result]:
+async def _side_by_side(procedures: Sequence[Procedure[Returned]], noting: _Noting) -> list[Returned]:
     """One alone without a task of its own, whose start and end are turns of the loop."""
     if len(procedures) > 1:
         work = [drive(procedure, noting) for procedure in procedures]
@@ -108,7 +107,7 @@ def _dealt(tasks: Sequence[TaskId], groups: int) -> list[Sequence[TaskId]]:
     return [[task for home in dealt[n::groups] for task in home] for n in range(min(groups, len(dealt)))]
 
 
-def _sound(results: Sequence[Result | BaseException], noting: _Noting) -> list[Result]:
+def _sound(results: Sequence[Returned | BaseException], noting: _Noting) -> list[Returned]:
     for result in results:
         if isinstance(result, StoreUnavailable) and noting.may_have_written:
             raise unknown_of(result) from result

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Collection, Mapping, Sequence
 from hashlib import blake2b
 
 import numpy as np
-import numpy.typing as npt
 
 from timerd.config import ServerConfig
 from timerd.core.protocol import (
@@ -32,7 +31,7 @@ from timerd.model.errors import (
     StoreUnknown,
     Unavailable,
 )
-from timerd.model.first_reply import first_reply, indexes_of, read_reply
+from timerd.model.first_reply import Times, first_reply, indexes_of, read_reply
 from timerd.model.identity import TaskId, attempt_of
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, move_key, name_key
@@ -76,7 +75,6 @@ ANSWERS = {
     Cancelled.NOT_FOUND: CancelAnswer.NOT_FOUND,
     Cancelled.PENDING: CancelAnswer.PENDING,
 }
-Times = npt.NDArray[np.int64]
 Groups = tuple[tuple[Partition, RowGroup], ...]
 # Nobody holds what is due so long after everything that is loaded ahead.
 NOT_HELD_AHEAD_MS = 3_600_000
@@ -248,9 +246,9 @@ class Engine:
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]:
         now_ms = self.now_ms()
         request = _hash(namespace, request_id)
-        performer = self._procedures
-        groups = performer.others.side_by_side
-        said = await end_all(ids, Outcome.CANCELLED, request, performer, groups, now_ms=now_ms)
+        runner = self._procedures
+        groups = runner.others.side_by_side
+        said = await end_all(ids, Outcome.CANCELLED, request, runner, groups, now_ms=now_ms)
         if said.count(Cancelled.CANCELLED) == len(ids):
             self._estimating.remove(ids)
             return [CancelAnswer.CANCELLED] * len(ids)
@@ -282,7 +280,7 @@ class Engine:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
         view = self._view(task, here, here.rows, is_in_hand=is_in_hand)
-        return (await self._browsing.with_letters([view]))[0]
+        return (await self._browsing.with_dead_letters([view]))[0]
 
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
         name = name_key(namespace, key)
@@ -332,8 +330,8 @@ class Engine:
 
     async def _look_up(self, task: TaskId) -> Located:
         here = await drive(locate(task), self._procedures)
-        letters = await self._store.letters([task.to_bytes()]) if here.rows is None else []
-        return from_letter(here, letters[0]) if letters else here
+        dead_letters = await self._store.get_dead_letters([task.to_bytes()]) if here.rows is None else []
+        return from_letter(here, dead_letters[0]) if dead_letters else here
 
     async def _look_whether_in_hand(self, task: TaskId) -> tuple[Located, bool]:
         """With whether a worker has the task. A cancel that only a mark tells of may have come when one had it, who may

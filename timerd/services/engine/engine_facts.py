@@ -6,7 +6,7 @@ from collections import Counter
 
 from timerd.config import ServerConfig
 from timerd.core.ledger import Ledger
-from timerd.core.tally import LATENESS_BOUNDS_MS
+from timerd.core.queue_stats import LATENESS_BOUNDS_MS
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import StoreFacts
@@ -53,7 +53,7 @@ class Facts:
             oldest_due_ms=min(oldest, default=0),
             started_ms=self._started_ms,
             lateness_bounds_ms=LATENESS_BOUNDS_MS,
-            lateness_counts=self._scheduler.deliveries.machine.tallies.lateness_counts(),
+            lateness_counts=self._scheduler.deliveries.machine.queue_stats.lateness_counts(),
             advice=self._advice(store, ledger, min(oldest, default=0)),
         )
 

@@ -1,6 +1,6 @@
 """How many tasks are due in each minute, roughly: counted as they are scheduled, written every 10 s.
 
-For Count without a range and for whoever plans ahead. What is cancelled or purged is taken off again in the minute in
+For Count without a range and for the forecast. What is cancelled or purged is taken off again in the minute in
 which it was counted, where its queue is known (it has been scheduled to since the start). What is moved stays in its
 first minute, what is overdue is in none that is counted, and a crash loses the last seconds: it is an estimate and is
 called so.
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.queue_stats import MOST_QUEUES, OTHERS
 from timerd.core.taken import QueueKey
-from timerd.core.tally import MOST_QUEUES, OTHERS
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import Template

@@ -31,8 +31,8 @@ from timerd.services.engine.peer_deliveries import PeerDeliveries
 from timerd.services.engine.verbs import LOOKED_FOR_MS, Late, Otherwise, State
 from timerd.services.engine.waits import wait_for_all
 from timerd.services.holding.engine_time import EngineTime
+from timerd.services.holding.log_waits import NoLongerHeld
 from timerd.services.holding.scheduler import Scheduler
-from timerd.services.holding.tickets import NoLongerHeld
 
 log = logging.getLogger(__name__)
 # Where partitions interleave (priorities, catch-up), rows are taken in stretches, so that not each row is a step of its
@@ -44,7 +44,7 @@ MOST_KEPT_BACK = 256
 Item = TypeVar("Item", Ended, Again, AckedRows)
 
 
-class Firing:
+class SchedulerFiring:
     """Implements services.verbs.Firing on one scheduler. `return_ms`: what a worker has of a partition that was just
     taken over may have been extended with its last holder, and is heard of within this time. `peers`: where there are
     other instances. `gates`: those that are asked beside the standing ones."""
@@ -135,8 +135,8 @@ class Firing:
             if machine is None:
                 waits += map(elsewhere, items)
                 continue
-            ticket, missing = machine.end(items)
-            waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, ticket), items, elsewhere))
+            lsn, missing = machine.end(items)
+            waits.append(self._or_elsewhere(self._scheduler.held.durable(machine, lsn), items, elsewhere))
             waits += map(elsewhere, missing)
             self._scheduler.held.settle_soon(machine)
         return wait_for_all(waits)
@@ -150,7 +150,7 @@ class Firing:
                 continue
             closed, others = machine.end_acked(parts)
             if closed:
-                durable = self._scheduler.held.durable(machine, machine.ticket)
+                durable = self._scheduler.held.durable(machine, machine.lsn)
                 waits.append(self._or_elsewhere(durable, _each_of(closed), elsewhere))
                 self._scheduler.held.settle_soon(machine)
             if others:
@@ -181,23 +181,27 @@ class Firing:
         self._scheduler.held.wake()
         return self.again(elsewhere)
 
-    def bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
-        """In the record that ends them; of rows that are not open here the letters first."""
+    def put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+        """In the record that ends them; of rows that are not open here the dead letters first."""
         waits: list[Awaitable[None]] = []
-        letter_of = dict(zip(ended, letters, strict=True))
+        letter_of = dict(zip(ended, dead_letters, strict=True))
         for machine, items in self._by_machine(ended):
             missing = items
             if machine is not None:
-                ticket, missing = machine.end(items)
+                lsn, missing = machine.end(items)
                 gone = set(items).difference(missing)
-                machine.bury(letter_of[item] for item in gone)
-                durable = self._scheduler.held.durable(machine, ticket)
+                machine.put_dead_letters(letter_of[item] for item in gone)
+                durable = self._scheduler.held.durable(machine, lsn)
                 waits.append(
-                    self._or_elsewhere(durable, gone, lambda item: self.late_failures.bury_one(letter_of[item], item))
+                    self._or_elsewhere(
+                        durable, gone, lambda item: self.late_failures.put_dead_letter(letter_of[item], item)
+                    )
                 )
                 self._scheduler.held.settle_soon(machine)
             if missing:
-                waits.append(self.late_failures.bury_elsewhere([letter_of[item] for item in missing], missing))
+                waits.append(
+                    self.late_failures.put_dead_letters_elsewhere([letter_of[item] for item in missing], missing)
+                )
         return wait_for_all(waits)
 
     async def end_late(self, late: Sequence[AckToken]) -> Sequence[Late]:

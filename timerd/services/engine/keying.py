@@ -40,8 +40,8 @@ NO_KEYS = Keys()
 
 
 class Keying:
-    def __init__(self, performer: Performs) -> None:
-        self._performer = performer
+    def __init__(self, runner: Performs) -> None:
+        self._runner = runner
 
     async def reserve(self, tasks: NewTasks, ids: Sequence[TaskId], now_ms: int) -> Keys:
         """Raises Overtaken where nothing else is left of the message."""
@@ -64,11 +64,11 @@ class Keying:
     async def _reserve(self, tasks: NewTasks, task: TaskId, row: int, now_ms: int) -> Reserved:
         key, policy = tasks.keys[row]
         name = name_key(tasks.namespace, key)
-        return await drive(reserve(name, task, policy, now_ms, tasks.asked_ms), self._performer)
+        return await drive(reserve(name, task, policy, now_ms, tasks.asked_ms), self._runner)
 
     async def _recall(self, tasks: NewTasks) -> dict[int, str] | None:
         """Row -> the task that has its key, as it was decided before; None: nothing was."""
-        stored = await drive(recall(_KEPT + tasks.prefix), self._performer)
+        stored = await drive(recall(_KEPT + tasks.prefix), self._runner)
         return _read(tasks, stored) if stored is not None else None
 
     async def _decide(self, tasks: NewTasks, taken: Mapping[int, TaskId], now_ms: int) -> dict[int, str]:
@@ -76,13 +76,13 @@ class Keying:
         them, and one would write what the other has said to be kept."""
         indexes = tasks.rows.columns["index"]
         answer = dump_json({str(int(indexes[row])): str(task) for row, task in taken.items()})
-        stored = await drive(remember(_KEPT + tasks.prefix, answer, now_ms), self._performer)
+        stored = await drive(remember(_KEPT + tasks.prefix, answer, now_ms), self._runner)
         return _read(tasks, stored)
 
     async def _sort(self, tasks: NewTasks, keys: Keys, row: int, held: Reserved) -> None:
         if row in keys.left_out:
             if held.stored:
-                await drive(give_back(name_key(tasks.namespace, tasks.keys[row][0]), held), self._performer)
+                await drive(give_back(name_key(tasks.namespace, tasks.keys[row][0]), held), self._runner)
         elif held.refused is not None:
             keys.refused[row] = held.refused
         elif held.taken_by is not None:
@@ -98,7 +98,7 @@ class Keying:
         lost = await self._lost_before(tasks, ids, keys) if may_be_repeat else []
         ours = {row: held for row, held in keys.reserved.items() if row not in lost}
         work = [
-            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._performer)
+            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._runner)
             for row, held in ours.items()
         ]
         answers = await asyncio.gather(*work)
@@ -108,11 +108,12 @@ class Keying:
         return keys.refused | {row: key_lost() for row in lost}
 
     async def _lost_before(self, tasks: NewTasks, ids: Sequence[TaskId], keys: Keys) -> list[int]:
-        """The rows of a repeat that lost their key the first time: whoever has it keeps it, and they stay cancelled."""
-        lost = [row for row in keys.reserved if await drive(was_lost(ids[row]), self._performer)]
+        """The rows of a repeat that lost their key the first time: the task that has it keeps it, and they stay
+        cancelled."""
+        lost = [row for row in keys.reserved if await drive(was_lost(ids[row]), self._runner)]
         for row in lost:
             name = name_key(tasks.namespace, tasks.keys[row][0])
-            await drive(give_back(name, keys.reserved[row]), self._performer)
+            await drive(give_back(name, keys.reserved[row]), self._runner)
         return lost
 
 

@@ -109,8 +109,8 @@ class LateAcks:
             machines[known.machine].append(n)
         waits: list[tuple[list[int], asyncio.Future[None]]] = []
         for machine, numbers in machines.items():
-            ticket = machine.end_waiting([found[n].key for n in numbers if found[n].outcome is None], Outcome.ACKED)
-            waits.append((numbers, self._elsewhere.durable(machine, ticket)))
+            lsn = machine.end_waiting([found[n].key for n in numbers if found[n].outcome is None], Outcome.ACKED)
+            waits.append((numbers, self._elsewhere.durable(machine, lsn)))
             answers |= {n: _state(found[n].outcome) for n in numbers}
         for numbers, durable in waits:
             try:
@@ -166,7 +166,7 @@ class LateAcks:
             # It was moved since: this delivery is over, the one that the move promised is not.
             return State.PENDING
         if (ended := marked_as(here)) is not None and ended is not State.ACKED:
-            # Whoever takes its row ends it so: the first mark counts.
+            # The next holder of its row ends it so: the first mark counts.
             return ended
         said = await drive(end_task(task, Outcome.ACKED, b"late ack", generation), self._scheduler.procedures)
         if said is Cancelled.PENDING:
@@ -175,7 +175,7 @@ class LateAcks:
             log.info("a late ack ended the retries of a task that is with another worker")
         machine = self._scheduler.machines.get(here.place.partition)
         if machine is not None:
-            await self._elsewhere.durable(machine, machine.last_ticket)
+            await self._elsewhere.durable(machine, machine.last_lsn)
         if said in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT):
             return None
         state = await self._elsewhere.ended_as(token.partition, token.key)

@@ -19,7 +19,7 @@ from timerd.model.storage import DeadLetter
 from timerd.ports import Store
 from timerd.services.engine.elsewhere import SAY_AGAIN_MS, Elsewhere, silent
 from timerd.services.engine.peer_deliveries import PeerDeliveries
-from timerd.services.holding.effector import RETRY_S
+from timerd.services.holding.effect_runner import RETRY_S
 from timerd.services.holding.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class LateFailures:
         if settlement.again:
             await self.again(settlement.again[0])
             return True
-        return await self._bury(settlement.letters, settlement.dead)
+        return await self._put_dead_letters(settlement.dead_letters, settlement.dead)
 
     def _is_elsewhere(self, partition: Partition) -> bool:
         """It is neither held here nor going to be."""
@@ -88,40 +88,40 @@ class LateFailures:
         token = AckToken(partition, key, 0)
         return await self._fail_there(self._peers, here.place.partition, here.rows, token, failure)
 
-    async def bury_one(self, letter: DeadLetter, item: Ended) -> None:
+    async def put_dead_letter(self, letter: DeadLetter, item: Ended) -> None:
         """Who says so hears it where it did not count: the same row may be with a worker again."""
         failure = Failure(letter.died_at_ms, letter.last_error, hopeless=True)
         counts = await self._forwarded(item.partition, item.key, failure)
         if counts is None:
-            counts = await self._bury([letter], [item])
+            counts = await self._put_dead_letters([letter], [item])
         if not counts:
             raise Unavailable(
                 "Its partition has changed hands: say it again.", "HOLDER_CHANGED", retry_after_ms=SAY_AGAIN_MS
             )
 
-    async def bury_elsewhere(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
+    async def put_dead_letters_elsewhere(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> None:
         if self._peers is None:
-            await self._bury(letters, ended)
+            await self._put_dead_letters(dead_letters, ended)
             return
-        for letter, item in zip(letters, ended, strict=True):
-            await self.bury_one(letter, item)
+        for letter, item in zip(dead_letters, ended, strict=True):
+            await self.put_dead_letter(letter, item)
 
-    async def _bury(self, letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
+    async def _put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> bool:
         """The deliveries are over for the workers: the store is asked until it has done it. Whether all have ended."""
         while True:
             try:
-                await self._store.bury(letters)
+                await self._store.put_dead_letters(dead_letters)
                 break
             except (StoreUnavailable, StoreUnknown) as error:
-                log.warning("%d dead letters: %s; trying again", len(letters), error)
+                log.warning("%d dead letters: %s; trying again", len(dead_letters), error)
                 await asyncio.sleep(RETRY_S)
-        return all([await self._end_buried(letter, item) for letter, item in zip(letters, ended, strict=True)])
+        return all([await self._end_buried(letter, item) for letter, item in zip(dead_letters, ended, strict=True)])
 
     async def _end_buried(self, letter: DeadLetter, item: Ended) -> bool:
         """Its row was carried on while the worker had it. False: it has ended meanwhile, or is with another worker, so
         this failure came too late."""
         has_ended = await self._elsewhere.end(item)
         if not has_ended:
-            await self._store.exhume([letter.task_id])
+            await self._store.take_dead_letters([letter.task_id])
         self._redelivery_guard.forget(delivery_id_of(item.key.digest, item.key.version))
         return has_ended

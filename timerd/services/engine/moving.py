@@ -31,10 +31,10 @@ class Refused(NamedTuple):
 class Moving:
     """The engine's verbs that give a task another instant."""
 
-    def __init__(self, store: Store, performer: Performs, retention_ms: int, now_ms: Callable[[], int]) -> None:
+    def __init__(self, store: Store, runner: Performs, retention_ms: int, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._store = store
-        self._performer = performer
+        self._runner = runner
         self._retention_ms = retention_ms
 
     async def move(
@@ -63,13 +63,13 @@ class Moving:
 
     async def moved_before(self, task: TaskId, request: str) -> int | None:
         """What the call with that hash was answered, if it was carried out."""
-        here = await drive(locate(task), self._performer)
+        here = await drive(locate(task), self._runner)
         return await self._answer(task, here.move, request)
 
     async def _answer(self, task: TaskId, move: Move | None, request: str) -> int | None:
         if move is None:
             return None
-        return await drive(moved_before(task.digest, move, request), self._performer)
+        return await drive(moved_before(task.digest, move, request), self._runner)
 
     async def redrive(self, tasks: Sequence[TaskId], request: str, asked_ms: int) -> list[bool | NotStored]:
         """One that cannot live again (it was cancelled, another task has its key) holds up no other."""
@@ -97,30 +97,30 @@ class Moving:
         # Longer than a call is remembered at the least: so its register is.
         retention_ms = max(self._retention_ms, REQUEST_MEMORY_MS)
         wish = Wish(request, fire_at_ms, self._now_ms(), retention_ms, revive, asked_ms)
-        return await drive(move_task(task, wish), self._performer)
+        return await drive(move_task(task, wish), self._runner)
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
-        letters = await self._store.letters([task.to_bytes()])
-        here = await drive(locate(task), self._performer)
-        if here.rows is None and letters:
-            here = from_letter(here, letters[0])
+        dead_letters = await self._store.get_dead_letters([task.to_bytes()])
+        here = await drive(locate(task), self._runner)
+        if here.rows is None and dead_letters:
+            here = from_letter(here, dead_letters[0])
         move = here.move
         if move is not None and (await self._answer(task, move, request)) is not None:
-            await self._exhume(task, move.generation + (move.state is not MoveState.MOVED))
+            await self._take_dead_letter(task, move.generation + (move.state is not MoveState.MOVED))
             return True
-        if not letters or here.ending.outcome is not Outcome.DEAD:
+        if not dead_letters or here.ending.outcome is not Outcome.DEAD:
             # Another try of the call may have been faster meanwhile.
             return (await self.moved_before(task, request)) is not None
         generation = move.generation if move is not None else 0
-        await self.move(task, request, self._now_ms(), asked_ms, letters[0])
-        await self._exhume(task, generation + 1)
+        await self.move(task, request, self._now_ms(), asked_ms, dead_letters[0])
+        await self._take_dead_letter(task, generation + 1)
         return True
 
-    async def _exhume(self, task: TaskId, generation: int) -> None:
+    async def _take_dead_letter(self, task: TaskId, generation: int) -> None:
         """Removes the dead letter of a life before that generation. The task may have died again meanwhile: the letter
         of that life stays."""
         with after_a_write():
-            taken = await self._store.exhume([task.to_bytes()])
+            taken = await self._store.take_dead_letters([task.to_bytes()])
             later = [letter for letter in taken if generation_of(letter.key.version) >= generation]
             if later:
-                await self._store.bury(later)
+                await self._store.put_dead_letters(later)

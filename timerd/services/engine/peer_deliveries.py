@@ -1,4 +1,4 @@
-"""The other instances, as whoever settles deliveries sees them."""
+"""The other instances, as the settling of deliveries sees them."""
 
 from __future__ import annotations
 

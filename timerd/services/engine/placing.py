@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
+from timerd.model.first_reply import Times
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import FLAG_LATE, RowGroup
-
-Times = npt.NDArray[np.int64]
 
 
 def placed_from(asked_ms: Times, now_ms: int) -> Times:

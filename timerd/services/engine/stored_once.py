@@ -7,22 +7,21 @@ import asyncio
 from contextlib import nullcontext
 
 import numpy as np
-import numpy.typing as npt
 
 from timerd.core.protocol import Call, Forgotten, Inserted, NotTakenIn, origin_of_delays, place_message
 from timerd.model.errors import Invalid, StoreUnknown
+from timerd.model.first_reply import Times
 from timerd.model.instants import shown
 from timerd.model.storage import Append
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.holding.driving import Performs, after_a_write, drive
 
-PATIENCE_S = 2.0
+DEADLINE_S = 2.0
 ASK_AGAIN_S = 0.1
 # As far as a caller's clock may be ahead, no try of its call came before.
 CLOCKS_DIFFER_MS = 60_000
 # What is kept of a call that came too late for its instants.
 KEPT_MS = 25 * 3_600_000
-Times = npt.NDArray[np.int64]
 
 
 class OutcomesForgotten(Invalid):
@@ -48,23 +47,23 @@ def first_places(tasks: NewTasks, asked_ms: Times, now_ms: int) -> Times:
     return np.maximum(asked_ms, since_ms)
 
 
-async def at_their_origin(tasks: NewTasks, call: Call, performer: Performs) -> None:
+async def at_their_origin(tasks: NewTasks, call: Call, runner: Performs) -> None:
     """Delays of a call that does not say when it was made count from its first try."""
     if len(tasks.delayed):
-        later_ms = await drive(origin_of_delays(call), performer) - tasks.counted_from_ms
+        later_ms = await drive(origin_of_delays(call), runner) - tasks.counted_from_ms
         for name in ("fire_at_ms", "position_ms"):
             tasks.rows.columns[name][np.asarray(tasks.delayed, np.intp)] += later_ms
 
 
-async def stored_once(message: Append, call: Call, performer: Performs) -> Inserted:
+async def stored_once(message: Append, call: Call, runner: Performs) -> Inserted:
     """Raises StoreUnknown where who holds a task's place does not say that it has it, and OutcomesForgotten where an
     earlier try may have ended longer ago than outcomes are kept."""
     loop = asyncio.get_running_loop()
-    until_s, is_first = loop.time() + PATIENCE_S, True
+    until_s, is_first = loop.time() + DEADLINE_S, True
     while is_first or loop.time() < until_s:
         try:
             with nullcontext() if is_first else after_a_write():
-                return await drive(place_message(message, call), performer)
+                return await drive(place_message(message, call), runner)
         except NotTakenIn:
             is_first = False
             await asyncio.sleep(ASK_AGAIN_S)

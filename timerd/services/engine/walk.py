@@ -42,7 +42,7 @@ class Shelf:
         return not is_known and not (self.rows.columns["flags"] & FLAG_CARRIED).any()
 
 
-class Looked(NamedTuple):
+class WalkedRow(NamedTuple):
     """One row in the order of the bucket."""
 
     key: RowKey
@@ -66,7 +66,7 @@ class Walk:
         self._is_single = len(self.after) == 1
         self._has_begun = False
         self._shelves: list[Shelf] = []
-        self._ahead: list[Looked] = []
+        self._ahead: list[WalkedRow] = []
 
     @property
     def to_read(self) -> list[Partition]:
@@ -94,7 +94,7 @@ class Walk:
         self._shelves = []
         return count
 
-    def take(self) -> Iterable[Looked]:
+    def take(self) -> Iterable[WalkedRow]:
         """The rows that nothing can come before any more."""
         fresh, self._shelves = chain.from_iterable(map(_looked, self._shelves)), []
         if self._is_single:
@@ -106,8 +106,8 @@ class Walk:
         return taken
 
 
-def _looked(shelf: Shelf) -> Iterator[Looked]:
+def _looked(shelf: Shelf) -> Iterator[WalkedRow]:
     """Made as they are asked for."""
     for begin in range(0, len(shelf.rows), SLICE_ITEMS):
         keys = shelf.rows.select(slice(begin, begin + SLICE_ITEMS)).keys()
-        yield from (Looked(key, number, shelf) for number, key in enumerate(keys, begin))
+        yield from (WalkedRow(key, number, shelf) for number, key in enumerate(keys, begin))

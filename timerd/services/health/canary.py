@@ -3,7 +3,7 @@ that this instance does for callers what it is there for; and where it gets stuc
 
 It takes the way of every other task from the budget of requests on, in a partition that this instance holds, to a
 worker inside this process: what other instances do wrong is not seen here. No caller can name its queue, and the
-ledger counts it. It is late only when it is later than the patience: a loaded server is not a sick one.
+ledger counts it. It is late only when it is later than the timeout: a loaded server is not a sick one.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timerd.core.queue_stats import LATENESS_BOUNDS_MS, Histogram
 from timerd.core.taken import CANARY
-from timerd.core.tally import LATENESS_BOUNDS_MS, Histogram
 from timerd.model.errors import Overloaded, StoreUnavailable, TimerdError, Unavailable
 from timerd.model.identity import message_prefix
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
@@ -35,7 +35,7 @@ REASON = "canary"
 # Long enough to be stored and hinted before it is due.
 LEAD_MS = 1_000
 # For each of its three ways: into the store, to the worker, and the ack into the store.
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 # What is left over by an instance that died is not delivered by the next one after so long.
 KEPT_MS = 30_000
 OUTCOMES = ("fired", "stored", "refused", "not_stored", "not_delivered", "not_acked", "moved")
@@ -52,9 +52,9 @@ class Failed(Exception):
         self.sentence = sentence
 
 
-class Settings(NamedTuple):
+class CanarySettings(NamedTuple):
     interval_ms: int
-    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
 
 
 class Canary:
@@ -68,7 +68,7 @@ class Canary:
         scheduler: Scheduler,
         time: EngineTime,
         board: HealthBoard,
-        settings: Settings,
+        settings: CanarySettings,
     ) -> None:
         self.settings = settings
         self.worker = worker
@@ -150,12 +150,12 @@ class Canary:
 
     async def _store(self, task: NewTasks) -> None:
         """A call that did not come back is waited for before the next one is made: they do not pile up."""
-        patience_s = self.settings.patience_s
+        timeout_s = self.settings.timeout_s
         if self._inserting is not None:
-            await asyncio.wait({self._inserting}, timeout=patience_s)
+            await asyncio.wait({self._inserting}, timeout=timeout_s)
         if self._inserting is None or self._inserting.done():
             self._inserting = asyncio.get_running_loop().create_task(self._insert(task))
-            await asyncio.wait({self._inserting}, timeout=patience_s)
+            await asyncio.wait({self._inserting}, timeout=timeout_s)
         if not self._inserting.done():
             raise Failed("not_stored", STORE, self._silence("stored a task"))
         inserted, self._inserting = self._inserting, None
@@ -173,7 +173,7 @@ class Canary:
     async def _insert(self, task: NewTasks) -> None:
         """Where there is no room for a request, it tries again as callers are advised to."""
         loop = asyncio.get_running_loop()
-        until_s = loop.time() + self.settings.patience_s / 2
+        until_s = loop.time() + self.settings.timeout_s / 2
         while True:
             try:
                 with self._ingest.hold(task.rows.size_bytes):
@@ -185,17 +185,17 @@ class Canary:
                 await asyncio.sleep(error.retry_after_ms / 1000)
 
     async def _within(self, future: asyncio.Future[str], lead_s: float = 0.0) -> bool:
-        return bool((await asyncio.wait({future}, timeout=lead_s + self.settings.patience_s))[0])
+        return bool((await asyncio.wait({future}, timeout=lead_s + self.settings.timeout_s))[0])
 
     def _silence(self, done: str) -> str:
-        return f"The store has not {done} within {self.settings.patience_s:g} s."
+        return f"The store has not {done} within {self.settings.timeout_s:g} s."
 
     def _late(self, partition: Partition) -> Failed:
         """Unless another instance has the partition by now: then it fires there."""
         if not self._scheduler.hand_over.is_mine(partition):
             return Failed("moved")
         return Failed(
-            "not_delivered", SCHEDULER, f"A task was not delivered {self.settings.patience_s:g} s after it was due."
+            "not_delivered", SCHEDULER, f"A task was not delivered {self.settings.timeout_s:g} s after it was due."
         )
 
     # -- what it says ---------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable
 
 from timerd.core.delivery_machine import Assignment
+from timerd.core.queue_stats import LATENESS_BOUNDS_MS, Histogram
 from timerd.core.settlement import Action
 from timerd.core.taken import CANARY, Taken
-from timerd.core.tally import LATENESS_BOUNDS_MS, Histogram
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens

@@ -31,7 +31,7 @@ class Company(Protocol):
 
     async def refresh(self) -> None: ...
 
-    async def stand_aside(self, *, aside: bool) -> None: ...
+    async def cordon(self, *, cordoned: bool) -> None: ...
 
 
 class ClockWatch:
@@ -72,12 +72,12 @@ class ClockWatch:
 
     async def _compare(self) -> None:
         self._due_ms = self._clock.boot_ms() + COMPARE_EVERY_MS
-        names, anchor = self._company.present(), self._time.anchor
+        names, origin = self._company.present(), self._time.origin
         readings = await asyncio.gather(*(self._reading(self._company.address_of(name)) for name in names))
         found = compare([each for each in readings if each is not None], len(names) + 1)
         self._compared_with = names
         was_wrong = bool(self._time.ahead_ms)
-        self._time.compared(found, anchor)
+        self._time.compared(found, origin)
         self._board.put(SCHEDULER, REASON, self._time.doubt if self._time.ahead_ms else "")
         if was_wrong != bool(self._time.ahead_ms):
             await self._change(found)
@@ -93,4 +93,4 @@ class ClockWatch:
             log.error("%s", self._time.doubt)
         else:
             log.info("the clock of this instance agrees with the others again: it takes its share")
-        await self._company.stand_aside(aside=is_wrong)
+        await self._company.cordon(cordoned=is_wrong)

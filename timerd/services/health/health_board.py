@@ -1,8 +1,8 @@
 """What is wrong with this instance just now, by the part of it that cannot do its work: what health checks show.
 
-Whoever finds something wrong says so here in a sentence, and takes it back when it is over. A part is red while it has
-a reason. READY is all that callers and workers need; LIVE has only what a restart would cure, so that an instance whose
-store is away is taken out of service and not killed in a loop.
+The part that finds something wrong says so here in a sentence, and takes it back when it is over. A part is red while
+it has a reason. READY is all that callers and workers need; LIVE has only what a restart would cure, so that an
+instance whose store is away is taken out of service and not killed in a loop.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from timerd.core.protocol import (
 )
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 
-Result = TypeVar("Result")
+Returned = TypeVar("Returned")
 
 
 class Performs(Protocol):
@@ -32,7 +32,7 @@ class Performs(Protocol):
 WRITES = (SetMarks, MarkAndLook, AppendRows, TryCas, TryCasMany, AskToEnd, AskToEndMany, WriteEntries)
 
 
-async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
+async def drive(procedure: Procedure[Returned], runner: Performs) -> Returned:
     """Runs a procedure to its end; errors of the store are raised inside it, where it waits. What fails after something
     was written has an unknown outcome, though the failing step itself wrote nothing (guarantee G2)."""
     has_written = False
@@ -40,7 +40,7 @@ async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
         request = next(procedure)
         while True:
             try:
-                answer = await performer.perform(request)
+                answer = await runner.perform(request)
             except StoreUnavailable as error:
                 request = procedure.throw(unknown_of(error) if has_written else error)
             except Exception as error:  # noqa: BLE001 - the procedure decides
@@ -50,7 +50,7 @@ async def drive(procedure: Procedure[Result], performer: Performs) -> Result:
                 has_written |= isinstance(request, WRITES)
                 request = procedure.send(answer)
     except StopIteration as done:
-        value: Result = done.value
+        value: Returned = done.value
         return value
 
 

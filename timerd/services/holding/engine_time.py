@@ -16,8 +16,8 @@ class EngineTime:
         self._engine = EngineClock.anchored(clock.wall_ms(), clock.boot_ms(), stable_ms)
         # Of the majority of the instances, where this one's clock is wrong by that; else 0.
         self.ahead_ms = 0.0
-        # For which anchor of the clock the others were asked; None: there is nobody to ask.
-        self._compared_anchor: int | None = None
+        # For which origin of the clock the others were asked; None: there is nobody to ask.
+        self._compared_origin: int | None = None
 
     def exact_ms(self) -> float:
         """Engine time with a fraction, trusted or not."""
@@ -40,18 +40,18 @@ class EngineTime:
     # -- the others' clocks ---------------------------------------------------------------------------------------
 
     @property
-    def anchor(self) -> int:
+    def origin(self) -> int:
         """Another one whenever the clock was set anew."""
-        return self._engine.anchors
+        return self._engine.origins
 
     @property
     def is_set_anew(self) -> bool:
         """Since it was compared with the others'."""
-        return self._compared_anchor not in (None, self._engine.anchors)
+        return self._compared_origin not in (None, self._engine.origins)
 
-    def compared(self, found: Comparison, anchor: int) -> None:
-        """With the clocks of the others, while it had that anchor. Where they cannot tell, what was known stays."""
-        self._compared_anchor = anchor
+    def compared(self, found: Comparison, origin: int) -> None:
+        """With the clocks of the others, while it had that origin. Where they cannot tell, what was known stays."""
+        self._compared_origin = origin
         if found.standing is not Standing.UNKNOWN:
             self.ahead_ms = found.ahead_ms
 

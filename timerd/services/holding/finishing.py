@@ -19,7 +19,7 @@ class Finishing:
 
     async def control_of(self, partition: Partition) -> tuple[Control | None, bool]:
         """By a serial read. Where there is none: whether the bucket is being finished, read after that. The first shard
-        of a bucket is seen to by whoever finishes it, whatever was announced."""
+        of a bucket is seen to by the instance that finishes it, whatever was announced."""
         stored = (await self._store.read([control_key(partition)]))[0]
         if stored is not None or partition.shard == 0:
             return (Control.from_bytes(stored) if stored is not None else None), False

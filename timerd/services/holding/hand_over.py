@@ -181,9 +181,9 @@ class HandOver:
         self.is_leaving = True
         begun_s = asyncio.get_running_loop().time()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LEAVE_S) as patience:
+            async with asyncio.timeout(LEAVE_S) as leaving:
                 await self._prolong_all(now_ms)
-                await self._give_all(now_ms, patience)
+                await self._give_all(now_ms, leaving)
                 self._settle_all(now_ms)
                 await self._held.until_idle()
         with contextlib.suppress(TimeoutError):
@@ -195,10 +195,11 @@ class HandOver:
             words = "%d partitions were given away in %.0f ms, with those who take over; the longest step: %s, %.0f ms"
             log.info(words, len(self._given), took_ms, last, self._given[last])
 
-    async def _give_all(self, now_ms: int, patience: asyncio.Timeout) -> None:
-        """A store that is only slow is waited for: what workers have comes again from whoever finds it with nobody."""
+    async def _give_all(self, now_ms: int, leaving: asyncio.Timeout) -> None:
+        """A store that is only slow is waited for: what workers have comes again from the instance that finds it with
+        nobody."""
         loop, known = asyncio.get_running_loop(), self._progress()
-        last_s = (patience.when() or 0.0) + MOST_LEAVE_S - LEAVE_S
+        last_s = (leaving.when() or 0.0) + MOST_LEAVE_S - LEAVE_S
         while self._membership.incarnation and self._held.machines:
             self.begin_due(now_ms)
             self._held.tick(now_ms)
@@ -206,7 +207,7 @@ class HandOver:
             self._carry_all(now_ms)
             if (progress := self._progress()) != known:
                 known = progress
-                patience.reschedule(min(last_s, loop.time() + LEAVE_S))
+                leaving.reschedule(min(last_s, loop.time() + LEAVE_S))
 
     def _progress(self) -> list[tuple[Partition, Phase, int]]:
         return [(each.partition, each.phase, each.done_through) for each in self._held.machines.values()]

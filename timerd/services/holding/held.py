@@ -1,7 +1,7 @@
-"""The partitions that this instance holds, each with its machine: what one decides becomes a task, and whoever waits
-until something is durable waits here.
+"""The partitions that this instance holds, each with its machine: what one decides becomes a task, and a caller that
+waits until something is durable waits here.
 
-How an effect is performed is not known here (services/holding/effector.py), nor which partitions to hold
+How an effect is performed is not known here (services/holding/effect_runner.py), nor which partitions to hold
 (services/holding/scheduler.py).
 """
 
@@ -22,8 +22,8 @@ from timerd.model.settle import CarryReason
 from timerd.services.background import begin
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.failures import Failures
+from timerd.services.holding.log_waits import LogWaits
 from timerd.services.holding.partition_events import PartitionEvents
-from timerd.services.holding.tickets import Tickets
 from timerd.services.holding.ticking import Ticking
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Held:
         self._deliveries = deliveries
         self._settle_every_s = settle_every_s
         self._tasks: set[asyncio.Task[None]] = set()
-        self._tickets = Tickets()
+        self._log_waits = LogWaits()
         self._settling: set[Partition] = set()
         self._settled_s: dict[Partition, float] = {}
         self._wakes: list[Callable[[], None]] = []
@@ -164,19 +164,19 @@ class Held:
         with self._given_up(machine, "flush"):
             self.perform(machine, machine.flush())
 
-    def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
-        """Done when the ticket is. Raises NoLongerHeld."""
-        return self._tickets.durable(machine, ticket)
+    def durable(self, machine: PartitionMachine, lsn: int) -> asyncio.Future[None]:
+        """Done when the records up to that log sequence number are durable. Raises NoLongerHeld."""
+        return self._log_waits.durable(machine, lsn)
 
     def let_go(self, machine: PartitionMachine) -> None:
         """It is over: who waits for it hears that."""
         if machine.partition in self.machines:
             del self.machines[machine.partition]
         self._settled_s.pop(machine.partition, None)
-        self._tickets.lose(machine)
+        self._log_waits.lose(machine)
 
     def written(self, machine: PartitionMachine) -> None:
-        self._tickets.resolve(machine)
+        self._log_waits.resolve(machine)
         if machine.phase is Phase.HAND_OVER:
             self.perform(machine, machine.tick(int(self._time.exact_ms())))
 

@@ -1,6 +1,6 @@
 """The shell of membership: says every two seconds that this instance lives, and looks who else does.
 
-Who is alone has the same interface (`alone.py`), so nothing else asks whether there is a cluster.
+A single instance has the same interface (`single_instance.py`), so nothing else asks whether there is a cluster.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import secrets
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from timerd.core.cluster import LeaseTrust, Members, Predecessor, Timing, beat, claim, enlist, look
 from timerd.core.protocol import Procedure
@@ -21,13 +21,12 @@ from timerd.model.instance import InstanceEntry, InstanceState, instance_key
 from timerd.model.registers import Control
 from timerd.ports import Clock, Registers
 from timerd.services.background import note
-from timerd.services.holding.driving import drive
-from timerd.services.holding.registers import RegisterPerformer
+from timerd.services.holding.driving import Returned, drive
+from timerd.services.holding.registers import RegisterRunner
 
 log = logging.getLogger(__name__)
 # After an error, and while a predecessor is watched: parts of a heartbeat.
 SOON = 8
-Result = TypeVar("Result")
 
 
 class Membership(Protocol):
@@ -142,7 +141,7 @@ class Member:
         self.members = Members(name, timing)
         self._sleep = sleep
         self._store = store
-        self._performer = RegisterPerformer(store)
+        self._runner = RegisterRunner(store)
         self._clock = clock
         self._new_incarnation = new_incarnation
         self._wanted = InstanceEntry(name, "", new_incarnation(), 0, knows=tuple(sorted(knows or codec.CAPABILITIES)))
@@ -151,7 +150,7 @@ class Member:
         self._predecessor: Predecessor | None = None
         self._beat_at_ms = self._look_at_ms = 0.0
         self._is_renewing, self._beating = False, asyncio.Lock()
-        self._is_leaving = self._is_aside = False
+        self._is_leaving = self._is_cordoned = False
         self._refreshing: asyncio.Future[None] | None = None
         self._shown: tuple[str, ...] = ()
         self._changed: list[Callable[[], None]] = []
@@ -242,15 +241,15 @@ class Member:
         self._is_leaving = True
         await self._say_state()
 
-    async def stand_aside(self, *, aside: bool) -> None:
+    async def cordon(self, *, cordoned: bool) -> None:
         """What it held is dropped, for its clock is wrong, and it gets nothing until the clock is right."""
-        if aside and self._stored is not None:
+        if cordoned and self._stored is not None:
             self._begin_anew()
-        self._is_aside = aside
+        self._is_cordoned = cordoned
         await self._say_state()
 
     async def _say_state(self) -> None:
-        is_serving = not (self._is_leaving or self._is_aside)
+        is_serving = not (self._is_leaving or self._is_cordoned)
         self._wanted = replace(self._wanted, state=InstanceState.SERVING if is_serving else InstanceState.LEAVING)
         self._tell()
         if self._stored is not None:
@@ -387,8 +386,8 @@ class Member:
     def _ttl_ms(self) -> int:
         return self.timing.ttl_ms
 
-    async def _drive(self, procedure: Procedure[Result]) -> Result:
-        return await drive(procedure, self._performer)
+    async def _drive(self, procedure: Procedure[Returned]) -> Returned:
+        return await drive(procedure, self._runner)
 
     async def _surely(self, work: Awaitable[object]) -> None:
         """It is tried again in a moment."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 
 from timerd.model.partition import Partition
 
-PATIENCE_S = 1.0
+TIMEOUT_S = 1.0
 
 
 class Opening:
@@ -29,7 +29,7 @@ class Opening:
 
     def begin(self, scope: int) -> None:
         self._left[scope] = None
-        asyncio.get_running_loop().call_later(PATIENCE_S, self.end, scope)
+        asyncio.get_running_loop().call_later(TIMEOUT_S, self.end, scope)
 
     def expect(self, scope: int, partitions: Iterable[Partition]) -> None:
         """These are being loaded."""

@@ -19,7 +19,7 @@ from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.settle import Outcome
 from timerd.services.holding.held import Held
-from timerd.services.holding.tickets import NoLongerHeld
+from timerd.services.holding.log_waits import NoLongerHeld
 
 # So long a call waits until it is durable that a task has left its place.
 LEAVING_S = 5.0
@@ -95,7 +95,7 @@ class OwnMachines:
     async def _until_durable(self, machine: PartitionMachine) -> bool:
         try:
             async with asyncio.timeout(LEAVING_S):
-                await self._held.durable(machine, machine.last_ticket)
+                await self._held.durable(machine, machine.last_lsn)
         except NoLongerHeld:
             return False
         except TimeoutError as error:
@@ -115,7 +115,7 @@ class OwnMachines:
         if in_hand and asked is not Asked.UNKNOWN:
             return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):
-            # Also where the verdict came first: it was given to a row that the task was carried from.
+            # Also where the outcome came first: it was given to a row that the task was carried from.
             machine.end_met(request.key, request.outcome)
             self._held.settle_soon(machine)
         return HolderAnswer(asked, outcome, given)
@@ -186,7 +186,7 @@ class OwnMachines:
         if machine is None:
             return False
         is_open = machine.ask(key)[0] is Asked.OPEN
-        return is_open or (machine.recorded(key) in BY_WORKERS and machine.last_ticket > machine.done_through)
+        return is_open or (machine.recorded(key) in BY_WORKERS and machine.last_lsn > machine.done_through)
 
     def all_wait(self, partition: Partition, keys: Sequence[RowKey]) -> bool:
         """Whether this process knows that none of them has ended."""

@@ -1,4 +1,4 @@
-"""What happens to the partitions of one instance, counted for whoever watches: seen from outside of their machines, by
+"""What happens to the partitions of one instance, counted for the metrics: seen from outside of their machines, by
 where each stands before and after it has heard something. How long each step of a change of hands takes is in the log.
 """
 
@@ -87,7 +87,7 @@ class PartitionEvents:
         steps_s = self._steps_s.pop(machine.partition, [_now_s()])
         took_ms, settled_ms = 1e3 * (_now_s() - steps_s[0]), 1e3 * (steps_s[-1] - steps_s[0])
         words = "%s is handed over to %s after %.0f ms: %.0f until all was carried and settled, %.0f for the last mark"
-        successor = machine.successor or "whoever needs it"
+        successor = machine.successor or "the next that needs it"
         log.info(words, machine.partition, successor, took_ms, settled_ms, took_ms - settled_ms)
         return took_ms
 

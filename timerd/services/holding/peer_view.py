@@ -15,10 +15,10 @@ from timerd.model.rows import RowGroup
 
 class PeerView(Protocol):
     """Asked only about partitions that are not `is_here`. `side_by_side`: how many of them one call looks at at a time.
-    `is_alone`: there are none, so what this instance does not hold, nobody holds."""
+    `is_single`: there are none, so what this instance does not hold, nobody holds."""
 
     side_by_side: int
-    is_alone: bool
+    is_single: bool
 
     def is_here(self, partition: Partition) -> bool:
         """Whether the machines of this instance speak for the partition, also by not being there."""
@@ -49,7 +49,7 @@ class NoPeers:
 
     # A commit takes longer than all that can be done meanwhile.
     side_by_side = 1
-    is_alone = True
+    is_single = True
 
     def is_here(self, partition: Partition) -> bool:
         return True

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from timerd.core.deliveries import Deliveries
 from timerd.core.partition import is_outlasted
 from timerd.core.protocol import Located
-from timerd.core.redelivery_guard import Place
+from timerd.core.redelivery_guard import GuardedPlace
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import concat
@@ -21,20 +21,20 @@ AT_ONCE = 1_000
 # Each takes some reads of the store.
 LOOKED_FOR_AT_ONCE = 32
 # Where a row waits that was carried on from there; None: it does not wait.
-Look = Callable[[Partition, RowKey], Awaitable[Located | None]]
+LookUp = Callable[[Partition, RowKey], Awaitable[Located | None]]
 
 
 class Prolonging:
     """Of one instance: rows that were carried to the end of a lease wait until the end that it has by now."""
 
-    def __init__(self, held: Held, deliveries: Deliveries, look: Look, store: Store) -> None:
+    def __init__(self, held: Held, deliveries: Deliveries, look: LookUp, store: Store) -> None:
         self._held = held
         self._deliveries = deliveries
         self._look = look
         self._store = store
 
     async def prolong_in(self, partitions: Collection[Partition], now_ms: int) -> None:
-        """What waits there, whoever carried it."""
+        """What waits there, whichever instance carried it."""
         await self._prolong_at(self._places_in(partitions), now_ms)
 
     async def prolong_all(self, now_ms: int) -> None:
@@ -45,13 +45,13 @@ class Prolonging:
             found = await asyncio.gather(*(self._look(*place) for place in left[at : at + LOOKED_FOR_AT_ONCE]))
             await self._prolong_at([(here.place.partition, here.place.key) for here in found if here], now_ms)
 
-    def _places_in(self, partitions: Collection[Partition]) -> list[Place]:
+    def _places_in(self, partitions: Collection[Partition]) -> list[GuardedPlace]:
         machines = [self._held.machines[each] for each in partitions if each in self._held.machines]
         in_memory = [(each.partition, key) for each in machines for key in each.leased_rows()]
         carried = [place for place in self._deliveries.guard.places() if place[0] in partitions]
         return list(dict.fromkeys([*in_memory, *carried]))
 
-    async def _prolong_at(self, places: Iterable[Place], now_ms: int) -> list[Place]:
+    async def _prolong_at(self, places: Iterable[GuardedPlace], now_ms: int) -> list[GuardedPlace]:
         """Returns those that did not wait there."""
         waiting: dict[Partition, list[RowKey]] = defaultdict(list)
         for partition, key in places:

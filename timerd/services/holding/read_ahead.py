@@ -25,7 +25,7 @@ Filled = asyncio.Future[Page | None]
 INLINE_ROWS = 1_000
 
 
-class Asked(NamedTuple):
+class PageAsked(NamedTuple):
     """A page that was read for a reload is no page of anything else."""
 
     read: ReadPage
@@ -38,11 +38,11 @@ class ReadAhead:
     def __init__(self, store: Rows, spawn: Callable[[Coroutine[Any, Any, None]], None]) -> None:
         self._store = store
         self._spawn = spawn
-        self._ahead: WeakKeyDictionary[PartitionMachine, tuple[Asked, Filled]] = WeakKeyDictionary()
+        self._ahead: WeakKeyDictionary[PartitionMachine, tuple[PageAsked, Filled]] = WeakKeyDictionary()
 
     async def page(self, machine: PartitionMachine, read: ReadPage) -> Page:
         """Raises what the store raises."""
-        asked = Asked(read, machine.reload)
+        asked = PageAsked(read, machine.reload)
         expected, filled = self._ahead.pop(machine, (None, None))
         page = await filled if filled is not None and expected == asked else None
         if page is None:
@@ -52,12 +52,12 @@ class ReadAhead:
             self._begin(machine, asked._replace(read=replace(read, cursor=page.cursor)))
         return page
 
-    def _begin(self, machine: PartitionMachine, asked: Asked) -> None:
+    def _begin(self, machine: PartitionMachine, asked: PageAsked) -> None:
         filled: Filled = asyncio.get_running_loop().create_future()
         self._ahead[machine] = asked, filled
         self._spawn(self._fill(machine, asked, filled))
 
-    async def _fill(self, machine: PartitionMachine, asked: Asked, filled: Filled) -> None:
+    async def _fill(self, machine: PartitionMachine, asked: PageAsked, filled: Filled) -> None:
         page = None
         try:
             page = await self._read(machine, asked)
@@ -68,7 +68,7 @@ class ReadAhead:
             if not filled.done():
                 filled.set_result(page)
 
-    async def _read(self, machine: PartitionMachine, asked: Asked) -> Page:
+    async def _read(self, machine: PartitionMachine, asked: PageAsked) -> Page:
         reload = asked.reload
         page = await read_page(self._store, asked.read, machine.lacking, is_again=reload is not None)
         if reload is None or sum(map(len, page.groups)) < INLINE_ROWS:

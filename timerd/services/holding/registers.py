@@ -42,7 +42,7 @@ async def try_cas(store: Registers, change: Cas, *, was_tried: bool = False) -> 
     raise StoreUnknown("The store takes no changes in now; look at the disk's free space and health.")
 
 
-class RegisterPerformer:
+class RegisterRunner:
     """Implements services.performing.Performs."""
 
     def __init__(self, store: Registers) -> None:

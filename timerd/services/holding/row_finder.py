@@ -8,13 +8,13 @@ from timerd.model.partition import Partition
 from timerd.ports import Store
 from timerd.services.holding.driving import drive
 from timerd.services.holding.held import Machines
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.procedure_runner import ProcedureRunner
 
 
 class RowFinder:
     """Reads the store, and knows the partitions of one instance."""
 
-    def __init__(self, store: Store, machines: Machines, procedures: Performer) -> None:
+    def __init__(self, store: Store, machines: Machines, procedures: ProcedureRunner) -> None:
         self._store = store
         self._machines = machines
         self._procedures = procedures

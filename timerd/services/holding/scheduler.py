@@ -1,7 +1,7 @@
 """Which partitions this instance holds, from one second to the next, and what its other parts ask of it for that.
 
 What a machine decided is in core/partition/partition_machine.py, which partitions to hold in core/instance_machine.py;
-how effects are performed in services/holding/effector.py.
+how effects are performed in services/holding/effect_runner.py.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from itertools import chain
 
 from timerd.core.deliveries import Deliveries
 from timerd.core.instance_machine import InstanceMachine
-from timerd.core.partition import Effect, Memory, PartitionMachine, Phase, Settings
+from timerd.core.partition import Effect, HoldingSettings, Memory, PartitionMachine, Phase
 from timerd.core.taken import QueueKey
 from timerd.model.partition import TIME_SCOPE, Partition, scope_of
 from timerd.model.registers import Control
 from timerd.model.rows import RowGroup
 from timerd.model.storage import BucketEntry
 from timerd.ports import Store
-from timerd.services.holding.alone import Alone
-from timerd.services.holding.effector import Effector
+from timerd.services.holding.effect_runner import EffectRunner
 from timerd.services.holding.engine_time import EngineTime
 from timerd.services.holding.finishing import Finishing
 from timerd.services.holding.hand_over import HandOver
 from timerd.services.holding.held import Held
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.opening import Opening
-from timerd.services.holding.performing import PeersOf, Performer
+from timerd.services.holding.procedure_runner import PeersOf, ProcedureRunner
 from timerd.services.holding.prolonging import Prolonging
 from timerd.services.holding.row_finder import RowFinder
+from timerd.services.holding.single_instance import SingleInstance
 from timerd.services.holding.throttle import Throttle
 from timerd.services.holding.tries import surely
 
@@ -52,7 +52,7 @@ class Scheduler:
         self,
         store: Store,
         time: EngineTime,
-        settings: Settings,
+        settings: HoldingSettings,
         instance: InstanceMachine,
         memory: Memory,
         history_ms: int,
@@ -73,16 +73,16 @@ class Scheduler:
         self.deliveries = deliveries or Deliveries.none()
         self.held = held = Held(time, settings.settle_every_ms / 1000, self.deliveries, self._attempt)
         self.machines = held.machines
-        self.procedures = Performer(store, held, self.hint, peers)
+        self.procedures = ProcedureRunner(store, held, self.hint, peers)
         self.finder = RowFinder(store, held.machines, self.procedures)
-        self.membership = membership or Alone(settings.holder)
+        self.membership = membership or SingleInstance(settings.holder)
         self.membership.on_lapse(self.drop_all)
         self.membership.on_change(self.look_soon)
         prolonging = Prolonging(held, self.deliveries, self.finder.look, store)
         self.hand_over = HandOver(held, self.membership, store, prolonging, self.procedures.others)
         self.opening = Opening(self._opened)
         self.finishing = finishing = Finishing(store, instance, history_ms)
-        self.effector = Effector(
+        self.effect_runner = EffectRunner(
             store,
             time,
             instance,
@@ -110,7 +110,7 @@ class Scheduler:
             await asyncio.sleep(TICK_S)
 
     async def step(self, now_ms: int) -> None:
-        """What `run` does, once and to its end: for whoever turns the clock by hand."""
+        """What `run` does, once and to its end: for tests that turn the clock by hand."""
         if self._time.is_sure:
             await surely(self.reconcile(now_ms))
             self.held.tick(now_ms)
@@ -150,7 +150,7 @@ class Scheduler:
         for machine in list(self.machines.values()):
             self.held.events.dropped(machine)
             machine.lose()
-            self.effector.after(machine)
+            self.effect_runner.after(machine)
 
     # -- what the engine asks -------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Scheduler:
     # -- inside ---------------------------------------------------------------------------------------------------
 
     async def _attempt(self, machine: PartitionMachine, effect: Effect) -> None:
-        await self.effector.attempt(machine, effect)
+        await self.effect_runner.attempt(machine, effect)
 
     def _opened(self, scope: int) -> None:
         """The queue may be delivered."""

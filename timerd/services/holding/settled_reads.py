@@ -1,7 +1,7 @@
 """How rows ended, from the settle records. One read serves all who asked while another one ran, and what was read once
 is kept for a while: records never change.
 
-Whoever asks is answered from a read that began after it asked, as each by itself would be. After a crash thousands of
+A request is answered from a read that began after it came, as each by itself would be. After a crash thousands of
 late acks and repeats ask about one partition, which has a record for each commit: at 2,000 tasks a second 600,000
 endings. Read whole each time, they would stop the loop for longer than the leases of what it delivers.
 """

@@ -13,11 +13,11 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-import numpy.typing as npt
 
-from timerd.core.cluster import Heat, shards_for
+from timerd.core.cluster import LoadEstimate, shards_for
 from timerd.model.columns import distinct
 from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.model.first_reply import Times
 from timerd.model.identity import digest_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.rows import RowGroup
@@ -29,11 +29,10 @@ from timerd.services.background import begin
 REFRESH_S = 2.0
 # What was read longer ago is not used.
 STALE_S = 10.0
-PATIENCE_S = 0.5
+READ_TIMEOUT_S = 0.5
 # Of a message that is looked for: rows travel a hundred in a batch, each of which may have been written or not.
 LOOK_EVERY = 50
 _log = logging.getLogger(__name__)
-Times = npt.NDArray[np.int64]
 
 
 class Shards:
@@ -58,7 +57,7 @@ class Shards:
         self._read_s = float("-inf")
         self._reading: asyncio.Task[None] | None = None
         self._growing: dict[int, asyncio.Task[None]] = {}
-        self._heat = Heat()
+        self._load_estimate = LoadEstimate()
 
     def count(self, bucket_ms: int) -> int:
         """As far as is known."""
@@ -89,9 +88,9 @@ class Shards:
             return
         buckets, counts = np.unique(positions_ms - positions_ms % BUCKET_MS, return_counts=True)
         for bucket_ms, rows in zip(buckets.tolist(), counts.tolist(), strict=True):
-            self._heat.add(bucket_ms, rows, size_bytes * rows // len(positions_ms))
+            self._load_estimate.add(bucket_ms, rows, size_bytes * rows // len(positions_ms))
             count = self._counts.count(bucket_ms)
-            wanted = self._heat.wanted(bucket_ms, count, self._instances())
+            wanted = self._load_estimate.wanted(bucket_ms, count, self._instances())
             if wanted > count and bucket_ms not in self._growing:
                 self._growing[bucket_ms] = begin(self._grow(bucket_ms, wanted), "shards")
 
@@ -136,8 +135,8 @@ class Shards:
         if age_s >= REFRESH_S and (self._reading is None or self._reading.done()):
             self._reading = begin(self._read(), "shards")
         if age_s >= STALE_S and self._reading is not None:
-            # The rows go to the same store next, and whoever waits wants to hear of its silence once.
-            await asyncio.wait([self._reading], timeout=PATIENCE_S)
+            # The rows go to the same store next, and the caller is to hear of its silence once.
+            await asyncio.wait([self._reading], timeout=READ_TIMEOUT_S)
         return self._counts
 
     async def _read(self) -> None:

@@ -11,8 +11,8 @@ from importlib.metadata import version
 from itertools import islice
 
 from timerd.core.partition import PartitionMachine
+from timerd.core.queue_stats import OTHERS, QueueStats
 from timerd.core.taken import QueueKey
-from timerd.core.tally import OTHERS, QueueTally
 from timerd.services.calls.replies import optional_timestamp, timestamp
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
@@ -70,7 +70,7 @@ class Activity:
 
     def _queues(self, machines: Sequence[PartitionMachine], now_ms: int) -> Iterator[pb.QueueActivity]:
         """Those that were scheduled to or delivered from since the start, that have tasks in memory, or workers."""
-        counted, scheduled = self._delivery.tallies.queues, self._engine.scheduled
+        counted, scheduled = self._delivery.queue_stats.queues, self._engine.scheduled
         in_hand, workers = self._delivery.machine.in_hand(), self._workers_by_queue()
         loaded = {queue for machine in machines for queue in islice(machine.queues(), MOST_QUEUES)}
         known = {*counted, *scheduled}
@@ -95,7 +95,7 @@ class Activity:
         return Counter(each)
 
 
-def _add_deliveries(shown: pb.QueueActivity, counted: QueueTally) -> None:
+def _add_deliveries(shown: pb.QueueActivity, counted: QueueStats) -> None:
     shown.sent = sum(counted.lateness.counts)
     shown.settled.update(counted.outcomes)
     shown.dead = counted.dead

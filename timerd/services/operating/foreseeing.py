@@ -39,7 +39,7 @@ MOST_SECONDS = 7 * 86_400.0
 _OF_KEDA = ("scalerAddress", "tlsCertFile", "caCert", "tlsClientCert", "tlsClientKey", "unsafeSsl", "enableTLS")
 
 
-class Wish(NamedTuple):
+class ScalerWish(NamedTuple):
     """What stands in a trigger."""
 
     namespace: str
@@ -48,13 +48,13 @@ class Wish(NamedTuple):
     outlook: Outlook
 
 
-def wish_of(metadata: Mapping[str, str]) -> Wish:
+def wish_of(metadata: Mapping[str, str]) -> ScalerWish:
     """Raises Invalid: a name that is not known is not silently without effect."""
     for name in metadata:
         if name not in KNOWN and name not in _OF_KEDA:
             raise Invalid(f"{name!r} is no setting of timerd's scaler: allowed are {', '.join(KNOWN)}.", name)
     usual = Outlook()
-    return Wish(
+    return ScalerWish(
         metadata.get("namespace") or "default",
         metadata.get("queue", ""),
         _number(metadata, "tasksPerSecond", None, 0.001, MOST_PER_S),
@@ -81,7 +81,7 @@ class Foreseeing:
         self._store = store
         self._now_ms = now_ms
 
-    async def demand(self, wish: Wish) -> float:
+    async def demand(self, wish: ScalerWish) -> float:
         now_ms = self._now_ms()
         due = await self._store.estimates(wish.namespace, wish.queue, *wish.outlook.window_ms(now_ms))
         return demand_per_s(due, now_ms, wish.outlook)

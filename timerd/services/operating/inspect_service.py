@@ -22,7 +22,7 @@ from timerd.v1.operate_pb2 import InstanceReport
 from timerd.v1.overview_service_pb2 import InstanceActivity
 
 SERVICE = pb.DESCRIPTOR.services_by_name["InspectService"].full_name
-Answer = Callable[[Any, Context], Awaitable[Any]]
+InspectMethod = Callable[[Any, Context], Awaitable[Any]]
 
 
 async def drain(scheduler: Scheduler) -> int:
@@ -64,7 +64,7 @@ class InspectService:
         return pb.DrainResponse(partitions_held=await drain(self._scheduler))
 
 
-def _method(answer: Answer, kind: Any) -> Any:  # noqa: ANN401 - as grpc has it
+def _method(answer: InspectMethod, kind: Any) -> Any:  # noqa: ANN401 - as grpc has it
     return grpc.unary_unary_rpc_method_handler(answer, decoder(kind), lambda reply: reply.SerializeToString())
 
 

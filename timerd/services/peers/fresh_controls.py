@@ -13,18 +13,18 @@ from timerd.model.registers import Control, control_key
 from timerd.ports import Store
 from timerd.services.background import begin
 
-Answer = asyncio.Future[Control | None]
+ControlFuture = asyncio.Future[Control | None]
 
 
 class FreshControls:
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._waiting: list[tuple[Partition, Answer]] = []
+        self._waiting: list[tuple[Partition, ControlFuture]] = []
         self._reader: asyncio.Task[None] | None = None
 
     async def of(self, partition: Partition) -> Control | None:
         """None: nobody has held it yet. Raises what the store raises."""
-        answer: Answer = asyncio.get_running_loop().create_future()
+        answer: ControlFuture = asyncio.get_running_loop().create_future()
         self._waiting.append((partition, answer))
         if self._reader is None:
             self._reader = begin(self._read_all(), "fresh_controls")
@@ -36,7 +36,7 @@ class FreshControls:
             await self._read(asked)
         self._reader = None
 
-    async def _read(self, asked: Sequence[tuple[Partition, Answer]]) -> None:
+    async def _read(self, asked: Sequence[tuple[Partition, ControlFuture]]) -> None:
         partitions = list(dict.fromkeys(partition for partition, _ in asked))
         try:
             stored = await self._store.read([control_key(partition) for partition in partitions])

@@ -31,11 +31,11 @@ from timerd.services.peers.peer_wire import (
     rows_of,
 )
 from timerd.services.transport.decoding import Received, decoder
+from timerd.services.transport.status import Context
 
 SERVICE = pb.DESCRIPTOR.services_by_name["PeerService"].full_name
-Context = grpc.aio.ServicerContext[Any, Any]
-Answer = Callable[[Any], Awaitable[Any]]
-Heard = Callable[[Partition, RowGroup, int], None]
+PeerMethod = Callable[[Any], Awaitable[Any]]
+OnHint = Callable[[Partition, RowGroup, int], None]
 HandedOver = Callable[[Partition, Control | None], None]
 Method = Callable[[Received[Any], Context], Awaitable[Message]]
 
@@ -49,7 +49,7 @@ class PeerService:
         name: str,
         token: str,
         own: OwnMachines,
-        heard: Heard,
+        heard: OnHint,
         handed_over: HandedOver,
         exact_ms: Callable[[], float],
     ) -> None:
@@ -62,7 +62,7 @@ class PeerService:
 
     def handler(self) -> grpc.GenericRpcHandler:
         """For `add_generic_rpc_handlers`."""
-        answers: dict[str, tuple[Answer, Any]] = {
+        answers: dict[str, tuple[PeerMethod, Any]] = {
             "Hint": (self._hint, pb.HintRequest),
             "Offer": (self._offer, pb.OfferRequest),
             "AskToEnd": (self._ask_to_end, pb.AskToEndRequest),
@@ -80,7 +80,7 @@ class PeerService:
             },
         )
 
-    def _guarded(self, answer: Answer) -> Method:
+    def _guarded(self, answer: PeerMethod) -> Method:
         async def method(received: Received[Any], context: Context) -> Message:
             await admit(context, self._token)
             request = received.message
@@ -148,7 +148,7 @@ class PeerService:
 
 
 async def admit(context: Context, token: str) -> None:
-    """Ends the call of whoever is not of this cluster."""
+    """Ends the call of a caller that is not of this cluster."""
     shown = dict(context.invocation_metadata() or ()).get(TOKEN_HEADER)
     if not is_token(shown, token):
         await context.abort(

@@ -95,7 +95,7 @@ def rows_of(message: pb.Rows) -> HintedRows:
 
 
 def hints_of(request: pb.HintRequest) -> list[HintedRows]:
-    """Without rows in a layout that only a later release knows: whoever understands it finds them in the store."""
+    """Without rows in a layout that only a later release knows: an instance of that release finds them in the store."""
     found = []
     for message in request.rows:
         with suppress(NotUnderstood):

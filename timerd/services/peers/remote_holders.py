@@ -32,7 +32,7 @@ SILENT = HolderAnswer(Asked.SILENT)
 Answer = TypeVar("Answer")
 
 
-class Members(Protocol):
+class MemberView(Protocol):
     """The instances of the cluster, as this one (`name`) sees them."""
 
     @property
@@ -60,7 +60,7 @@ class RemoteHolders:
         self,
         store: Store,
         own: OwnMachines,
-        members: Members,
+        members: MemberView,
         peers: Peers,
         is_trusted: Callable[[], bool],
         is_near: Callable[[Partition], bool],
@@ -75,7 +75,7 @@ class RemoteHolders:
 
     # Where each takes calls over a network, a day's three hundred are not gone through one by one.
     side_by_side = 16
-    is_alone = False
+    is_single = False
 
     def is_here(self, partition: Partition) -> bool:
         return self._own.holds(partition) and self._is_trusted()

@@ -93,7 +93,7 @@ class SecondWay:
             heard(*each)
 
     def _refuse(self) -> None:
-        """Said once: whoever can write to the channel could else fill the disk with it."""
+        """Said once: a stranger who can write to the channel could else fill the disk with it."""
         self.refused += 1
         if self.refused == 1:
             log.warning(

@@ -18,7 +18,7 @@ from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
 from timerd.services.schedules.backfills import Backfilled, Backfills
 from timerd.services.schedules.schedule_calls import hash_of, name_of, once, place_of, token_of
-from timerd.services.schedules.schedules import Place
+from timerd.services.schedules.schedules import ListPlace
 from timerd.services.schedules.spec_wire import OVERLAP_BACK, OVERLAPS
 from timerd.v1 import schedule_service_pb2 as wire
 
@@ -64,7 +64,7 @@ class BackfillCalls:
         limit = at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
         after = place_of(request).after
         found, rest = await self._backfills.page(name.namespace, name.schedule_id, after, limit)
-        token = token_of(request, Place(0, rest)) if rest is not None else ""
+        token = token_of(request, ListPlace(0, rest)) if rest is not None else ""
         return wire.ListBackfillsResponse(backfills=map(backfill_of, found), next_page_token=token)
 
     async def cancel(self, request: wire.CancelBackfillRequest) -> wire.CancelBackfillResponse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from timerd.core.protocol import Procedure
 from timerd.core.schedules.backfill import (
@@ -19,13 +19,12 @@ from timerd.model.backfills import Backfill, BackfillName, BackfillState, backfi
 from timerd.model.errors import NotFound
 from timerd.model.storage import Entry, EntryKey
 from timerd.ports import Store
-from timerd.services.holding.driving import Performs, drive
+from timerd.services.holding.driving import Performs, Returned, drive
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
 # Those that are cancelled with their schedule, at a time.
 PAGE = 200
 HOUR_MS = 3_600_000
-Result = TypeVar("Result")
 
 
 class Backfilled(NamedTuple):
@@ -49,7 +48,7 @@ class Backfills:
     async def cancel(self, name: BackfillName, request: str) -> Backfilled:
         return Backfilled(name, await self._decided(lambda: cancel_backfill(name, request, self._world)))
 
-    async def _decided(self, make: Callable[[], Procedure[Result]]) -> Result:
+    async def _decided(self, make: Callable[[], Procedure[Returned]]) -> Returned:
         return await until_decided(lambda: drive(make(), self._runner), CALL_PAUSE_S)
 
     async def get(self, name: BackfillName) -> Backfilled:

@@ -37,7 +37,7 @@ from timerd.services.engine.verbs import Verbs
 from timerd.services.schedules.cycles import PATIENT, Cycles, shape_of
 from timerd.services.schedules.rosters import Rosters
 from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, template_of
-from timerd.services.schedules.schedules import Place, Shown, request_hash
+from timerd.services.schedules.schedules import ListPlace, Shown, request_hash
 from timerd.v1 import cycle_service_pb2 as wire
 from timerd.v1 import schedule_service_pb2 as schedule_wire
 from timerd.v1 import task_pb2 as task_wire
@@ -283,12 +283,12 @@ def _is_asked_for(cycle: wire.Cycle, request: wire.ListCyclesRequest) -> bool:
     return all(labels) and cycle.cycle_id.startswith(request.prefix)
 
 
-def _place_of(request: wire.ListCyclesRequest) -> Place:
+def _place_of(request: wire.ListCyclesRequest) -> ListPlace:
     raw = after_of(request, 1 + _NAME_BYTES)
-    return Place(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else Place(0, b"")
+    return ListPlace(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else ListPlace(0, b"")
 
 
-def _token_of(request: wire.ListCyclesRequest, place: Place | None) -> str:
+def _token_of(request: wire.ListCyclesRequest, place: ListPlace | None) -> str:
     """No name has this byte, for names are UTF-8."""
     if place is None:
         return ""

@@ -17,7 +17,7 @@ from timerd.model.task import RetryPolicy, Template
 from timerd.ports import Store
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.schedules.filling import Filling
-from timerd.services.schedules.schedules import Place, Schedules, Shown
+from timerd.services.schedules.schedules import ListPlace, Schedules, Shown
 
 # Registers that are read together.
 COSTS_AT_ONCE = 256
@@ -44,7 +44,7 @@ class Cycles:
     async def get(self, name: Name) -> Shown:
         return await self._schedules.get(name)
 
-    async def page(self, namespace: str, place: Place, limit: int) -> tuple[list[Shown], Place | None]:
+    async def page(self, namespace: str, place: ListPlace, limit: int) -> tuple[list[Shown], ListPlace | None]:
         return await self._schedules.page(namespace, place, limit, "cycles")
 
     async def costs(self, shown: Shown) -> list[tuple[int, Cost]]:

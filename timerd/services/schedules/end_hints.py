@@ -23,8 +23,8 @@ FORESEEN = (Unavailable, StoreUnknown, Aborted, NotFound, NotTakenIn, Undecided)
 class EndHints:
     """Of one instance. `watched`: by the digest of an open occurrence, the schedule that waits for its end."""
 
-    def __init__(self, performer: Performs) -> None:
-        self._performer = performer
+    def __init__(self, runner: Performs) -> None:
+        self._runner = runner
         self._watched: dict[bytes, tuple[str, str]] = {}
 
     def watch(self, namespace: str, schedule_id: str, digest: bytes) -> None:
@@ -43,7 +43,7 @@ class EndHints:
 
     async def _hint(self, namespace: str, schedule_id: str, world: World) -> None:
         with suppress(*FORESEEN):
-            await drive(hinted(namespace, schedule_id, world), self._performer)
+            await drive(hinted(namespace, schedule_id, world), self._runner)
 
 
 def _digests_of(settlement: Settlement) -> Iterable[bytes]:

@@ -15,7 +15,7 @@ from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.passing import OtherInstances
 from timerd.services.schedules.rosters import Rosters
-from timerd.services.schedules.schedule_tally import ScheduleTally
+from timerd.services.schedules.schedule_stats import ScheduleStats
 from timerd.services.schedules.schedules import Schedules
 from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
@@ -39,7 +39,7 @@ class Recurring:
         holds: bool,
     ) -> None:
         self._runner = ZoneReads(runner)
-        self._hints, self._stats = EndHints(self._runner), ScheduleTally(monotonic)
+        self._hints, self._stats = EndHints(self._runner), ScheduleStats(monotonic)
         heard = self._hints.watch, self._stats.recorded
         self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
         self.cycles = Cycles(self.schedules, store, self._runner)

@@ -22,18 +22,18 @@ from timerd.core.schedules.changes import (
 from timerd.core.schedules.creating_many import WantedSchedule
 from timerd.model.errors import AlreadyExists, Invalid
 from timerd.model.instants import shown as shown_instant
-from timerd.model.overlap import Ended
+from timerd.model.overlap import EndedOccurrence
 from timerd.model.schedules import Definition, ScheduleState
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, quoted, request_id_of
-from timerd.services.calls.page_tokens import Query, after_of, page_token
+from timerd.services.calls.page_tokens import PagedRequest, after_of, page_token
 from timerd.services.calls.repeats import Reply, answered_once
 from timerd.services.calls.replies import retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels, common_of
 from timerd.services.engine.verbs import ENDED, State, Verbs
-from timerd.services.schedules.schedules import Place, Schedules, Shown, request_hash
+from timerd.services.schedules.schedules import ListPlace, Schedules, Shown, request_hash
 from timerd.services.schedules.spec_wire import (
     checked,
     policies_of,
@@ -340,7 +340,7 @@ def note_of(shown: Shown) -> str:
     return f"The task of {shown_instant(halted_ms)} is a dead letter."
 
 
-def _outcome_of(ended: Ended) -> wire.ScheduleOutcome:
+def _outcome_of(ended: EndedOccurrence) -> wire.ScheduleOutcome:
     state = ENDED.get(Outcome(ended.outcome), State.FINISHED)
     return wire.ScheduleOutcome(
         instant=timestamp(ended.instant_ms),
@@ -356,11 +356,11 @@ def _is_asked_for(schedule: wire.Schedule, request: wire.ListSchedulesRequest) -
     return labels and states and zones and schedule.schedule_id.startswith(request.prefix)
 
 
-def place_of(request: Query) -> Place:
+def place_of(request: PagedRequest) -> ListPlace:
     raw = after_of(request, 1 + _NAME_BYTES)
-    return Place(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else Place(0, b"")
+    return ListPlace(raw[0], raw[1:].rstrip(b"\xff")) if raw is not None else ListPlace(0, b"")
 
 
-def token_of(request: Query, place: Place) -> str:
+def token_of(request: PagedRequest, place: ListPlace) -> str:
     """No name has this byte, for names are UTF-8."""
     return page_token(request, bytes((place.slot,)) + place.after.ljust(_NAME_BYTES, b"\xff"))

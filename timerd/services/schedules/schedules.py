@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from timerd.core import recurrence as when
 from timerd.core.protocol import Procedure
@@ -20,7 +20,7 @@ from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import Invalid
 from timerd.model.identity import RowKey, TaskId, digest_of, mac_of
 from timerd.model.occurrences import Occurrence, Reason
-from timerd.model.overlap import Opened
+from timerd.model.overlap import OpenedOccurrence
 from timerd.model.recurrence import Spec
 from timerd.model.rows import single_row
 from timerd.model.schedules import (
@@ -39,14 +39,14 @@ from timerd.model.task import Extra, Template
 from timerd.ports import Store
 from timerd.services.engine.engine import Engine
 from timerd.services.engine.verbs import NewTasks
-from timerd.services.holding.driving import Performs, drive
+from timerd.services.holding.driving import Performs, Returned, drive
 from timerd.services.schedules.backfills import Backfills
 from timerd.services.schedules.ticking import CALL_PAUSE_S, until_decided
 
 UPCOMING = 10
 # Schedules that are read together for a list.
 READ_AT_ONCE = 200
-Result = TypeVar("Result")
+
 # Of what is deleted.
 NOTHING = Definition(Spec(()), Policies(), Template("", ""))
 
@@ -62,7 +62,7 @@ class Shown(NamedTuple):
     open_task: TaskId | None = None
 
 
-class Place(NamedTuple):
+class ListPlace(NamedTuple):
     """In the list of a namespace: behind this name of a slot."""
 
     slot: int
@@ -76,7 +76,7 @@ class Schedules:
         self,
         store: Store,
         engine: Engine,
-        performer: Performs,
+        runner: Performs,
         own_zones: OwnZones,
         now_ms: Callable[[], int],
         retention_ms: int,
@@ -85,12 +85,12 @@ class Schedules:
     ) -> None:
         self._store = store
         self._engine = engine
-        self._performer = performer
+        self._runner = runner
         self._recurrence = lru_cache(maxsize=1024)(self._make_recurrence)
         self._own_zones = own_zones
         heard = watches, recorded
         self.world = World(now_ms, engine.shards.of, self._times_of, _token, retention_ms, *heard, own_zones)
-        self.backfills = Backfills(store, performer, self.world)
+        self.backfills = Backfills(store, runner, self.world)
 
     def _times_of(self, schedule_id: str, it: Definition) -> when.Recurrence:
         return self.times(schedule_id, it.spec)
@@ -115,10 +115,10 @@ class Schedules:
         entry = await self._decided(lambda: create(name, request, definition, self.world))
         return self._shown(name, entry, definition)
 
-    async def _driven(self, procedure: Procedure[Result]) -> Result:
-        return await drive(procedure, self._performer)
+    async def _driven(self, procedure: Procedure[Returned]) -> Returned:
+        return await drive(procedure, self._runner)
 
-    async def _decided(self, begin: Callable[[], Procedure[Result]]) -> Result:
+    async def _decided(self, begin: Callable[[], Procedure[Returned]]) -> Returned:
         return await until_decided(lambda: self._driven(begin()), CALL_PAUSE_S)
 
     async def create_many(self, wanted: Sequence[WantedSchedule]) -> list[Schedule | None]:
@@ -157,7 +157,7 @@ class Schedules:
         stored = await self._engine.schedule(tasks)
         return stored.task_ids[0], int(tasks.rows.columns["fire_at_ms"][0])
 
-    def task_of(self, name: Name, opened: Opened) -> TaskId:
+    def task_of(self, name: Name, opened: OpenedOccurrence) -> TaskId:
         """As callers know it."""
         task = opened.task
         mac = mac_of(self._engine.secret, name.namespace, task.prefix, task.home, task.scope, task.priority)
@@ -193,8 +193,8 @@ class Schedules:
         return [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
 
     async def page(
-        self, namespace: str, place: Place, limit: int, kind: str = "schedules"
-    ) -> tuple[list[Shown], Place | None]:
+        self, namespace: str, place: ListPlace, limit: int, kind: str = "schedules"
+    ) -> tuple[list[Shown], ListPlace | None]:
         """About so many of those that there are, and where the next ones are; None: there are no more."""
         found: list[Shown] = []
         slot, after = place
@@ -208,7 +208,7 @@ class Schedules:
                 after = entries[-1].key.name
             if len(found) >= limit:
                 break
-        return found, Place(slot, after) if slot < NAME_SLOTS else None
+        return found, ListPlace(slot, after) if slot < NAME_SLOTS else None
 
     async def _living(self, namespace: str, names: Sequence[bytes]) -> list[Shown]:
         """A name may be announced before its schedule is there, and be left over by one that is gone."""

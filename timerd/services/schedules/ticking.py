@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TypeVar
 
 from timerd.core.delivery_machine import Assignment
 from timerd.core.protocol import NotTakenIn, Procedure, Undecided
@@ -29,8 +28,8 @@ from timerd.services.background import begin, note
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
-from timerd.services.holding.driving import Performs, drive
-from timerd.services.schedules.schedule_tally import ScheduleTally
+from timerd.services.holding.driving import Performs, Returned, drive
+from timerd.services.schedules.schedule_stats import ScheduleStats
 
 LEASE_MS = 30_000
 # Ticks at a time.
@@ -38,13 +37,12 @@ CREDIT = 64
 BROKEN_AFTER = 10
 EXTEND_EVERY_S = 8.0
 # A row that nobody says it has is asked for again before the tick fails.
-PATIENCE_S = 2.0
+DEADLINE_S = 2.0
 TICK_PAUSE_S = 0.25
 CALL_PAUSE_S = 0.03
 # They pass: a tick that meets them is no reason for a traceback.
 FORESEEN = (Unavailable, StoreUnknown, Aborted)
 _log = logging.getLogger(__name__)
-Result = TypeVar("Result")
 AnyTick = Tick | BackfillTick
 # Have another instance work a tick; whether one has.
 Others = Callable[[AnyTick], Awaitable[bool]]
@@ -61,17 +59,17 @@ class TickWorker:
         self,
         delivery: Delivery,
         world: World,
-        performer: Performs,
-        tally: ScheduleTally,
+        runner: Performs,
+        stats: ScheduleStats,
         others: Others | None = None,
     ) -> None:
         self.number = delivery.next_number()
         self.namespace = self.queues[0].namespace
         self.closing = False
-        self.tally = tally
+        self.stats = stats
         self._delivery = delivery
         self._world = world
-        self._performer = performer
+        self._runner = runner
         self._others = others
         self._in_hand: set[bytes] = set()
         self._sequence = 0
@@ -132,21 +130,21 @@ class TickWorker:
         tick = BackfillTick.from_bytes(payload) if queue == BACKFILL_TICKS.queue else Tick.from_bytes(payload)
         error = await self.try_tick(tick, self._others)
         if error and attempt >= BROKEN_AFTER:
-            self.tally.failed_often(tick)
+            self.stats.failed_often(tick)
             with suppress(*FORESEEN):
-                await drive(_mark_broken(tick, error), self._performer)
+                await drive(_mark_broken(tick, error), self._runner)
         return error
 
     async def try_tick(self, tick: AnyTick, others: Others | None = None) -> str:
         """What kept it from its end; nothing: it may be acked. What this instance may not compute is worked by others,
         if there are any."""
         try:
-            ticked = await until_decided(lambda: drive(_worked(tick, self._world), self._performer), TICK_PAUSE_S)
-            self.tally.came_through(tick, ticked.value)
+            ticked = await until_decided(lambda: drive(_worked(tick, self._world), self._runner), TICK_PAUSE_S)
+            self.stats.came_through(tick, ticked.value)
             return ""
         except ZonesDiffer as failed:
             if others is not None and await others(tick):
-                self.tally.ticks["passed on"] += 1
+                self.stats.ticks["passed on"] += 1
                 return ""
             error = str(failed)
         except FORESEEN as failed:
@@ -158,7 +156,7 @@ class TickWorker:
         except Exception as failed:  # noqa: BLE001 - noted, and tried again
             note("ticks", failed, f"the tick of the schedule {tick.schedule_id!r} comes again")
             error = f"{type(failed).__name__}: {failed}"
-        self.tally.ticks["failed"] += 1
+        self.stats.ticks["failed"] += 1
         return error
 
 
@@ -172,11 +170,11 @@ def _mark_broken(tick: AnyTick, error: str) -> Procedure[None]:
     return mark_backfill_broken(tick, error) if isinstance(tick, BackfillTick) else mark_broken(tick, error)
 
 
-async def until_decided(work: Callable[[], Awaitable[Result]], pause_s: float) -> Result:
+async def until_decided(work: Callable[[], Awaitable[Returned]], pause_s: float) -> Returned:
     """What was not said to be taken in, or was looked at by two at once, is asked for again, for a while. Two who meet
     pause for different times. Raises StoreUnknown after it."""
     loop = asyncio.get_running_loop()
-    until_s = loop.time() + PATIENCE_S
+    until_s = loop.time() + DEADLINE_S
     while True:
         try:
             return await work()

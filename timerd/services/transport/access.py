@@ -51,7 +51,7 @@ NEEDED = {
 }
 # They wait for long, so they end as streams do when their caller may no longer have them.
 WAITING = {f"{_WORKER}Receive"}
-# Health is for whoever watches; other instances show a secret of their own.
+# Health is for all who watch; other instances show a secret of their own.
 OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
 # For every caller that is known.
 _OF_ALL = ("/grpc.reflection.",)

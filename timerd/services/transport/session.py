@@ -21,13 +21,13 @@ from timerd.v1 import timer_service_pb2 as wire
 MAX_UNANSWERED_REQUESTS = 1_024
 MAX_UNANSWERED_BYTES = 8 * MIB
 SessionMessage = Received[wire.SessionRequest]
-Answer = Callable[[SessionMessage], Awaitable[wire.SessionResponse]]
+AnswerCall = Callable[[SessionMessage], Awaitable[wire.SessionResponse]]
 # Starts a coroutine that outlives the stream: what has begun is not stopped half-way when a client hangs up.
-Start = Callable[[Any], "asyncio.Task[Any]"]
+StartTask = Callable[[Any], "asyncio.Task[Any]"]
 
 
 class Session:
-    def __init__(self, context: grpc.aio.ServicerContext[Any, Any], answer: Answer, start: Start) -> None:
+    def __init__(self, context: grpc.aio.ServicerContext[Any, Any], answer: AnswerCall, start: StartTask) -> None:
         self._context = context
         self._answer = answer
         self._start = start
@@ -86,7 +86,8 @@ class Session:
         return fits and self._unanswered_requests < MAX_UNANSWERED_REQUESTS
 
     async def _handle(self, received: SessionMessage) -> None:
-        """Whoever has an answer writes it, and those that others have by then: nobody has to be woken for it."""
+        """A call that has an answer writes it, and those of other calls that are ready by then: nobody has to be woken
+        for it."""
         self._replies.append((await self._answer(received), received.size_bytes))
         try:
             await self._write()

@@ -39,10 +39,10 @@ class Unfinished(grpc.aio.ServerInterceptor):
             call.add_done_callback(self._calls.discard)
         return await continuation(handler_call_details)
 
-    async def wound_up(self, patience_s: float) -> None:
+    async def wound_up(self, timeout_s: float) -> None:
         """When all of them have ended."""
         if self._calls:
-            await asyncio.wait(set(self._calls), timeout=patience_s)
+            await asyncio.wait(set(self._calls), timeout=timeout_s)
         for _ in range(_TURNS):
             await asyncio.sleep(0)
 

@@ -6,15 +6,13 @@ A message stays below 1 MiB (or holds one task): larger ones cost more to copy t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from timerd.core.delivery_machine import Assignment
 from timerd.core.flights import delivery_ids, digest_column, part_of
 from timerd.core.taken import Taken
-from timerd.model.columns import pieces
+from timerd.model.columns import Columns, pieces
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
 from timerd.model.occurrences import Occurrence
 from timerd.model.partition import BUCKET_MS
@@ -29,7 +27,6 @@ MESSAGE_BYTES = 1 << 20
 # Ids, token, time, index and length of one task on the wire.
 TASK_OVERHEAD_BYTES = 160
 LABEL_OVERHEAD_BYTES = 12
-Columns = npt.NDArray[Any]
 # For fewer rows it costs more to tell which are alike than to look up each.
 MANY_ROWS = 128
 # As identity.TaskId.to_bytes, for many at once: prefix and item are the digest, which is at hand.

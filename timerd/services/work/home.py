@@ -1,9 +1,9 @@
-"""The home instance of its workers (protocol section 6): they talk to it alone, whoever has the tasks.
+"""The home instance of its workers (protocol section 6): they talk to it alone, whichever instance has the tasks.
 
 It forwards deliveries as they come and keeps one thing of each: which instance its token came from, so that what is
-said of it goes back there. A delivery whose sender is gone is a stray. Strays are made known to every instance, so that
-the one that takes over holds their tasks back; the one that still had them, behind another stream, takes them as its
-own again; and an ack of one looks for the row wherever it is now.
+said of it goes back there. A delivery whose sender is gone is orphaned. Orphaned deliveries are made known to every
+instance, so that the one that takes over holds their tasks back; the one that still had them, behind another stream,
+takes them as its own again; and an ack of one looks for the row wherever it is now.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.dispatch.delivery import Delivery
-from timerd.services.work.home_worker import HomeWorker, Place, each_token, pick
+from timerd.services.work.credit_allocation import CreditAllocation
+from timerd.services.work.home_worker import HomeWorker, Whereabouts, each_token, pick
 from timerd.services.work.joint import Joint, OwnPart
-from timerd.services.work.lending import Lending
 from timerd.services.work.link import Link
 from timerd.services.work.work_stream import Flow, Forwarded, WorkStream
 from timerd.v1 import work_service_pb2 as pb
@@ -28,13 +28,13 @@ Said = tuple[Action, int | None, str]
 
 
 class Home:
-    """Implements services.work.desk and services.work.link.Listener."""
+    """Implements services.work.worker_frontend and services.work.link.Listener."""
 
-    def __init__(self, delivery: Delivery, lending: Lending) -> None:
+    def __init__(self, delivery: Delivery, allocation: CreditAllocation) -> None:
         self._delivery = delivery
-        self._lending = lending
-        self._workers = lending.workers
-        self._links = lending.links
+        self._allocation = allocation
+        self._workers = allocation.workers
+        self._links = allocation.links
 
     @property
     def server(self) -> str:
@@ -53,7 +53,7 @@ class Home:
     def credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         worker = self._workers[stream.number]
         self._delivery.credit(stream, queue, tasks)
-        self._lending.serve(worker, QueueKey(worker.namespace, queue))
+        self._allocation.serve(worker, QueueKey(worker.namespace, queue))
 
     def may_serve(self, stream: WorkStream, queue: str, most: int) -> bool:
         return self._delivery.may_serve(stream, queue, most)
@@ -62,38 +62,38 @@ class Home:
         self, stream: WorkStream, sequence: int, action: Action, tokens: bytes, delay_ms: int | None, error: str
     ) -> None:
         worker = self._workers[stream.number]
-        if not worker.abroad and action is not Action.RELEASE:
+        if not worker.remote and action is not Action.RELEASE:
             self._delivery.settle(stream, sequence, action, tokens, delay_ms, error)
             return
         said = (action, delay_ms, error)
         places = worker.places(tokens)
-        if worker.asked and Place.STRAY in places:
+        if worker.asked and Whereabouts.ORPHANED in places:
             # It is not known yet who has them.
             stream.owe(len(tokens) // ACK_TOKEN_BYTES)
             worker.later.append(partial(self._settle_owed, worker, sequence, tokens, said))
             return
         if action is Action.RELEASE:
-            self._lending.void(worker.number)
+            self._allocation.void(worker.number)
             for link in self._knowing(worker):
                 places.setdefault(link, [])
-            places.setdefault(Place.HERE, [])
-        if Place.STRAY in places:
-            places.setdefault(Place.HERE, []).extend(places.pop(Place.STRAY))
+            places.setdefault(Whereabouts.HERE, [])
+        if Whereabouts.ORPHANED in places:
+            places.setdefault(Whereabouts.HERE, []).extend(places.pop(Whereabouts.ORPHANED))
         joint = Joint(stream, sequence, len(places) or 1, len(tokens) // ACK_TOKEN_BYTES)
-        for place, rows in (places or {Place.HERE: []}).items():
+        for place, rows in (places or {Whereabouts.HERE: []}).items():
             self._settle_part(worker, joint, place, rows, pick(tokens, rows), said)
 
     def extend(self, stream: WorkStream, tokens: bytes) -> list[bytes]:
         worker = self._workers[stream.number]
-        if not worker.abroad:
+        if not worker.remote:
             return self._delivery.extend(stream, tokens)
         lost: list[bytes] = []
         for place, rows in worker.places(tokens).items():
             part = pick(tokens, rows)
             if isinstance(place, Link):
                 place.extend(worker.number, part, partial(self._extended, worker))
-            elif place is Place.STRAY:
-                self._extend_strays(worker, part)
+            elif place is Whereabouts.ORPHANED:
+                self._extend_orphans(worker, part)
             else:
                 lost = self._delivery.extend(stream, part)
         return lost
@@ -104,12 +104,12 @@ class Home:
         known = self._delivery.machine.open_among(worker.namespace, tokens)
         is_open = dict(zip(each_token(tokens), known, strict=True))
         lost = self._delivery.resumed(stream, tokens, known_only=True).lost
-        worker.abroad.update((token, Place.STRAY) for token, is_known in is_open.items() if not is_known)
-        self._find_strays(worker)
+        worker.remote.update((token, Whereabouts.ORPHANED) for token, is_known in is_open.items() if not is_known)
+        self._find_orphans(worker)
         return [token for token in lost if is_open[token]]
 
     def replaced(self, namespace: str, names: Sequence[bytes]) -> list[int]:
-        """Whatever home the streams led to, and whoever sent what did not arrive there."""
+        """Whatever home the streams led to, and whichever instance sent what did not arrive there."""
         said = peer_pb.StreamsReplaced(namespace=namespace, streams=names)
         for link in self._links.values():
             link.send(peer_pb.RelayRequest(replaced=said))
@@ -127,14 +127,14 @@ class Home:
                 self._delivery.take_back(stream, part)
 
     def closing(self, stream: WorkStream) -> None:
-        self._lending.slow(stream.number)
+        self._allocation.slow(stream.number)
         self._delivery.closing(stream)
 
     def left(self, stream: WorkStream) -> None:
         worker = self._workers.pop(stream.number, None)
         self._delivery.left(stream)
         if worker is not None:
-            self._lending.left(worker, self._delivery.clock_ms())
+            self._allocation.left(worker, self._delivery.clock_ms())
             for link in self._knowing(worker):
                 link.left(worker.number)
             self._delivery.settled()
@@ -142,15 +142,15 @@ class Home:
     # -- what the peers say ---------------------------------------------------------------------------------------
 
     def up(self, link: Link) -> None:
-        self._lending.up(link)
+        self._allocation.up(link)
         for worker in self._workers.values():
-            if strays := worker.strays():
-                self._make_known(worker, [link], strays)
+            if orphans := worker.orphans():
+                self._make_known(worker, [link], orphans)
 
     def down(self, link: Link) -> None:
-        self._lending.down(link)
+        self._allocation.down(link)
         for worker in list(self._workers.values()):
-            self._stray(worker, [token for token, where in worker.abroad.items() if where is link])
+            self._orphan(worker, [token for token, where in worker.remote.items() if where is link])
         link.broken()
 
     def heard(self, link: Link, response: peer_pb.RelayResponse) -> None:
@@ -158,20 +158,20 @@ class Home:
         if kind == "deliver":
             self._deliver(link, response.deliver)
         elif kind == "wanted":
-            self._lending.wanted(link, response.wanted)
+            self._allocation.wanted(link, response.wanted)
         elif kind == "returned":
-            self._lending.returned(link, response.returned, self._delivery.clock_ms())
+            self._allocation.returned(link, response.returned, self._delivery.clock_ms())
         elif kind == "moved":
             worker = self._workers.get(response.moved.worker)
             if worker is not None:
-                self._stray(worker, each_token(response.moved.ack_tokens))
+                self._orphan(worker, each_token(response.moved.ack_tokens))
         elif kind is not None:
             link.answered(getattr(response, kind).sequence, response)
 
-    def strayed(self, worker: int, tokens: bytes) -> None:
+    def orphaned(self, worker: int, tokens: bytes) -> None:
         """This instance has handed the rows of these deliveries to another one."""
         if (found := self._workers.get(worker)) is not None:
-            self._stray(found, each_token(tokens))
+            self._orphan(found, each_token(tokens))
 
     # -- deliveries -----------------------------------------------------------------------------------------------
 
@@ -180,17 +180,17 @@ class Home:
         worker = self._workers.get(said.worker)
         if worker is None:
             return
-        self._lending.used(link, worker, said.queue, said.tasks)
+        self._allocation.used(link, worker, said.queue, said.tasks)
         tokens = said.response[said.tokens_at : said.tokens_at + said.tasks * ACK_TOKEN_BYTES]
-        worker.abroad.update(dict.fromkeys(each_token(tokens), link))
+        worker.remote.update(dict.fromkeys(each_token(tokens), link))
         worker.stream.push(Forwarded(said.response, partial(link.written, worker.number)), said.size_bytes)
         if worker.stream.block_if_full():
             self._delivery.machine.block(worker.number)
-            self._lending.slow(worker.number)
+            self._allocation.slow(worker.number)
 
     def _forget(self, worker: HomeWorker, tokens: Iterable[bytes]) -> None:
         for token in tokens:
-            worker.abroad.pop(token, None)
+            worker.remote.pop(token, None)
         self._delivery.settled()
 
     def _lose(self, worker: HomeWorker, tokens: Sequence[bytes]) -> None:
@@ -203,7 +203,7 @@ class Home:
     # -- settling -------------------------------------------------------------------------------------------------
 
     def _settle_part(
-        self, worker: HomeWorker, joint: Joint, place: Link | Place, rows: list[int], tokens: bytes, said: Said
+        self, worker: HomeWorker, joint: Joint, place: Link | Whereabouts, rows: list[int], tokens: bytes, said: Said
     ) -> None:
         action, delay_ms, error = said
         if not isinstance(place, Link):
@@ -212,7 +212,7 @@ class Home:
 
         def answered(response: peer_pb.RelayResponse | None) -> None:
             if response is None:
-                # The peer is gone: whoever has the rows now is found by them.
+                # The peer is gone: the holder that has the rows now is found by them.
                 self._when_known(worker, partial(self._settle_here, worker, joint, rows, tokens, said))
                 return
             settled = response.settled
@@ -243,7 +243,7 @@ class Home:
         if response is not None:
             self._lose(worker, each_token(response.extended.lost))
 
-    def _extend_strays(self, worker: HomeWorker, tokens: bytes) -> None:
+    def _extend_orphans(self, worker: HomeWorker, tokens: bytes) -> None:
         """Lost is what all instances say is lost."""
         lost = set(self._delivery.extend(worker.stream, tokens))
         links = self._knowing(worker)
@@ -255,51 +255,51 @@ class Home:
             if response is not None:
                 lost.intersection_update(each_token(response.extended.lost))
             if not missing:
-                self._lose(worker, [token for token in lost if worker.abroad.get(token) is Place.STRAY])
+                self._lose(worker, [token for token in lost if worker.remote.get(token) is Whereabouts.ORPHANED])
 
         for link in links:
             link.extend(worker.number, tokens, answered)
         if not links:
             self._lose(worker, sorted(lost))
 
-    # -- strays ---------------------------------------------------------------------------------------------------
+    # -- orphaned deliveries --------------------------------------------------------------------------------------
 
-    def _find_strays(self, worker: HomeWorker) -> None:
-        """Whoever has one takes it. The others hold it back from the first word on: the instance that has taken over
-        the row waits for that word no longer than the grace."""
-        strays = worker.strays()
-        links = list(self._links.values()) if strays else []
+    def _find_orphans(self, worker: HomeWorker) -> None:
+        """An instance that has one open takes it. The others hold it back from the first word on: the instance that has
+        taken over the row waits for that word no longer than the grace."""
+        orphans = worker.orphans()
+        links = list(self._links.values()) if orphans else []
         worker.asked += len(links)
         for link in links:
             link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
-            link.resume(worker.number, strays, partial(self._found, worker, link), holds_unknown=True)
-        if not links and strays:
-            self._make_known(worker, [], strays)
+            link.resume(worker.number, orphans, partial(self._found, worker, link), holds_unknown=True)
+        if not links and orphans:
+            self._make_known(worker, [], orphans)
 
     def _found(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> None:
         self._held(worker, link, response)
         worker.asked -= 1
         if not worker.asked:
-            if strays := worker.strays():
-                self._make_known(worker, list(self._links.values()), strays)
+            if orphans := worker.orphans():
+                self._make_known(worker, list(self._links.values()), orphans)
             later, worker.later = worker.later, []
             for each in later:
                 each()
 
-    def _stray(self, worker: HomeWorker, tokens: Sequence[bytes]) -> None:
+    def _orphan(self, worker: HomeWorker, tokens: Sequence[bytes]) -> None:
         if tokens:
-            worker.abroad.update(dict.fromkeys(tokens, Place.STRAY))
+            worker.remote.update(dict.fromkeys(tokens, Whereabouts.ORPHANED))
             self._make_known(worker, list(self._links.values()), b"".join(tokens))
 
-    def _make_known(self, worker: HomeWorker, links: Iterable[Link], strays: bytes) -> None:
-        """Their tasks are held back by whoever gets to have them."""
+    def _make_known(self, worker: HomeWorker, links: Iterable[Link], orphans: bytes) -> None:
+        """Their tasks are held back by the next holder."""
         if worker.number not in self._workers:
             return
-        self._delivery.resumed(worker.stream, strays, known_only=False)
+        self._delivery.resumed(worker.stream, orphans, known_only=False)
         for link in links:
             link.open(worker.number, worker.namespace, worker.lease_ms, worker.name)
             answered = partial(self._held, worker, link)
-            link.resume(worker.number, strays, answered, holds_unknown=True)
+            link.resume(worker.number, orphans, answered, holds_unknown=True)
 
     def _held(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> None:
         """An instance that had them behind a broken stream has them on this one: nobody else need hold them back."""
@@ -314,8 +314,8 @@ class Home:
     def _adopted(self, worker: HomeWorker, link: Link, response: peer_pb.RelayResponse | None) -> bytes:
         if response is None:
             return b""
-        adopted = [t for t in each_token(response.resumed.adopted) if worker.abroad.get(t) is Place.STRAY]
-        worker.abroad.update(dict.fromkeys(adopted, link))
+        adopted = [t for t in each_token(response.resumed.adopted) if worker.remote.get(t) is Whereabouts.ORPHANED]
+        worker.remote.update(dict.fromkeys(adopted, link))
         self._lose(worker, each_token(response.resumed.lost))
         return b"".join(adopted)
 

@@ -12,27 +12,28 @@ from timerd.services.work.link import Link
 from timerd.services.work.work_stream import WorkStream
 
 
-class Place(Enum):
-    """Where a delivery is that no link leads to. HERE: it is this instance's. STRAY: whoever sent it is gone."""
+class Whereabouts(Enum):
+    """Where a delivery is that no link leads to. HERE: it is this instance's. ORPHANED: the instance that sent it is
+    gone."""
 
     HERE = 0
-    STRAY = 1
+    ORPHANED = 1
 
 
-Where = Link | Place
+Where = Link | Whereabouts
 
 
 @dataclass(slots=True, eq=False)
 class HomeWorker:
-    """`abroad`: the tokens of its deliveries that other instances have sent, and which one. `asked`: so many have not
-    said yet which of its strays they know; what it says of these until then waits in `later`."""
+    """`remote`: the tokens of its deliveries that other instances have sent, and which one. `asked`: so many have not
+    said yet which of its orphaned deliveries they know; what it says of these until then waits in `later`."""
 
     stream: WorkStream
     namespace: str
     lease_ms: int
     name: bytes = b""
     queues: set[QueueKey] = field(default_factory=set)
-    abroad: dict[bytes, Where] = field(default_factory=dict)
+    remote: dict[bytes, Where] = field(default_factory=dict)
     asked: int = 0
     later: list[Callable[[], None]] = field(default_factory=list)
 
@@ -40,15 +41,15 @@ class HomeWorker:
     def number(self) -> int:
         return self.stream.number
 
-    def strays(self) -> bytes:
-        return b"".join(token for token, where in self.abroad.items() if where is Place.STRAY)
+    def orphans(self) -> bytes:
+        return b"".join(token for token, where in self.remote.items() if where is Whereabouts.ORPHANED)
 
     def places(self, tokens: bytes) -> dict[Where, list[int]]:
         """Place -> which of the tokens, as numbers."""
         places: dict[Where, list[int]] = {}
-        where_is = self.abroad.get
+        where_is = self.remote.get
         for row, token in enumerate(each_token(tokens)):
-            places.setdefault(where_is(token, Place.HERE), []).append(row)
+            places.setdefault(where_is(token, Whereabouts.HERE), []).append(row)
         return places
 
 

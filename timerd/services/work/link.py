@@ -22,8 +22,8 @@ AGAIN_S = (0.05, 1.0)
 # So much is collected before it is said.
 WRITTEN_BYTES = 32 << 10
 log = logging.getLogger(__name__)
-Call: TypeAlias = "grpc.aio.StreamStreamCall[pb.RelayRequest, pb.RelayResponse]"
-Answered = Callable[[pb.RelayResponse | None], None]
+RelayCall: TypeAlias = "grpc.aio.StreamStreamCall[pb.RelayRequest, pb.RelayResponse]"
+OnResponse = Callable[[pb.RelayResponse | None], None]
 
 
 class Neighbours(Protocol):
@@ -58,7 +58,7 @@ class Link:
         self.number = number
         self.name = name
         self._opened: set[int] = set()
-        self._asked: dict[int, Answered] = {}
+        self._asked: dict[int, OnResponse] = {}
         self._sequence = count(1)
         self._written: dict[int, int] = {}
         self._waiting: deque[pb.RelayRequest] = deque()
@@ -88,7 +88,7 @@ class Link:
         tokens: bytes,
         delay_ms: int | None,
         error: str,
-        answered: Answered,
+        answered: OnResponse,
     ) -> None:
         """`namespace`: for the peer may not know the worker any more."""
         said = pb.RelaySettle(
@@ -102,11 +102,11 @@ class Link:
         said.sequence = self._expect(answered)
         self.send(pb.RelayRequest(settle=said))
 
-    def extend(self, worker: int, tokens: bytes, answered: Answered) -> None:
+    def extend(self, worker: int, tokens: bytes, answered: OnResponse) -> None:
         said = pb.RelayExtend(worker=worker, sequence=self._expect(answered), ack_tokens=tokens)
         self.send(pb.RelayRequest(extend=said))
 
-    def resume(self, worker: int, tokens: bytes, answered: Answered, *, holds_unknown: bool) -> None:
+    def resume(self, worker: int, tokens: bytes, answered: OnResponse, *, holds_unknown: bool) -> None:
         said = pb.RelayResume(worker=worker, ack_tokens=tokens, holds_unknown=holds_unknown)
         said.sequence = self._expect(answered)
         self.send(pb.RelayRequest(resume=said))
@@ -134,14 +134,14 @@ class Link:
         for answered in asked.values():
             answered(None)
 
-    async def write_all(self, call: Call) -> None:
+    async def write_all(self, call: RelayCall) -> None:
         while True:
             while self._waiting:
                 await call.write(self._waiting.popleft())
             self._changed.clear()
             await self._changed.wait()
 
-    def _expect(self, answered: Answered) -> int:
+    def _expect(self, answered: OnResponse) -> int:
         sequence = next(self._sequence)
         self._asked[sequence] = answered
         return sequence
@@ -153,7 +153,7 @@ def is_cancelled() -> bool:
     return task is None or task.cancelling() > 0
 
 
-class Kept(NamedTuple):
+class KeptLink(NamedTuple):
     """A link that is opened again whenever it breaks, and the address that it was begun with."""
 
     address: str
@@ -174,13 +174,14 @@ class Links:
         self._membership = membership
         self._channel_of = channel_of
         self._metadata = tuple(metadata)
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, KeptLink] = {}
         self._number = count(1)
         self._closed = False
         membership.on_change(self.look)
 
     def look(self) -> None:
-        """Whoever is new gets a link. Whoever is gone loses it; who is only leaving keeps it for what is in hand."""
+        """A new instance gets a link. One that is gone loses it; one that is only leaving keeps it for what is in
+        hand."""
         if self._closed:
             return
         live = set(self._membership.live()) - {self._membership.name}
@@ -190,7 +191,7 @@ class Links:
                 # It has come back somewhere else. What waits for an answer from where it was may wait for ever.
                 self._kept.pop(name).task.cancel()
             if name not in self._kept:
-                self._kept[name] = Kept(address, begin(self._keep(name), "links"))
+                self._kept[name] = KeptLink(address, begin(self._keep(name), "links"))
         for name in self._kept.keys() - live - set(self._membership.present()):
             self._kept.pop(name).task.cancel()
 
@@ -228,7 +229,7 @@ class Links:
         method: Any = self._channel_of(self._membership.address_of(name)).stream_stream(
             METHOD, pb.RelayRequest.SerializeToString, pb.RelayResponse.FromString
         )
-        call: Call = method(metadata=self._metadata)
+        call: RelayCall = method(metadata=self._metadata)
         try:
             await call.write(pb.RelayRequest(open=pb.RelayOpen(home=self._membership.name)))
             response = await call.read()
@@ -238,7 +239,7 @@ class Links:
         finally:
             call.cancel()
 
-    async def _converse(self, link: Link, call: Call) -> None:
+    async def _converse(self, link: Link, call: RelayCall) -> None:
         writer = begin_writer(link.write_all(call), "links", call.cancel)
         self._home.up(link)
         try:

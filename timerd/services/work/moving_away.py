@@ -23,11 +23,11 @@ def moved_away(partition: Partition, waiting: Collection[bytes], delivery: Deliv
         if isinstance(sink, RelayedWorker):
             sink.moved(tokens)
         elif sink is not None:
-            home.strayed(worker, tokens)
+            home.orphaned(worker, tokens)
     delivery.settled()
 
 
 def stop_wait_ms(drain_ms: int, elsewhere: Collection[str]) -> int:
-    """How long a stop waits for what workers have in hand. Where others serve, whoever took over has it, too, and the
-    workers find it there; what is due for them while they wait here comes late by just this."""
+    """How long a stop waits for what workers have in hand. Where others serve, the instance that took over has it, too,
+    and the workers find it there; what is due for them while they wait here comes late by just this."""
     return min(drain_ms, MOVE_ON_MS) if elsewhere else drain_ms

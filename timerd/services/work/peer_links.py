@@ -19,7 +19,7 @@ from timerd.services.work.link import Link
 # No worker has this number.
 NOBODY = 0
 # What a peer says to a question; None: its stream broke first.
-Reply = asyncio.Future[pb.RelayResponse | None]
+ReplyFuture = asyncio.Future[pb.RelayResponse | None]
 
 
 class PeerLinks:
@@ -40,7 +40,7 @@ class PeerLinks:
         link = next((link for link in self.links.values() if link.name == holder), None)
         if link is None:
             return None
-        answered: Reply = asyncio.get_running_loop().create_future()
+        answered: ReplyFuture = asyncio.get_running_loop().create_future()
         action = Action.REJECT if failure.hopeless else Action.NACK
         link.settle(NOBODY, namespace, action, token, failure.delay_ms, failure.error, partial(resolve, answered))
         response = await answered
@@ -56,13 +56,13 @@ class PeerLinks:
     async def sync(self) -> None:
         """Until the peers have heard what was said until now, and this home what they had said by then."""
         loop = asyncio.get_running_loop()
-        answered: list[Reply] = [loop.create_future() for _ in self.links]
+        answered: list[ReplyFuture] = [loop.create_future() for _ in self.links]
         for link, future in zip(self.links.values(), answered, strict=True):
             link.extend(NOBODY, b"", partial(resolve, future))
         await asyncio.gather(*answered)
 
 
-def resolve(future: Reply, response: pb.RelayResponse | None) -> None:
+def resolve(future: ReplyFuture, response: pb.RelayResponse | None) -> None:
     """Who waited may have given up meanwhile."""
     if not future.done():
         future.set_result(response)

@@ -15,7 +15,7 @@ from timerd.services.calls.fields import limit_count, namespace_of, queue_of
 from timerd.services.transport.local_calls import LocalContext
 from timerd.services.transport.status import Context, abort
 from timerd.services.work.confirm_wire import NOT_SETTLED
-from timerd.services.work.polls import DEFAULT_LEASE_MS, Polls, WorkerFrontend
+from timerd.services.work.polls import DEFAULT_LEASE_MS, PollFrontend, Polls
 from timerd.v1 import work_service_pb2 as pb
 
 LEASES_MS = (1_000, 3_600_000)
@@ -27,7 +27,7 @@ MAX_ERROR_CHARS = 16 * 1024
 class PollService:
     """Three methods of WorkService."""
 
-    def __init__(self, frontend: WorkerFrontend) -> None:
+    def __init__(self, frontend: PollFrontend) -> None:
         self._polls = Polls(frontend)
 
     @property

@@ -31,7 +31,7 @@ SWEEP_S = 5.0
 MARGIN_S = 2.0
 
 
-class WorkerFrontend(Protocol):
+class PollFrontend(Protocol):
     """What is asked for a worker, by the wire's own stream or by these."""
 
     @property
@@ -57,7 +57,7 @@ class WorkerFrontend(Protocol):
 class Polls:
     """Of one server."""
 
-    def __init__(self, frontend: WorkerFrontend) -> None:
+    def __init__(self, frontend: PollFrontend) -> None:
         self._frontend = frontend
         self._holders: dict[bytes, PollStream] = {}
         self._streams: set[PollStream] = set()

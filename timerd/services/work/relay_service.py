@@ -27,13 +27,13 @@ from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.peers.peer_service import admit
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.transport.status import Context
 from timerd.services.work.asking import Asking
 from timerd.services.work.confirm_wire import confirmed_of
 from timerd.services.work.deliver_wire import deliver_messages, tokens_at
 from timerd.v1 import work_service_pb2 as work_pb
 
 SERVICE = pb.DESCRIPTOR.services_by_name["RelayService"].full_name
-Context = grpc.aio.ServicerContext[Any, Any]
 LookedFor = Callable[[pb.AckLookedFor], None]
 # Of workers that only stand for the queues of their home.
 SERVED_LEASE_MS = 30_000

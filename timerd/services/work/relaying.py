@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from timerd.model.partition import Partition
 from timerd.peer.v1.relay_pb2 import AckLookedFor
 from timerd.services.dispatch.delivery import Delivery
-from timerd.services.engine.firing import Firing
+from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.peers.peers import Peers
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.home import Home
-from timerd.services.work.lending import Lending
 from timerd.services.work.link import Links, Neighbours
 from timerd.services.work.moving_away import moved_away
 from timerd.services.work.peer_links import PeerLinks
@@ -49,16 +49,16 @@ class Relaying:
 
 def relaying(
     delivery: Delivery,
-    lending: Lending,
+    allocation: CreditAllocation,
     peer_links: PeerLinks,
-    firing: Firing,
+    firing: SchedulerFiring,
     neighbours: Neighbours,
     peers: Peers,
     token: str,
     hanging_up: HangingUp,
 ) -> Relaying:
     """From here on delivery takes part in the work of all instances."""
-    home = Home(delivery, lending)
+    home = Home(delivery, allocation)
 
     def goes_away(name: str) -> bool:
         return name in neighbours.present() and name not in neighbours.live()
@@ -66,7 +66,7 @@ def relaying(
     def looked_for(said: AckLookedFor) -> None:
         firing.looking.told(said.delivery_id, said.hold_ms, delivery.clock_ms())
 
-    service = RelayService(delivery, lending.asking, token, goes_away, hanging_up, looked_for)
+    service = RelayService(delivery, allocation.asking, token, goes_away, hanging_up, looked_for)
 
     def gone(partition: Partition) -> None:
         firing.looking.gave_away()

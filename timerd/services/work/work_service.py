@@ -19,11 +19,11 @@ from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
-from timerd.services.transport.status import abort, problem_of
+from timerd.services.transport.status import Context, abort, problem_of
 from timerd.services.work.connected import ConnectedWorkers
-from timerd.services.work.desk import Desk
 from timerd.services.work.poll_service import PollService
 from timerd.services.work.work_stream import WorkStream, encoded
+from timerd.services.work.worker_frontend import WorkerFrontend
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1.work_service_pb2_grpc import WorkServiceServicer
 
@@ -37,7 +37,6 @@ MAX_NAME_BYTES = 64
 MAX_REPLACED = 16
 # How long a refusal waits for a worker that does not read.
 LAST_WRITE_S = 1.0
-Context = grpc.aio.ServicerContext[Any, Any]
 
 
 def work_handler(servicer: WorkServiceServicer) -> grpc.GenericRpcHandler:
@@ -60,11 +59,11 @@ class WorkService(WorkServiceServicer):
     """Its requests are `Received` messages (see `work_handler`)."""
 
     def __init__(
-        self, desk: Desk, hanging_up: HangingUp | None = None, connected: ConnectedWorkers | None = None
+        self, frontend: WorkerFrontend, hanging_up: HangingUp | None = None, connected: ConnectedWorkers | None = None
     ) -> None:
-        self._desk = desk
+        self._frontend = frontend
         self._connected = connected or ConnectedWorkers(lambda: 0)
-        self._polling = PollService(desk)
+        self._polling = PollService(frontend)
         self._hanging_up = hanging_up or HangingUp()
         # By the number of the stream.
         self._calls: dict[int, asyncio.Task[None]] = {}
@@ -74,7 +73,7 @@ class WorkService(WorkServiceServicer):
         first = await context.read()
         if first is grpc.aio.EOF:
             return
-        stream = WorkStream(context, self._desk.flow)
+        stream = WorkStream(context, self._frontend.flow)
         try:
             # Left before the refusal is written: that takes as long as a worker that does not read likes it to.
             with self._until_left(stream):
@@ -113,8 +112,8 @@ class WorkService(WorkServiceServicer):
             self._replaced.discard(stream.number)
             self._connected.leave(stream.number)
             if unsent := stream.unsent():
-                self._desk.take_back(stream, unsent)
-            self._desk.left(stream)
+                self._frontend.take_back(stream, unsent)
+            self._frontend.left(stream)
 
     async def _serve(self, stream: WorkStream, context: Context) -> None:
         """Until the worker ends its side, or this side hangs up, and has what it is owed; or the connection is gone."""
@@ -124,7 +123,7 @@ class WorkService(WorkServiceServicer):
                     while (received := await context.read()) is not grpc.aio.EOF:
                         self._take(stream, received.message)
                         await stream.room()
-                self._desk.closing(stream)
+                self._frontend.closing(stream)
                 stream.close()
                 await writer
             except (NotStored, asyncio.CancelledError) as ended:
@@ -150,17 +149,17 @@ class WorkService(WorkServiceServicer):
             stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
         namespace = namespace_of(asked.namespace)
-        self._desk.join(stream, namespace, lease_ms, asked.stream)
+        self._frontend.join(stream, namespace, lease_ms, asked.stream)
         self._connected.join(stream.number, asked.worker, namespace)
         for queue, _ in credits:
             self._credit(stream, queue, 0)
-        lost = self._desk.resume(stream, asked.resume) if asked.resume else []
-        for number in self._desk.replaced(namespace, asked.replaces) if asked.replaces else ():
+        lost = self._frontend.resume(stream, asked.resume) if asked.resume else []
+        for number in self._frontend.replaced(namespace, asked.replaces) if asked.replaces else ():
             if (call := self._calls.get(number)) is not None and number not in self._replaced:
                 self._replaced.add(number)
                 call.cancel()
         opened = pb.Opened(
-            server=self._desk.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
+            server=self._frontend.server, lease_ms=lease_ms, ack_token_bytes=ACK_TOKEN_BYTES, lost=b"".join(lost)
         )
         stream.push(pb.WorkResponse(opened=opened))
         for queue, tasks in credits:
@@ -176,16 +175,16 @@ class WorkService(WorkServiceServicer):
             self._credit(stream, queue_of(request.credit.queue, "credit.queue"), request.credit.tasks)
         elif kind == "extend":
             _check_tokens(request.extend.ack_tokens, "extend.ack_tokens")
-            lost = self._desk.extend(stream, request.extend.ack_tokens)
+            lost = self._frontend.extend(stream, request.extend.ack_tokens)
             if lost:
                 stream.push(pb.WorkResponse(extended=pb.Extended(lost=b"".join(lost))), len(lost) * ACK_TOKEN_BYTES)
         else:
             raise Invalid("After `open` a Work stream takes credit, settle and extend: send one of these.", "request")
 
     def _credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
-        if not self._desk.may_serve(stream, queue, MAX_QUEUES):
+        if not self._frontend.may_serve(stream, queue, MAX_QUEUES):
             raise Invalid(f"A worker serves at most {MAX_QUEUES} queues: open another stream for more.", "credit.queue")
-        self._desk.credit(stream, queue, tasks)
+        self._frontend.credit(stream, queue, tasks)
         self._connected.credit(stream.number, queue)
 
     def _settle(self, stream: WorkStream, asked: pb.Settle) -> None:
@@ -201,7 +200,7 @@ class WorkService(WorkServiceServicer):
             return
         self._connected.settle(stream.number, len(asked.ack_tokens) // ACK_TOKEN_BYTES)
         delay_ms = asked.delay_ms if asked.HasField("delay_ms") else None
-        self._desk.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
+        self._frontend.settle(stream, asked.sequence, action, asked.ack_tokens, delay_ms, asked.error[:MAX_ERROR_CHARS])
 
 
 def _action(action: int) -> Action:

@@ -6,7 +6,7 @@
         SpreadContract,
         SettleContract,
         EntriesContract,
-        LettersContract,
+        DeadLettersContract,
         RegistersContract,
         TraitsContract,
     ):
@@ -25,12 +25,12 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{part}"
-        for part in ("entries", "letters", "registers", "rows", "settle", "spread", "stretches", "traits")
+        for part in ("entries", "dead_letters", "registers", "rows", "settle", "spread", "stretches", "traits")
     )
 )
 
+from timerd.testing.contracts.dead_letters import DeadLettersContract  # noqa: E402
 from timerd.testing.contracts.entries import EntriesContract  # noqa: E402
-from timerd.testing.contracts.letters import LettersContract  # noqa: E402
 from timerd.testing.contracts.registers import RegistersContract  # noqa: E402
 from timerd.testing.contracts.rows import RowsContract  # noqa: E402
 from timerd.testing.contracts.settle import SettleContract  # noqa: E402
@@ -40,7 +40,7 @@ from timerd.testing.contracts.traits import TraitsContract  # noqa: E402
 
 __all__ = [
     "EntriesContract",
-    "LettersContract",
+    "DeadLettersContract",
     "RegistersContract",
     "RowsContract",
     "SettleContract",

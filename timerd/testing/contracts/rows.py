@@ -207,10 +207,10 @@ class RowsContract:
                 await store.settle([record(1, 1, Outcome.ACKED)])
             for name in (*names, "unknown"):
                 place, task = (HERE, [(START_MS, digest(name))]), digest(name)
-                alone = await store.look(Look([place], [task], [HERE]))
+                one = await store.look(Look([place], [task], [HERE]))
                 many = await store.look(Look([place, place], [task, digest("other")], [HERE, NEXT]))
-                assert [list(map(list, alone.bare)) * 2, alone.moved] == [list(map(list, many.bare)), many.moved]
-                assert alone.settled == many.settled == ({HERE} if settled else set())
+                assert [list(map(list, one.bare)) * 2, one.moved] == [list(map(list, many.bare)), many.moved]
+                assert one.settled == many.settled == ({HERE} if settled else set())
 
     async def test_a_look_after_marks_sees_what_was_written_before(self, store: Store) -> None:
         names = [f"k{n}" for n in range(12)]
@@ -230,11 +230,11 @@ class RowsContract:
         """Two callers cancel many rows, some of them both; one row was cancelled before, by itself."""
         names = [f"k{n:03}" for n in range(120)]
         await store.append([message("m", *(key(name) for name in names))])
-        alone, first, second = (
+        one, first, second = (
             [Mark(HERE, key(name), MarkKind.CANCELLED, who) for name in part]
             for part, who in ((names[30:31], b"alone"), (names[:80], b"first"), (names[60:], b"second"))
         )
-        for marks in (alone, first, second, first, second):
+        for marks in (one, first, second, first, second):
             await store.mark(marks)
         found = await store.find(HERE, [(START_MS, digest(name)) for name in names])
         expected = {**dict.fromkeys(names, b"second"), **dict.fromkeys(names[:80], b"first"), names[30]: b"alone"}

@@ -7,7 +7,7 @@ import pytest
 from timerd.model.settle import Carry, CarryReason, Outcome, SettleRecord, settle_entries
 from timerd.ports import Store
 from timerd.testing.contracts.build import HERE, NEXT, key
-from timerd.testing.contracts.letters import letter
+from timerd.testing.contracts.dead_letters import letter
 
 
 def record(token: int, sequence: int, outcome: Outcome = Outcome.ACKED, *carries: Carry) -> SettleRecord:
@@ -21,7 +21,7 @@ class SettleContract:
         for _ in range(2):
             await store.settle([record(1, 1, Outcome.DEAD)], [buried])
         assert [r.sequence for r in await store.settled(HERE)] == [1]
-        assert list(await store.letters([buried.task_id])) == [buried]
+        assert list(await store.get_dead_letters([buried.task_id])) == [buried]
 
     async def test_records_come_back_in_the_order_of_token_and_sequence(self, store: Store) -> None:
         await store.settle([record(2, 1), record(1, 10)])

@@ -17,10 +17,10 @@ from timerd.services.work.link import Link
 LEAVING = pb.RelayRequest(leaving=pb.HomeLeaving())
 
 
-class Lending:
-    """Implements services.dispatch.ports.Abroad, with the other direction (`asking`) in it. `links`: to the other
-    instances. Credit that was lent to this instance is in delivery's count, too, but not in that of its own workers: it
-    is never lent on."""
+class CreditAllocation:
+    """Implements services.dispatch.ports.RemoteInstances, with the other direction (`asking`) in it. `links`: to the
+    other instances. Credit that was lent to this instance is in delivery's count, too, but not in that of its own
+    workers: it is never lent on."""
 
     def __init__(self, machine: DeliveryMachine, firing: Firing, links: dict[int, Link]) -> None:
         self.workers: dict[int, HomeWorker] = {}
@@ -38,7 +38,7 @@ class Lending:
 
     @property
     def is_busy(self) -> bool:
-        return any(worker.abroad for worker in self.workers.values())
+        return any(worker.remote for worker in self.workers.values())
 
     def listen(self, wake: Callable[[], None]) -> None:
         self._wakes.append(wake)

@@ -24,7 +24,7 @@ def shards_for(rows: int, size_bytes: int, count: int, instances: int) -> int:
 
 
 @dataclass(slots=True)
-class Heat:
+class LoadEstimate:
     """Bucket -> rows and bytes."""
 
     rows: dict[int, int] = field(default_factory=dict)

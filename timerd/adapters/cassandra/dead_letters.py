@@ -10,16 +10,16 @@ import heapq
 from collections.abc import AsyncIterator, Sequence
 
 from timerd.adapters.cassandra.days import Days, day_of
-from timerd.adapters.cassandra.driver import READS, ROWS, Driver, Row
+from timerd.adapters.cassandra.driver import READS, ROWS, Driver, ResultRow
 from timerd.adapters.cassandra.waiting import every
 from timerd.ports import DeadLetter
 
-# Letters are looked up so many at a time: each may have a body of 1 MiB.
+# Dead letters are looked up so many at a time: each may have a body of 1 MiB.
 _LOOK_UPS = 20
 _PAGE = 500
 
 
-class Letters:
+class DeadLetters:
     def __init__(self, driver: Driver, days: Days) -> None:
         self._driver = driver
         self._days = days
@@ -43,23 +43,25 @@ class Letters:
             READS,
         )
 
-    async def bury(self, letters: Sequence[DeadLetter]) -> None:
-        older = {letter.task_id: letter for letter in await self.find([letter.task_id for letter in letters])}
-        for kind, places in _days_of(letters).items():
+    async def put(self, dead_letters: Sequence[DeadLetter]) -> None:
+        older = {letter.task_id: letter for letter in await self.find([letter.task_id for letter in dead_letters])}
+        for kind, places in _days_of(dead_letters).items():
             await self._days.add(kind, places)
-        await every(self._driver.write(self._list, _listing(letter)) for letter in letters)
-        await every(self._driver.write(self._add, (x.task_id, x.died_at_ms, x.facts(), x.payload)) for x in letters)
-        replaced = [o for x in letters if (o := older.get(x.task_id)) and _listing(o) != _listing(x)]
+        await every(self._driver.write(self._list, _listing(letter)) for letter in dead_letters)
+        await every(
+            self._driver.write(self._add, (x.task_id, x.died_at_ms, x.facts(), x.payload)) for x in dead_letters
+        )
+        replaced = [o for x in dead_letters if (o := older.get(x.task_id)) and _listing(o) != _listing(x)]
         await every(self._driver.write(self._unlist, _listing(letter)) for letter in replaced)
 
     async def find(self, task_ids: Sequence[bytes]) -> list[DeadLetter]:
-        found: list[Row] = []
+        found: list[ResultRow] = []
         for at in range(0, len(task_ids), _LOOK_UPS):
             part = task_ids[at : at + _LOOK_UPS]
             found += [row for rows in await every(self._driver.rows(self._find, (x,)) for x in part) for row in rows]
         return [_letter(row) for row in found]
 
-    async def exhume(self, task_ids: Sequence[bytes]) -> list[DeadLetter]:
+    async def take(self, task_ids: Sequence[bytes]) -> list[DeadLetter]:
         """The letter goes first: what is left on the list names nothing."""
         found = await self.find(task_ids)
         await every(self._driver.write(self._remove, (letter.task_id,)) for letter in found)
@@ -108,9 +110,9 @@ def _kind(namespace: str) -> str:
     return f"letters/{namespace}"
 
 
-def _days_of(letters: Sequence[DeadLetter]) -> dict[str, set[tuple[int, str]]]:
+def _days_of(dead_letters: Sequence[DeadLetter]) -> dict[str, set[tuple[int, str]]]:
     out: dict[str, set[tuple[int, str]]] = {}
-    for letter in letters:
+    for letter in dead_letters:
         place = day_of(letter.died_at_ms), letter.template.queue
         out.setdefault(_kind(letter.template.namespace), set()).add(place)
     return out
@@ -121,6 +123,6 @@ def _listing(letter: DeadLetter) -> tuple[str, str, int, int, bytes]:
     return template.namespace, template.queue, day_of(letter.died_at_ms), letter.died_at_ms, letter.task_id
 
 
-def _letter(row: Row) -> DeadLetter:
+def _letter(row: ResultRow) -> DeadLetter:
     task_id, died_at_ms, facts, payload = row
     return DeadLetter.from_facts(task_id, died_at_ms, facts, payload or b"")

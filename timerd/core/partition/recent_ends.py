@@ -1,4 +1,5 @@
-"""How tasks ended lately, by their digests: what is looked at where a row of the same task is met at another position.
+"""How tasks ended a short while ago, by their digests: what is looked at where a row of the same task is met at another
+position.
 
 Bounded, so that a hot second costs a few megabytes and not hundreds: what it serves (core/partition/repeats.py) need
 not be perfect.
@@ -17,7 +18,7 @@ FOR_GOOD = frozenset((Outcome.ACKED, Outcome.DEAD, Outcome.EXPIRED, Outcome.CANC
 Remembered = tuple[RowKey, Outcome | Carry]
 
 
-class EndedLately:
+class RecentEnds:
     """At least the last `most` endings, twice as many at the most."""
 
     def __init__(self, most: int) -> None:

@@ -20,7 +20,7 @@ from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey, control_key
 from timerd.model.storage import Cas, CasResult, CasStatus
 from timerd.ports import Store
-from timerd.services.calls.patience import LOOK_S, SILENT_S, Patience
+from timerd.services.calls.call_deadline import LOOK_S, SILENT_S, CallDeadline
 from timerd.services.holding.registers import try_cas
 from timerd.v1 import task_pb2 as task_wire
 from timerd.v1 import timer_service_pb2 as wire
@@ -71,15 +71,15 @@ class Failing(MemoryStore):
 
 
 async def test_two_steps_that_hang_do_not_add_up_and_what_began_is_carried_through() -> None:
-    patience, inner = Patience(LIMIT_S), HangingStore()
-    store = patience.watch(inner)
+    call_deadline, inner = CallDeadline(LIMIT_S), HangingStore()
+    store = call_deadline.watch(inner)
     running: list[asyncio.Task[object]] = []
 
     def started(work: object) -> asyncio.Task[object]:
         running.append(start(work))
         return running[0]
 
-    said = await asyncio.wait_for(patience.outcome("Reschedule", try_cas(store, CHANGE), started), LONG_S)
+    said = await asyncio.wait_for(call_deadline.outcome("Reschedule", try_cas(store, CHANGE), started), LONG_S)
     assert isinstance(said, Problem)
     assert (said.code, said.reason) == (grpc.StatusCode.UNKNOWN.value[0], "")
     assert not running[0].done()
@@ -88,18 +88,20 @@ async def test_two_steps_that_hang_do_not_add_up_and_what_began_is_carried_throu
 
 
 async def test_a_read_that_gets_no_answer_is_unavailable() -> None:
-    patience, inner = Patience(LIMIT_S), HangingStore()
-    said = await asyncio.wait_for(patience.outcome("Get", try_cas(patience.watch(inner), CHANGE), start), LONG_S)
+    call_deadline, inner = CallDeadline(LIMIT_S), HangingStore()
+    said = await asyncio.wait_for(
+        call_deadline.outcome("Get", try_cas(call_deadline.watch(inner), CHANGE), start), LONG_S
+    )
     assert (said.code, said.reason) == (grpc.StatusCode.UNAVAILABLE.value[0], "STORE_UNAVAILABLE")
 
 
 async def test_who_waits_for_the_steps_of_others_is_told_when_nobody_is_answered() -> None:
     clock = Clock()
-    patience = Patience(LIMIT_S, clock)
-    store = patience.watch(cast(Store, Failing()))
+    call_deadline = CallDeadline(LIMIT_S, clock)
+    store = call_deadline.watch(cast(Store, Failing()))
     await store.read([CHANGE.key])
     turn = asyncio.Event()
-    waiting = asyncio.create_task(patience.outcome("Schedule", turn.wait(), start))
+    waiting = asyncio.create_task(call_deadline.outcome("Schedule", turn.wait(), start))
     await failing(store)
     clock.now_s += SILENT_S / 2
     await asyncio.sleep(LIMIT_S + 2 * LOOK_S)
@@ -110,10 +112,10 @@ async def test_who_waits_for_the_steps_of_others_is_told_when_nobody_is_answered
 
 async def test_a_call_that_is_slow_is_waited_for_while_the_store_answers() -> None:
     clock = Clock()
-    patience = Patience(LIMIT_S, clock)
-    store = patience.watch(cast(Store, Failing()))
+    call_deadline = CallDeadline(LIMIT_S, clock)
+    store = call_deadline.watch(cast(Store, Failing()))
     turn = asyncio.Event()
-    waiting = asyncio.create_task(patience.outcome("Schedule", turn.wait(), start))
+    waiting = asyncio.create_task(call_deadline.outcome("Schedule", turn.wait(), start))
     await failing(store)
     clock.now_s += 2 * SILENT_S
     await store.read([CHANGE.key])
@@ -125,18 +127,18 @@ async def test_a_call_that_is_slow_is_waited_for_while_the_store_answers() -> No
 
 def test_on_one_machine_nothing_is_listened_to() -> None:
     store = MemoryStore()
-    assert Patience().watch(store) is store
+    assert CallDeadline().watch(store) is store
 
 
 async def test_a_caller_hears_of_it_on_both_ways() -> None:
     """By a call, and by a message of a session."""
     clock, never = Clock(), asyncio.Event()
-    patience = Patience(LIMIT_S, clock)
-    await failing(patience.watch(cast(Store, Failing())))
+    call_deadline = CallDeadline(LIMIT_S, clock)
+    await failing(call_deadline.watch(cast(Store, Failing())))
     order = wire.ScheduleRequest(
         template=task_wire.TaskTemplate(queue="q"), request_id="r", fire_time=Timestamp(seconds=NOW_MS // 1000 + 60)
     )
-    async with running(FakeVerbs(gate=never.wait), patience) as rig:
+    async with running(FakeVerbs(gate=never.wait), call_deadline) as rig:
         with pytest.raises(grpc.aio.AioRpcError) as error:
             await rig.stub.Schedule(order, timeout=LONG_S)
         assert error.value.code() is grpc.StatusCode.UNKNOWN

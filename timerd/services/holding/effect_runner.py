@@ -32,7 +32,7 @@ from timerd.core.partition import (
     WriteCarried,
     WriteSettled,
 )
-from timerd.core.protocol import ClosedForGood, insert_carried, rehome, wanderers
+from timerd.core.protocol import ClosedForGood, insert_carried, relocate, relocated_rows
 from timerd.model.errors import CorruptRow, NotUnderstood, StoreUnavailable, StoreUnknown
 from timerd.model.partition import Partition
 from timerd.model.registers import Move, MoveState, control_key, move_key
@@ -48,7 +48,7 @@ from timerd.services.holding.membership import Membership
 from timerd.services.holding.merging import keep_pace, make_room, mark_ahead
 from timerd.services.holding.opening import Opening
 from timerd.services.holding.paging import count_rows
-from timerd.services.holding.performing import Performer
+from timerd.services.holding.procedure_runner import ProcedureRunner
 from timerd.services.holding.read_ahead import ReadAhead
 from timerd.services.holding.throttle import Throttle
 from timerd.services.holding.tries import Tries, surely
@@ -74,7 +74,7 @@ def _telling() -> Iterator[None]:
         raise _HalfWay(error) from error
 
 
-class Effector:
+class EffectRunner:
     """Performs those of one instance."""
 
     def __init__(
@@ -83,7 +83,7 @@ class Effector:
         time: EngineTime,
         instance: InstanceMachine,
         held: Held,
-        procedures: Performer,
+        procedures: ProcedureRunner,
         membership: Membership,
         hand_over: HandOver,
         finishing: Finishing,
@@ -199,7 +199,7 @@ class Effector:
             self._held.wake()
 
     async def _write_settled(self, machine: PartitionMachine, effect: WriteSettled) -> None:
-        await self._store.settle([effect.record], effect.letters)
+        await self._store.settle([effect.record], effect.dead_letters)
         # Otherwise another holder may have read the records before this one was among them.
         self._time.check_sure()
         with _telling():
@@ -209,7 +209,8 @@ class Effector:
     async def _write_carried(self, machine: PartitionMachine, effect: WriteCarried) -> None:
         self._time.check_sure()
         groups, now_ms = _merged(effect.groups), int(self._time.exact_ms())
-        # Before the rows, for whoever reads one after the lease that it says has to know by then that it was extended.
+        # Before the rows, for a holder that reads one after the lease that it says has to know by then that it was
+        # extended.
         for partition, rows in groups:
             if partition not in self._held.machines and _is_leased(rows):
                 self._gone(partition)
@@ -219,9 +220,9 @@ class Effector:
             machine.carried_waits(effect.sequence)
             self._held.written(machine)
             raise
-        found = [each for partition, rows in groups for each in wanderers(partition, rows, self._history_ms)]
+        found = [each for partition, rows in groups for each in relocated_rows(partition, rows, self._history_ms)]
         if found:
-            await drive(rehome(found, now_ms, self._history_ms), self._procedures)
+            await drive(relocate(found, now_ms, self._history_ms), self._procedures)
         with _telling():
             machine.carried_written(effect.sequence)
             self._held.written(machine)

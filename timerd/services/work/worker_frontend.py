@@ -10,7 +10,7 @@ from timerd.core.settlement import Action
 from timerd.services.work.work_stream import Flow, WorkStream
 
 
-class Desk(Protocol):
+class WorkerFrontend(Protocol):
     """One call for each kind of request of a worker."""
 
     @property

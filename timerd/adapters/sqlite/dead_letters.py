@@ -13,12 +13,14 @@ _ADD = """INSERT INTO estimates VALUES (?,?,?,?)
     ON CONFLICT DO UPDATE SET count = count + excluded.count"""
 
 
-def write_letters(connection: sqlite3.Connection, letters: Iterable[DeadLetter]) -> None:
-    rows = [(x.task_id, x.template.namespace, x.template.queue, x.died_at_ms, x.facts(), x.payload) for x in letters]
+def write_dead_letters(connection: sqlite3.Connection, dead_letters: Iterable[DeadLetter]) -> None:
+    rows = [
+        (x.task_id, x.template.namespace, x.template.queue, x.died_at_ms, x.facts(), x.payload) for x in dead_letters
+    ]
     connection.executemany("INSERT OR REPLACE INTO dead_letters VALUES (?,?,?,?,?,?)", rows)
 
 
-def read_letters(
+def read_dead_letters(
     connection: sqlite3.Connection, namespace: str, queue: str, lo_ms: int, hi_ms: int, after: bytes, limit: int
 ) -> list[DeadLetter]:
     """By (died_at_ms, task_id), those behind `after`."""
@@ -32,13 +34,13 @@ def read_letters(
     return [DeadLetter.from_facts(*row) for row in connection.execute(query, (*values, limit))]
 
 
-def find_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
+def find_dead_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
     rows = [connection.execute(f"{_FIELDS} WHERE task_id = ?", (each,)).fetchone() for each in task_ids]
     return [DeadLetter.from_facts(*row) for row in rows if row is not None]
 
 
-def take_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
-    found = find_letters(connection, task_ids)
+def take_dead_letters(connection: sqlite3.Connection, task_ids: Sequence[bytes]) -> list[DeadLetter]:
+    found = find_dead_letters(connection, task_ids)
     connection.executemany("DELETE FROM dead_letters WHERE task_id = ?", [(each.task_id,) for each in found])
     return found
 

@@ -13,7 +13,7 @@ from timerd.config import ServerConfig
 from timerd.services.background import begin
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine
-from timerd.services.health.canary import Canary, Settings
+from timerd.services.health.canary import Canary, CanarySettings
 from timerd.services.health.canary_worker import CanaryWorker
 from timerd.services.health.health_board import LIVE, SCHEDULER, HealthBoard
 from timerd.services.holding.engine_time import EngineTime
@@ -22,11 +22,11 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.server import ApiServer
 
 LOOK_EVERY_S = 1.0
-# Where an instance is watched and nothing else is said: red within twice this and its patience.
+# Where an instance is watched and nothing else is said: red within twice this and its timeout.
 CANARY_EVERY_MS = 5_000
 
 
-class Checkup:
+class ReadinessProbe:
     """Of one instance."""
 
     def __init__(self, board: HealthBoard, time: EngineTime, failures: Failures, canary: Canary | None = None) -> None:
@@ -46,7 +46,7 @@ class Checkup:
         """From here to `stop`. `loops`: what has to go on as long as the instance does."""
         self._loops = loops
         work = [self._look_on()] if self.canary is None else [self._look_on(), self.canary.run()]
-        self._own = [begin(each, "checkup") for each in work]
+        self._own = [begin(each, "readiness probe") for each in work]
 
     def stop(self) -> None:
         self._loops = ()
@@ -69,15 +69,15 @@ class Checkup:
             await asyncio.sleep(LOOK_EVERY_S)
 
 
-def checkup_of(
+def readiness_probe_of(
     config: ServerConfig, server: ApiServer, engine: Engine, scheduler: Scheduler, delivery: Delivery, time: EngineTime
-) -> Checkup:
+) -> ReadinessProbe:
     """With a canary where the settings ask for one, or for the port of those who watch."""
     watched_ms = CANARY_EVERY_MS if config.http.listen else 0
     interval_ms = watched_ms if config.canary_ms is None else config.canary_ms
     if not interval_ms:
-        return Checkup(server.board, time, scheduler.held.failures)
+        return ReadinessProbe(server.board, time, scheduler.held.failures)
     worker = CanaryWorker(delivery, time.exact_ms)
-    settings = Settings(interval_ms)
+    settings = CanarySettings(interval_ms)
     canary = Canary(engine, server.api.ingest, worker, scheduler, time, server.board, settings)
-    return Checkup(server.board, time, scheduler.held.failures, canary)
+    return ReadinessProbe(server.board, time, scheduler.held.failures, canary)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.core.cluster.foresight import MINUTE_MS, Outlook, demand_per_s, replicas_for
+from timerd.core.cluster.forecast import MINUTE_MS, Outlook, demand_per_s, replicas_for
 
 OUTLOOK = Outlook(lead_ms=3 * MINUTE_MS, hold_ms=5 * MINUTE_MS)
 # A hot minute: 6,000 tasks, 100 a second.

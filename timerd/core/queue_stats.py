@@ -1,4 +1,4 @@
-"""What became of deliveries, counted for each queue as it happens and read by whoever looks.
+"""What became of deliveries, counted for each queue as it happens and read by the metrics.
 
 Plain lists and numbers: an update costs next to nothing, and nothing is computed before somebody asks. Only so many
 queues are told apart; what comes after them is counted together, so that neither memory nor a monitoring system grows
@@ -57,7 +57,7 @@ class Histogram:
 
 
 @dataclass(slots=True)
-class QueueTally:
+class QueueStats:
     """`lateness`: from when a delivery is due to its sending; `processing`: from there to the worker's word.
     `attempts`: which of its task each was. `outcomes`: what that word was, or that it did not come; `dead`: dead
     letters."""
@@ -81,25 +81,25 @@ class QueueTally:
         self.processing.add(after_ms, times)
 
 
-class Tallies:
+class StatsByQueue:
     """By queue."""
 
     def __init__(self, most_queues: int = MOST_QUEUES) -> None:
         self._most = most_queues
-        self.queues: dict[QueueKey, QueueTally] = {}
+        self.queues: dict[QueueKey, QueueStats] = {}
 
-    def of(self, queue: QueueKey) -> QueueTally:
+    def of(self, queue: QueueKey) -> QueueStats:
         found = self.queues.get(queue)
         if found is None:
             # The last place is for all others.
             known = queue if len(self.queues) < self._most - 1 else OTHERS
-            found = self.queues.setdefault(known, QueueTally())
+            found = self.queues.setdefault(known, QueueStats())
         return found
 
     def lateness_counts(self) -> list[int]:
         """Of all queues of callers together."""
         sums = [0] * (len(LATENESS_BOUNDS_MS) + 1)
-        for queue, tally in self.queues.items():
+        for queue, stats in self.queues.items():
             if not queue.is_internal:
-                sums = [a + b for a, b in zip(sums, tally.lateness.counts, strict=True)]
+                sums = [a + b for a, b in zip(sums, stats.lateness.counts, strict=True)]
         return sums

@@ -45,8 +45,8 @@ class _Call:
 _CALL: ContextVar[_Call | None] = ContextVar("call", default=None)
 
 
-class Patience:
-    """Of one server. `now_s` counts on whatever the wall clock does."""
+class CallDeadline:
+    """The deadline of the calls of one server. `now_s` counts on whatever the wall clock does."""
 
     def __init__(self, limit_s: float = inf, now_s: Callable[[], float] = monotonic) -> None:
         self.is_limited = limit_s < inf
@@ -97,9 +97,9 @@ def _given_up(name: str) -> Problem:
 
 
 class _Heard:
-    def __init__(self, store: Store, patience: Patience) -> None:
+    def __init__(self, store: Store, call_deadline: CallDeadline) -> None:
         self._store = store
-        self._patience = patience
+        self._call_deadline = call_deadline
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the store has
         method = getattr(self._store, name)
@@ -112,18 +112,18 @@ class _Heard:
 
     def _heard(self, method: Callable[..., Awaitable[Any]], *, tells: bool) -> Callable[..., Awaitable[Any]]:
         """`tells`: it says what is unknown instead of raising."""
-        patience = self._patience
+        call_deadline = self._call_deadline
 
         async def run(*given: Any, **named: Any) -> Any:  # noqa: ANN401 - as above
             try:
                 answer = await method(*given, **named)
             except (StoreUnavailable, StoreUnknown):
-                patience.failed()
+                call_deadline.failed()
                 raise
             if tells and _has_unknown(answer):
-                patience.failed()
+                call_deadline.failed()
             else:
-                patience.answered()
+                call_deadline.answered()
             return answer
 
         return run

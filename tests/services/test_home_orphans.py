@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from timerd.core.before_restart import Held
+from timerd.core.before_restart import HeldTokens
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.work.home import Home
 from timerd.services.work.home_worker import HomeWorker
@@ -43,16 +43,16 @@ class Delivery:
     def release(self, _namespace: str, tokens: bytes) -> None:
         self.released.append(tokens)
 
-    def resumed(self, _stream: object, tokens: bytes, *, known_only: bool) -> Held:
-        return Held(lost=[tokens] if known_only else [])
+    def resumed(self, _stream: object, tokens: bytes, *, known_only: bool) -> HeldTokens:
+        return HeldTokens(lost=[tokens] if known_only else [])
 
 
 def _came_back(*peers: Peer) -> Delivery:
     stream = cast(Any, SimpleNamespace(number=1))
     workers = {1: HomeWorker(stream, "default", 1_000)}
     delivery = Delivery()
-    lending = SimpleNamespace(workers=workers, links=dict(enumerate(peers)))
-    Home(cast(Any, delivery), cast(Any, lending)).resume(stream, TOKEN)
+    allocation = SimpleNamespace(workers=workers, links=dict(enumerate(peers)))
+    Home(cast(Any, delivery), cast(Any, allocation)).resume(stream, TOKEN)
     return delivery
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from timerd.core.protocol.procedures import ReadRegister, ReadRegisters, TryCas
-from timerd.core.protocol.relocation import rehome, wanderers
+from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.model.identity import ATTEMPT_BITS, RowKey
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Move, MoveState, Place, RegisterKey
@@ -31,8 +31,8 @@ def place(position_ms: int, version: int = 1) -> Place:
 
 def named(before: Move | None, position_ms: int, version: int = 1) -> Move | None:
     """What the register says after the row was carried there; whoever reads it finds `before`, and changes apply."""
-    found = wanderers(*carried(position_ms, version), DAY_MS)
-    procedure, stored = rehome(found, HOME_MS, DAY_MS), before.to_bytes() if before is not None else None
+    found = relocated_rows(*carried(position_ms, version), DAY_MS)
+    procedure, stored = relocate(found, HOME_MS, DAY_MS), before.to_bytes() if before is not None else None
     key: RegisterKey | None = None
     try:
         request = next(procedure)
@@ -52,15 +52,15 @@ def named(before: Move | None, position_ms: int, version: int = 1) -> Move | Non
 
 
 def test_near_its_home_a_row_needs_no_name() -> None:
-    assert wanderers(*carried(HOME_MS + DAY_MS // 2), DAY_MS) == []
-    assert wanderers(*carried(HOME_MS + DAY_MS, flags=0), DAY_MS) == []
+    assert relocated_rows(*carried(HOME_MS + DAY_MS // 2), DAY_MS) == []
+    assert relocated_rows(*carried(HOME_MS + DAY_MS, flags=0), DAY_MS) == []
 
 
 def test_in_a_backlog_it_always_has_one() -> None:
     """It may wait there long after its instant."""
     _, row = carried(HOME_MS + 5)
     backlog = Partition(77, HOME_MS, 0)
-    [found] = wanderers(backlog, row, DAY_MS)
+    [found] = relocated_rows(backlog, row, DAY_MS)
     assert (found.home, found.place.partition) == (HOME, backlog)
 
 

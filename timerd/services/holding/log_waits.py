@@ -1,4 +1,4 @@
-"""Who waits until something that ended is durable, by the ticket of the record that says so."""
+"""Who waits until something that ended is durable, by the log sequence number (lsn) of the record that says so."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ class NoLongerHeld(StoreUnknown):
     """The partition has another holder: whether it was still written may be looked up."""
 
 
-class Tickets:
+class LogWaits:
     def __init__(self) -> None:
         self._waiting: dict[PartitionMachine, list[tuple[int, asyncio.Future[None]]]] = defaultdict(list)
 
-    def durable(self, machine: PartitionMachine, ticket: int) -> asyncio.Future[None]:
-        """Done when the ticket is."""
+    def durable(self, machine: PartitionMachine, lsn: int) -> asyncio.Future[None]:
+        """Done when the records up to that log sequence number are durable."""
         future = asyncio.get_running_loop().create_future()
-        if ticket <= machine.done_through:
+        if lsn <= machine.done_through:
             future.set_result(None)
         elif machine.phase.is_over:
             _refuse(future, machine)
         else:
-            self._waiting[machine].append((ticket, future))
+            self._waiting[machine].append((lsn, future))
         return future
 
     def resolve(self, machine: PartitionMachine) -> None:
-        for ticket, future in self._waiting.pop(machine, []):
-            if ticket > machine.done_through:
-                self._waiting[machine].append((ticket, future))
+        for lsn, future in self._waiting.pop(machine, []):
+            if lsn > machine.done_through:
+                self._waiting[machine].append((lsn, future))
             elif not future.done():
                 future.set_result(None)
 

@@ -59,7 +59,7 @@ PeersOf = Callable[[OwnMachines], PeerView]
 TOGETHER = 32
 
 
-class Performer:
+class ProcedureRunner:
     """One instance: its store, its own partition machines as holders, and the other instances, if there are any."""
 
     def __init__(
@@ -115,7 +115,7 @@ class Performer:
         return await self._store.mark_and_look(request.marks, request.look)
 
     async def _find_vacant(self, request: FindVacant) -> Vacant | None:
-        return self.own.vacant(request.partitions) if self.others.is_alone else None
+        return self.own.vacant(request.partitions) if self.others.is_single else None
 
     async def _together(self, request: Together) -> list[object]:
         """Some at a time: a call may name tasks of a thousand partitions."""
@@ -142,7 +142,7 @@ class Performer:
         if request.durable and known is not None and known.outcome in BY_WORD:
             known = known if await self.own.until_durable(request.partition) else None
         ending = known or (await self.settled.endings(request.partition)).of(request.key)
-        is_known = request.durable and (known is not None or self.others.is_alone)
+        is_known = request.durable and (known is not None or self.others.is_single)
         return replace(ending, is_known=True) if is_known else ending
 
     async def _set_marks(self, request: SetMarks) -> int:
@@ -206,7 +206,7 @@ class Performer:
 
     async def _ask_to_end_many(self, request: AskToEndMany) -> list[HolderAnswer]:
         if self.others.is_here(request.partition) and not self.own.may_have_in_hand(request.keys):
-            if self.others.is_alone and not self.own.is_here(request.partition):
+            if self.others.is_single and not self.own.is_here(request.partition):
                 return [HolderAnswer(None)] * len(request.keys)
             said = self.own.end_waiting(request)
             if said is not None:

@@ -13,7 +13,7 @@ HEARD_S = 150.0
 INSTANTS = ("created", "missed", "skipped")
 
 
-class ScheduleTally:
+class ScheduleStats:
     """`ticks`: by what they came to. `instants`: by what was recorded of them here, what a change has withdrawn since
     included."""
 

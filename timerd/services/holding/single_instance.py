@@ -9,7 +9,7 @@ from timerd.model.codec import CAPABILITIES
 from timerd.model.registers import Control
 
 
-class Alone:
+class SingleInstance:
     """One member; the lock on its data answers for the lease."""
 
     incarnation = 0

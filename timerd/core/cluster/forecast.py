@@ -1,4 +1,5 @@
-"""How much work is coming, from how many tasks are due in each minute: for whoever adds replicas before it is there.
+"""How much work is coming, from how many tasks are due in each minute: for an autoscaler that adds replicas before it
+is there.
 
 A replica that starts when the load has come is late by its own start. What is due is known beforehand, so the demand of
 an instant is that of the busiest minute from a while ago (`hold_ms`: nobody goes in the middle of a wave) until a

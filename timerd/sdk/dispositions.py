@@ -44,41 +44,41 @@ class Retry(Exception):
             self.delay_ms = span_ms(delay, most=LONGEST_WIRE_SPAN)
 
 
-class Verdict(NamedTuple):
-    """Equal verdicts travel in one message."""
+class Disposition(NamedTuple):
+    """What the worker says of a delivery. Equal ones travel in one message."""
 
     action: pb.SettleAction
     delay_ms: int | None = None
     error: str = ""
 
 
-ACK = Verdict(pb.SETTLE_ACTION_ACK)
+ACK = Disposition(pb.SETTLE_ACTION_ACK)
 # Not begun: somebody else gets it at once, and the attempt does not count.
-RELEASE = Verdict(pb.SETTLE_ACTION_RELEASE)
+RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
 
 
-def verdict_of(raised: BaseException | type[BaseException]) -> Verdict:
+def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:
     """Whatever it is: what is not told to the server would leave the task to its lease, without its error."""
     try:
-        return _verdict_of(raised() if isinstance(raised, type) else raised)
+        return _disposition_of(raised() if isinstance(raised, type) else raised)
     except Exception as wrong:  # noqa: BLE001 - what is wrong with it is told in its place
         return _failure(wrong)
 
 
-def _verdict_of(raised: BaseException) -> Verdict:
+def _disposition_of(raised: BaseException) -> Disposition:
     if isinstance(raised, Reject):
-        return Verdict(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
+        return Disposition(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
     if isinstance(raised, Retry):
         delay_ms = raised.delay_ms
         if delay_ms is not None:
             # A subclass sets what it likes.
             delay_ms = span_ms(timedelta(milliseconds=delay_ms), "delay_ms", most=LONGEST_WIRE_SPAN)
-        return Verdict(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
+        return Disposition(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
     return _failure(raised)
 
 
-def _failure(raised: BaseException) -> Verdict:
-    return Verdict(pb.SETTLE_ACTION_NACK, None, clip("".join(traceback.format_exception(raised))))
+def _failure(raised: BaseException) -> Disposition:
+    return Disposition(pb.SETTLE_ACTION_NACK, None, clip("".join(traceback.format_exception(raised))))
 
 
 def clip(text: str) -> str:
