@@ -547,6 +547,45 @@ def test_a_key_names_its_task_while_a_repeat_looks_for_its_place(world: World) -
     assert run(world, resolve(NAME)) == task.id
 
 
+def test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody(world: World) -> None:
+    """Each notes where it would store the task, so that the other one finds another value than its own."""
+    (task,) = scheduled(world, 30_000)
+    first = claimed(world, task.id, Conflict.KEEP)
+    second = claimed(world, task.id._replace(position_ms=task.id.position_ms + 7), Conflict.KEEP)
+    assert first.stored != second.stored
+    assert run(world, activate(NAME, task.id, first)) is None
+    assert run(world, activate(NAME, task.id, second)) is None
+    assert run(world, locate(task.id)).first(MarkKind.CANCELLED) is None
+    assert run(world, resolve(NAME)) == task.id
+
+
+def test_a_task_that_was_replaced_before_its_call_was_answered_was_stored(world: World) -> None:
+    """Another try of the call may have said so."""
+    task, other = scheduled(world, 30_000, 40_000)
+    held = claimed(world, task.id, Conflict.REJECT)
+    assert run(world, activate(NAME, other.id, claimed(world, other.id, Conflict.REPLACE))) is None
+    assert claimed(world, task.id, Conflict.REJECT).had_it
+    assert run(world, activate(NAME, task.id, held)) is None
+    assert run(world, resolve(NAME)) == other.id
+
+
+def test_a_try_that_was_held_up_on_its_way_takes_the_key_from_no_later_call(world: World) -> None:
+    """It began in time, and the store was slow."""
+    late, later = scheduled(world, 30_000, 40_000)
+    clock_ms = [10_100]
+    held_up = reserve(NAME, late.id, Conflict.REPLACE, lambda: clock_ms[0], 10_000)
+    change = up_to(world, held_up, TryCas)
+    assert (
+        run(world, activate(NAME, later.id, run(world, reserve(NAME, later.id, Conflict.KEEP, asked_ms=10_900))))
+        is None
+    )
+    clock_ms[0] = 20_000
+    refused = run(world, going_on(held_up, held_up.send(done(world.runner.perform(change))))).refused
+    assert refused is not None
+    assert refused.reason == "OVERTAKEN"
+    assert run(world, resolve(NAME)) == later.id
+
+
 def test_a_task_has_had_the_key_though_its_repeat_named_another_place(world: World) -> None:
     """It ended before the later call took the key."""
     old, new = scheduled(world, 30_000, 40_000)
@@ -561,14 +600,14 @@ def test_who_was_overtaken_once_stays_so(world: World) -> None:
     """Though a call that was made before it gets the key after that."""
     late, later, older = scheduled(world, 30_000, 40_000, 50_000)
     now_ms = 100_000
-    held = run(world, reserve(NAME, later.id, Conflict.REPLACE, now_ms, 20_000))
+    held = run(world, reserve(NAME, later.id, Conflict.REPLACE, lambda: now_ms, 20_000))
     assert run(world, activate(NAME, later.id, held)) is None
-    refused = run(world, reserve(NAME, late.id, Conflict.REPLACE, now_ms, 10_000)).refused
+    refused = run(world, reserve(NAME, late.id, Conflict.REPLACE, lambda: now_ms, 10_000)).refused
     assert refused is not None
     run(world, end_task(later.id, Outcome.CANCELLED, b"r"))
-    held = run(world, reserve(NAME, older.id, Conflict.KEEP, now_ms, 5_000))
+    held = run(world, reserve(NAME, older.id, Conflict.KEEP, lambda: now_ms, 5_000))
     assert run(world, activate(NAME, older.id, held)) is None
-    again = run(world, reserve(NAME, late.id, Conflict.REPLACE, now_ms, 10_000)).refused
+    again = run(world, reserve(NAME, late.id, Conflict.REPLACE, lambda: now_ms, 10_000)).refused
     assert again is not None
     assert again.reason == refused.reason == "OVERTAKEN"
 

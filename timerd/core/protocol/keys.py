@@ -5,6 +5,7 @@ A key is not released when its task fires: the next conflict finds out lazily wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -53,11 +54,12 @@ class Reserved:
 
 
 def reserve(
-    name: RegisterKey, mine: TaskId, policy: Conflict, now_ms: int = 0, asked_ms: int = 0
+    name: RegisterKey, mine: TaskId, policy: Conflict, now_ms: Callable[[], int] = lambda: 0, asked_ms: int = 0
 ) -> Procedure[Reserved]:
     """KEEP and REJECT are answered with `taken_by`, REPLACE takes the key over. What is to be cancelled is stored, for
     who reserved may be gone before it is done: the repeat, or the next one, does it. `asked_ms`: when the call was
-    made. Neither a repeat nor a try that was held up takes the key from a later call (tests/models/repeats.pml)."""
+    made; `now_ms` judges at each look whether it was held up since, for a look may take long. Neither a repeat nor a
+    try that was held up takes the key from a later call (tests/models/repeats.pml)."""
     for _ in range(MAX_TRIES):
         current: bytes | None = yield ReadRegister(name)
         entry = KeyEntry.from_bytes(current) if current is not None else None
@@ -66,7 +68,7 @@ def reserve(
             lost = had is Had.RESERVED and (yield from was_lost(mine))
             return Reserved(had_it=not lost, refused=key_lost() if lost else None)
         held_ms = latest_ms(entry) if entry is not None and not is_of(entry, mine) else 0
-        if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms):
+        if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms()):
             refusal = overtaken("got the key", asked_ms, held_ms)
             # Another try may have reserved it before, and its task be with a worker by now.
             refusal.only_this_try = True
@@ -75,7 +77,7 @@ def reserve(
         if alive and policy is not Conflict.REPLACE:
             return Reserved(taken_by=alive[0])
         old = alive + unsure
-        done, has_older = yield from had_key(entry, mine, old, now_ms)
+        done, has_older = yield from had_key(entry, mine, old, now_ms())
         replaces = (*map(str, old), *_as_named_before(current, mine))
         pending = KeyEntry(str(mine), False, replaces, asked_ms, done, has_older).to_bytes()
         change = Cas(name, current, pending, mine.position_ms + KEY_RETENTION_MS)

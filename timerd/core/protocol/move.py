@@ -7,7 +7,7 @@ FireNow and Redrive are moves as well.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -64,7 +64,8 @@ RETRY_AFTER_MS = 2_000
 @dataclass(frozen=True, slots=True)
 class Wish:
     """`request`: hash of the call. `fire_at_ms` as asked; `revive`: this dead letter, whose row has ended and may be
-    forgotten (Redrive). `asked_ms`: when the call was made, by whose order calls undo one another; 0 = not known."""
+    forgotten (Redrive). `asked_ms`: when the call was made, by whose order calls undo one another; 0 = not known.
+    `time_ms`: the time at which it is looked whether the call was held up; None: `now_ms`, when the try began."""
 
     request: str
     fire_at_ms: int
@@ -72,6 +73,7 @@ class Wish:
     retention_ms: int
     revive: DeadLetter | None = None
     asked_ms: int = 0
+    time_ms: Callable[[], int] | None = None
 
 
 def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
@@ -85,7 +87,7 @@ def move_task(task: TaskId, wish: Wish) -> Procedure[int]:
         answered_ms = yield from moved_before(task.digest, here.move, wish.request)
         if answered_ms is not None:
             return answered_ms
-        refuse_overtaken(here.move, wish.asked_ms, wish.now_ms)
+        refuse_overtaken(here.move, wish.asked_ms, wish.time_ms() if wish.time_ms is not None else wish.now_ms)
     rows = _movable(here, wish)
     if wish.revive is not None and rows.extra_of(0).key:
         _refuse_key(rows, (yield from other_holder(_key_of(rows), task)))

@@ -103,8 +103,8 @@ class Engine:
         self._procedures = scheduler.procedures
         self.shards = shards or Shards(store)
         self._browsing = Browsing(store, scheduler, secret)
-        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms)
-        self._keying = Keying(scheduler.procedures)
+        self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms, self._time_ms)
+        self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
         self._facts = Facts(store, scheduler, time, config)
         self._draining = False
@@ -118,6 +118,10 @@ class Engine:
         if self._draining:
             raise Unavailable("The server is going away: connect again in a moment.", "DRAINING", retry_after_ms=1_000)
         return self._time.accepting_ms()
+
+    def _time_ms(self) -> int:
+        """Also while the server goes away: for calls that were taken in before."""
+        return int(self._time.exact_ms())
 
     # -- schedule -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from timerd.core.protocol import Conflict, Reserved, activate, give_back, key_lost, recall, remember, reserve, was_lost
@@ -40,31 +40,34 @@ NO_KEYS = Keys()
 
 
 class Keying:
-    def __init__(self, runner: Performs) -> None:
+    """`time_ms`: the time, by which it is judged whether a try was held up."""
+
+    def __init__(self, runner: Performs, time_ms: Callable[[], int]) -> None:
         self._runner = runner
+        self._time_ms = time_ms
 
     async def reserve(self, tasks: NewTasks, ids: Sequence[TaskId], now_ms: int) -> Keys:
         """Raises Overtaken where nothing else is left of the message."""
         may_stay = any(policy is not Conflict.REPLACE for _, policy in tasks.keys.values())
         known = await self._recall(tasks) if may_stay else None
         left = [row for row in tasks.keys if known is None or row not in known]
-        work = [self._reserve(tasks, ids[row], row, now_ms) for row in left]
+        work = [self._reserve(tasks, ids[row], row) for row in left]
         found = dict(zip(left, await asyncio.gather(*work), strict=True))
         taken = {row: held.taken_by for row, held in found.items() if held.taken_by is not None}
         if may_stay and known is None:
             known = await self._decide(tasks, taken, now_ms)
             # Another try decided to write these, and had reserved their keys before.
             for row in taken.keys() - known.keys():
-                found[row] = await self._reserve(tasks, ids[row], row, now_ms)
+                found[row] = await self._reserve(tasks, ids[row], row)
         keys = _as_decided(tasks, known or {})
         for row, held in found.items():
             await self._sort(tasks, keys, row, held)
         return keys
 
-    async def _reserve(self, tasks: NewTasks, task: TaskId, row: int, now_ms: int) -> Reserved:
+    async def _reserve(self, tasks: NewTasks, task: TaskId, row: int) -> Reserved:
         key, policy = tasks.keys[row]
         name = name_key(tasks.namespace, key)
-        return await drive(reserve(name, task, policy, now_ms, tasks.asked_ms), self._runner)
+        return await drive(reserve(name, task, policy, self._time_ms, tasks.asked_ms), self._runner)
 
     async def _recall(self, tasks: NewTasks) -> dict[int, str] | None:
         """Row -> the task that has its key, as it was decided before; None: nothing was."""

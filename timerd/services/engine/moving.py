@@ -29,10 +29,14 @@ class Refused(NamedTuple):
 
 
 class Moving:
-    """The engine's verbs that give a task another instant."""
+    """The engine's verbs that give a task another instant. `now_ms` takes calls in, or refuses them; `time_ms` is the
+    time alone."""
 
-    def __init__(self, store: Store, runner: Performs, retention_ms: int, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self, store: Store, runner: Performs, retention_ms: int, now_ms: Callable[[], int], time_ms: Callable[[], int]
+    ) -> None:
         self._now_ms = now_ms
+        self._time_ms = time_ms
         self._store = store
         self._runner = runner
         self._retention_ms = retention_ms
@@ -96,7 +100,7 @@ class Moving:
     async def _try(self, task: TaskId, request: str, fire_at_ms: int, asked_ms: int, revive: DeadLetter | None) -> int:
         # Longer than a call is remembered at the least: so its register is.
         retention_ms = max(self._retention_ms, REQUEST_MEMORY_MS)
-        wish = Wish(request, fire_at_ms, self._now_ms(), retention_ms, revive, asked_ms)
+        wish = Wish(request, fire_at_ms, self._now_ms(), retention_ms, revive, asked_ms, self._time_ms)
         return await drive(move_task(task, wish), self._runner)
 
     async def _redrive(self, task: TaskId, request: str, asked_ms: int) -> bool:
