@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+PROCEDURES = "tests/unit/test_procedures.py::"
 REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
@@ -24,6 +25,24 @@ MUTANTS = (
         new="        done = done[:]\n",
         breaks="a repeat takes the key from a later call, and cancels its task",
         tests=(REPEATS + "test_a_repeat_of_replace_does_not_take_the_key_from_a_later_call",),
+    ),
+    Mutant(
+        name="key-taken-by-another-try",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="        if reserved_anew.active or not is_of(reserved_anew, mine):\n            break\n",
+        new="        break\n",
+        breaks="two tries of one call take the key from each other, and a task that is stored is cancelled",
+        tests=(PROCEDURES + "test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody",),
+    ),
+    Mutant(
+        name="held-up-by-the-clock-of-the-start",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="is_overtaken(asked_ms, held_ms, now_ms()):",
+        new="is_overtaken(asked_ms, held_ms, asked_ms):",
+        breaks="a try that a slow store held up takes the key from a later call that was acknowledged",
+        tests=(PROCEDURES + "test_a_try_that_was_held_up_on_its_way_takes_the_key_from_no_later_call",),
     ),
     Mutant(
         name="came-back-after-cancelled",
