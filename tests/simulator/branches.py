@@ -169,7 +169,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (PartitionMachine, "page_read", _page_read),
     (PartitionMachine, "control_changed", _changed),
     (SettleLog, "carry", _carried),
-    (SettleLog, "park", _parked),
+    (SettleLog, "offload", _parked),
     (SettleLog, "redo_requeues", _recarried),
     (SettleLog, "recover", _recovered),
     (SettleLog, "end_together", _ended_together),
