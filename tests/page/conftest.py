@@ -25,8 +25,9 @@ class Served:
     client: SyncClient
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """It keeps this thread's event loop for itself, so it ends with its module: other tests need one of their own."""
     pytest.importorskip("playwright", reason="needs playwright: pip install -e '.[dev]'")
     from tests.page.browser import CHROMIUM, MISSING, chromium, is_required
 
