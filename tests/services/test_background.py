@@ -19,6 +19,7 @@ AWAITED = {
     "api.py": "each reply is awaited by the call that it answers",
     "stopping.py": "a step is awaited for as long as it may take",
     "canary.py": "its result is read before the next one begins",
+    "zone_reads.py": "it is awaited by all who ask for the register meanwhile",
     "session.py": "its result is read at the end of the stream",
 }
 

@@ -7,6 +7,7 @@ ErrorInfo, shows no internals, and is logged under an incident id that the calle
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable
@@ -125,5 +126,9 @@ def trailers_of(problem: Problem) -> tuple[tuple[str, str | bytes], ...]:
 
 async def abort(context: Context, problem: Problem) -> NoReturn:
     code = _BY_NUMBER[problem.code]
-    await context.abort(code, problem.message, trailers_of(problem))
+    try:
+        await context.abort(code, problem.message, trailers_of(problem))
+    except grpc.aio.InternalError as gone:
+        # Its caller went while it was refused: gRPC cancels such a call no more, for it has a status already.
+        raise asyncio.CancelledError from gone
     raise AssertionError("abort always raises")
