@@ -2,37 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Iterator
-
-import pytest
-
 from tests.cli.conftest import Terminal
 from timerd.adapters.zones import tzdata_version
 from timerd.testing import Server
 
 DAILY = ("--queue", "mails", "--cron", "0 9 * * *", "--zone", "Europe/Berlin")
-
-
-@pytest.fixture
-def whole(terminal: Terminal) -> Iterator[Server]:
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="whole server")
-    thread.start()
-
-    async def begin() -> Server:
-        server = Server()
-        await server.start()
-        return server
-
-    server = asyncio.run_coroutine_threadsafe(begin(), loop).result(20)
-    terminal.monkeypatch.setenv("TIMERD_SERVER", server.address)
-    yield server
-    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(20)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(20)
-    loop.close()
 
 
 def test_a_sweep_is_asked_for(terminal: Terminal, whole: Server) -> None:

@@ -32,7 +32,7 @@ from timerd.model.errors import NotFound
 from timerd.model.identity import RowKey
 from timerd.model.recurrence import Every, Spec
 from timerd.model.registers import Move, MoveState, Table, move_key
-from timerd.model.schedules import CatchUp, Definition, Policies, Schedule, Tick
+from timerd.model.schedules import CatchUp, Definition, Policies, Schedule
 from timerd.model.storage import Cas, CasResult, Entry
 from timerd.model.task import Template
 
@@ -149,24 +149,15 @@ class RosterHistory(History):
         if isinstance(process.call, MemberCall) and not any(each.call is process.call for each in self.processes):
             process.call.is_over = True
 
-    def _deliver(self) -> None:
-        due = self._due_ticks()
-        again = [key for key, state in self.ticks.items() if state == "in hand"] if self.repeats else []
-        if not due and not again:
-            return
-        if not due or (again and self.random.random() < 0.3):
-            self.repeats -= 1
-            due = again
-        key = self.random.choice(due)
-        self.ticks[key] = "acked" if key in self.slots and self.slots_acked_early else "in hand"
-        self.processes.append(Process(self._work_of(key), tick=key))
+    def _state_of_taken(self, key: RowKey) -> str:
+        return "acked" if key in self.slots and self.slots_acked_early else "in hand"
 
-    def _work_of(self, key: RowKey) -> Generator[Request, Any, Any]:
+    def _take(self, key: RowKey) -> Generator[Request, Any, Any]:
         payload = self.payloads[key]
         if key in self.slots:
             work: Generator[Request, Any, Any] = self.expands(RosterTurn.from_bytes(payload), self)
             return work
-        return changes.tick_or_resume(Tick.from_bytes(payload), self.world)
+        return super()._take(key)
 
     def _fire_one(self) -> bool:
         due = [key for key in self.turns if key.position_ms <= self.now_ms and key not in self.fired]

@@ -72,7 +72,7 @@ def load(served: Served) -> None:
 
 def test_the_first_page_says_what_is_due_what_is_coming_and_what_is_wrong(visitor: Visit) -> None:
     visitor.open()
-    visitor.sees("1 tasks of the queue idle are due, and it has no worker.")
+    visitor.sees("The queue idle has no worker, and 1 due.")
     assert visitor.page.locator(".map td a").count() >= 49
     visitor.row("mails").get_by_role("link", name="mails").click()
     visitor.sees("Queue mails")

@@ -277,8 +277,11 @@ class History:
             self.repeats -= 1
             due = again
         key = self.random.choice(due)
-        self.ticks[key] = "in hand"
+        self.ticks[key] = self._state_of_taken(key)
         self.processes.append(Process(self._take(key), tick=key))
+
+    def _state_of_taken(self, key: RowKey) -> str:
+        return "in hand"
 
     def _take(self, key: RowKey) -> Generator[Request, Any, Any]:
         return changes.tick_or_resume(Tick.from_bytes(self.payloads[key]), self.world)

@@ -14,6 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from timerd.client import Client, InvalidTask, TaskOptions, TaskState
+from timerd.sdk.handlers import name_of
 from timerd.tasks import Tasks
 from timerd.testing import Server
 from timerd.worker import Delivery
@@ -35,6 +36,10 @@ class Address:
 class Order(BaseModel):
     number: int
     to: Address
+
+
+class Foreign:
+    """Of which nobody knows how it is written."""
 
 
 @pytest.fixture
@@ -74,6 +79,18 @@ async def test_a_function_is_called_at_its_instant_with_the_arguments_of_before(
     assert got == []
     await server.advance(minutes=2)
     assert sorted(got) == [(7, "tea is ready", due), (8, "call Ada", due)]
+
+
+async def test_warnings_name_the_functions_of_a_queue(tasks: Tasks) -> None:
+    @tasks.task("mails")
+    async def welcome(user: int) -> None: ...
+
+    @tasks.task("mails")
+    async def farewell(user: int) -> None: ...
+
+    said = name_of(tasks.handlers(1)["mails"])
+    assert said.startswith("tests.tasks.test_typed.")
+    assert said.count("welcome") == said.count("farewell") == 1
 
 
 async def test_it_is_still_the_function(tasks: Tasks) -> None:
@@ -233,7 +250,15 @@ def test_what_cannot_be_a_typed_task_is_refused_where_it_is_written() -> None:
     async def steps(user: int) -> AsyncIterator[int]:
         yield user
 
+    class Local: ...
+
+    def hidden(user: Local) -> None: ...
+
+    def foreign(lock: Foreign) -> None: ...
+
     for function, says in (
+        (hidden, "not found where the function stands"),
+        (foreign, "a type that pydantic does not know"),
         (bare, "does not say of what type 'user' is"),
         (many, r"takes \*users"),
         (later, "a parameter 'delay', which is a word of `schedule` itself"),

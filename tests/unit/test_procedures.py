@@ -34,7 +34,7 @@ from timerd.core.protocol.procedures import (
     TryCas,
 )
 from timerd.core.protocol.request_memory import is_overtaken
-from timerd.model.errors import Aborted, Precondition, StoreUnknown
+from timerd.model.errors import Aborted, Overtaken, Precondition, StoreUnknown
 from timerd.model.identity import RowKey, TaskId
 from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.partition import Partition
@@ -559,6 +559,17 @@ def test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody(world: 
     assert run(world, resolve(NAME)) == task.id
 
 
+def test_whoever_gets_the_key_ends_all_that_the_tries_of_its_call_were_to_replace(world: World) -> None:
+    old, task = scheduled(world, 30_000, 40_000)
+    held = claimed(world, task.id, Conflict.REPLACE)
+    entry = KeyEntry.from_bytes(held.stored)
+    anew = KeyEntry(entry.task_id, False, (str(old.id),), entry.asked_ms, entry.done, entry.has_older).to_bytes()
+    done(world.runner.perform(TryCas(Cas(NAME, held.stored, anew))))
+    assert run(world, activate(NAME, task.id, held)) is None
+    assert run(world, locate(old.id)).first(MarkKind.CANCELLED) is not None
+    assert run(world, resolve(NAME)) == task.id
+
+
 def test_a_task_that_was_replaced_before_its_call_was_answered_was_stored(world: World) -> None:
     """Another try of the call may have said so."""
     task, other = scheduled(world, 30_000, 40_000)
@@ -594,6 +605,22 @@ def test_a_task_has_had_the_key_though_its_repeat_named_another_place(world: Wor
     claimed(world, old.id._replace(position_ms=old.id.position_ms + 7), Conflict.REPLACE)
     assert run(world, activate(NAME, new.id, claimed(world, new.id, Conflict.REPLACE))) is None
     assert claimed(world, old.id, Conflict.REPLACE).had_it
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_a_move_that_was_held_up_on_its_way_undoes_no_later_one(world: World, is_late: bool) -> None:
+    """It began in time, and the store was slow."""
+    (task,) = scheduled(world, 30_000)
+    now_ms = world.now_ms
+    later = Wish("later", now_ms + 90_000, now_ms, 86_400_000, asked_ms=now_ms - 9_100)
+    run(world, move_task(task.id, later))
+    looked_ms = now_ms if is_late else now_ms - 9_900
+    first = Wish("first", now_ms + 95_000, now_ms - 9_900, 86_400_000, None, now_ms - 10_000, lambda: looked_ms)
+    if is_late:
+        with pytest.raises(Overtaken):
+            run(world, move_task(task.id, first))
+    else:
+        assert run(world, move_task(task.id, first)) == now_ms + 95_000
 
 
 def test_who_was_overtaken_once_stays_so(world: World) -> None:

@@ -34,6 +34,7 @@ def dev(
     from timerd.commands.settings import load
 
     given = {
+        "store": ("", "sqlite"),
         "data": ("--data", data),
         "listen": ("--listen", listen),
         "http.listen": ("--http", http or (None if "TIMERD_HTTP_LISTEN" in os.environ else HTTP)),
@@ -47,10 +48,11 @@ def dev(
 def welcome(config: ServerConfig, address: str, http: str) -> str:
     """What is printed when it is ready."""
     server = "" if address == "127.0.0.1:7400" else f" --server {address}"
+    scheme = "http" if config.http.insecure or config.tls.certificate_file is None else "https"
     rows = {
-        "page": f"http://{http}/ui/",
+        "page": f"{scheme}://{http}/ui/",
         "gRPC": address,
-        "metrics": f"http://{http}/metrics",
+        "metrics": f"{scheme}://{http}/metrics",
         "data": f"{config.data}{os.sep} (SQLite)",
     }
     shown = "\n".join(f"  {name:<8}{value}" for name, value in rows.items())

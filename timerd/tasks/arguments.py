@@ -16,6 +16,7 @@ try:
     from typing import NotRequired
 
     from pydantic import ConfigDict, TypeAdapter, ValidationError
+    from pydantic.errors import PydanticSchemaGenerationError
     from typing_extensions import TypedDict
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -36,7 +37,7 @@ class Arguments:
     def __init__(self, function: Callable[..., object]) -> None:
         self._name = name_of(function)
         # A string annotation is looked up where the function stands.
-        hints = get_type_hints(function, include_extras=True)
+        hints = self._hints(function)
         self._signature = inspect.signature(function)
         self._of_delivery = tuple(name for name in self._signature.parameters if hints.get(name) is Delivery)
         fields = {
@@ -46,7 +47,25 @@ class Arguments:
         }
         form = TypedDict(function.__name__, fields)  # type: ignore[misc] # its fields are known at run time
         form.__pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[attr-defined]
-        self._adapter: TypeAdapter[Any] = TypeAdapter(form)
+        self._adapter = self._adapter_of(form)
+
+    def _hints(self, function: Callable[..., object]) -> dict[str, Any]:
+        try:
+            return get_type_hints(function, include_extras=True)
+        except NameError as error:
+            raise self._wrong(
+                f"has an annotation that is not found where the function stands ({error}): import the type, or define "
+                "it, in the module itself."
+            ) from None
+
+    def _adapter_of(self, form: Any) -> TypeAdapter[Any]:  # noqa: ANN401 - a TypedDict
+        try:
+            return TypeAdapter(form)
+        except PydanticSchemaGenerationError as error:
+            raise self._wrong(
+                "has an argument of a type that pydantic does not know: take a dataclass, a pydantic model or a "
+                "plain type."
+            ) from error
 
     def _field(self, parameter: inspect.Parameter, hints: Mapping[str, Any]) -> Any:  # noqa: ANN401 - an annotation
         if parameter.kind not in _BY_NAME:

@@ -89,6 +89,9 @@ class QueueHandler:
         self._queue = queue
         self._tasks = tasks
         self._threads = HandlerThreads(concurrency)
+        # Warnings and traces name what was written, not what calls it.
+        self.__module__ = next(iter(tasks.values())).function.__module__
+        self.__qualname__ = ", ".join(task.function.__qualname__ for task in tasks.values())
 
     async def __call__(self, delivery: Delivery) -> None:
         task = self._task_of(delivery)

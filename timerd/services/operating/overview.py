@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from google.protobuf.message import Message
@@ -59,7 +60,8 @@ class Overview:
         self._now_ms = now_ms
         self._asking = asyncio.Lock()
         self._overview: tuple[int, pb.GetOverviewResponse] | None = None
-        self._pending: tuple[int, Mapping[QueueName, int]] = (-PENDING_KEPT_MS, {})
+        self._pending: dict[QueueName, int] = {}
+        self._pending_read_ms = -PENDING_KEPT_MS
         self._loads: dict[tuple[str, str, int, int], Loads] = {}
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
@@ -109,15 +111,14 @@ class Overview:
 
     async def _add_pending(self, queues: Sequence[pb.QueueActivity], now_ms: int) -> None:
         """Where the store does not answer, what it said last."""
-        read_ms, known = self._pending
-        if not 0 <= now_ms - read_ms < PENDING_KEPT_MS or any(_name(q) not in known for q in queues if q.namespace):
-            try:
-                known = {_name(q): await self._engine.estimate(*_name(q)) for q in queues if q.namespace}
-                self._pending = now_ms, known
-            except (StoreUnavailable, StoreUnknown):
-                self._pending = now_ms, {_name(q): known.get(_name(q), 0) for q in queues}
+        if not 0 <= now_ms - self._pending_read_ms < PENDING_KEPT_MS:
+            self._pending_read_ms, asked = now_ms, [_name(queue) for queue in queues]
+        else:
+            asked = [_name(queue) for queue in queues if _name(queue) not in self._pending]
+        with suppress(StoreUnavailable, StoreUnknown):
+            self._pending |= {name: await self._engine.estimate(*name) for name in asked if name[0]}
         for queue in queues:
-            queue.pending = known.get(_name(queue), 0)
+            queue.pending = self._pending.get(_name(queue), 0)
 
     # -- what is coming -------------------------------------------------------------------------------------------
 

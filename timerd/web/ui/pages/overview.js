@@ -106,7 +106,7 @@ function sentences(found, health) {
     ...silent,
     ...Object.values(health?.wrong || {}).flatMap((reasons) => Object.values(reasons)),
     ...(broken ? [`${broken} schedules cannot go on: see Schedules, state BROKEN.`] : []),
-    ...idle.map((queue) => `${whole(queue.due)} tasks of the queue ${queue.queue} are due, and it has no worker.`),
+    ...idle.map((queue) => `The queue ${queue.queue} has no worker, and ${whole(queue.due)} due.`),
   ];
 }
 
