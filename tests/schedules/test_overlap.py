@@ -270,7 +270,8 @@ async def test_an_update_changes_the_policy_of_what_is_open(story: Story) -> Non
     await story.server.advance(seconds=120)
     assert (await story.schedules.get("often")).waiting == 2
     allowed = await story.schedules.update("often", overlap="allow")
-    assert (allowed.open_task_id, allowed.last, allowed.waiting) == (None, (), 2)
+    # What waits has its tasks from here on, perhaps before the reply is made.
+    assert (allowed.open_task_id, allowed.last) == (None, ())
     await story.server.advance(seconds=1)
     assert story.instants == [60, 120, 180]
 
