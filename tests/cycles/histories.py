@@ -6,8 +6,9 @@ The procedures are those of the product; each request of theirs is one step. `py
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 from tests.property.world import done
@@ -21,19 +22,19 @@ from tests.schedules.histories import (
     Periods,
     Process,
 )
-from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request
+from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request, WriteEntries
 from timerd.core.schedules import changes, roster
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
 from timerd.core.schedules.world import SpecTimes
 from timerd.core.slots import hash_of, slot_of
 from timerd.core.taken import SLOTS, TICKS
-from timerd.model.cycles import CycleShape, RosterTurn
+from timerd.model.cycles import CycleShape, RosterTurn, Turn, turn_at
 from timerd.model.errors import NotFound
 from timerd.model.identity import RowKey
 from timerd.model.recurrence import Every, Spec
 from timerd.model.registers import Move, MoveState, Table, move_key
 from timerd.model.schedules import CatchUp, Definition, Policies, Schedule
-from timerd.model.storage import Cas, CasResult, Entry
+from timerd.model.storage import Cas, CasResult, CasStatus, Entry, EntryKey
 from timerd.model.task import Template
 
 PERIOD_MS, SLOT_COUNT, LEAD_MS = 40_000, 4, 5_000
@@ -48,12 +49,15 @@ def definition() -> Definition:
 
 @dataclass(eq=False)
 class MemberCall(Call):
-    """`key` comes or goes. `ok_ms`: when it was answered; `is_over`: its caller has been answered, or is dead."""
+    """`key` comes or goes. `ok_ms`: when it was answered; `is_over`: its caller has been answered, or is dead. `begun`,
+    `ended`: which event of the history that was, since many happen in one millisecond."""
 
     key: str = ""
     is_put: bool = True
     begun_ms: int = 0
     ok_ms: int = 0
+    begun: int = 0
+    ended: int = 0
     is_over: bool = False
 
 
@@ -89,10 +93,21 @@ class RosterHistory(History):
     reads_before: bool = False
     # The task of a slot is acked before it is filled.
     slots_acked_early: bool = False
+    # How many members come and go, and how often a call is about one of which another call is under way.
+    members: int = len(KEYS)
+    meeting: float = 0.2
     calls: list[MemberCall] = field(default_factory=list)
+    events: Iterator[int] = field(default_factory=lambda: count(1))
     turns: dict[RowKey, tuple[int, str]] = field(default_factory=dict)
     # When a slot was filled first: (cycle, slot).
     filled: dict[tuple[int, int], int] = field(default_factory=dict)
+    # Slots that the record went past when they were over for a period and more: they count as missed (policies).
+    missed: set[Turn] = field(default_factory=set)
+    last_ms: int = START_MS
+    # So many of its steps a caller's process stands still, after any step.
+    still: dict[Process, int] = field(default_factory=dict)
+    # Who wrote an entry.
+    writers: dict[EntryKey, MemberCall] = field(default_factory=dict)
     expiries: dict[RowKey, int] = field(default_factory=dict)
     slots: set[RowKey] = field(default_factory=set)
     had: set[tuple[int, str]] = field(default_factory=set)
@@ -108,7 +123,7 @@ class RosterHistory(History):
     def play(self) -> None:
         """Raises Broken."""
         self._call(lambda: changes.create(NAME, "create", definition(), self.world))
-        for _ in range(self.random.randrange(100, 500)):
+        for _ in range(self.random.randrange(200, 1_000)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
         while self.now_ms < self.rest_ms or self.processes or self._due_ticks():
@@ -116,17 +131,19 @@ class RosterHistory(History):
         self._check()
 
     def _change(self) -> None:
-        """A member comes or goes, one call of a member at a time, or two in a few."""
+        """A member comes or goes, mostly one call of a member at a time."""
         if not self.changes or not self.forces:
             return
-        key = self.random.choice(KEYS)
+        key = self.random.choice(KEYS[: self.members])
         under_way = [call for call in self.calls if call.key == key and not call.is_over]
-        if under_way and self.random.random() < 0.8:
+        if under_way and self.random.random() >= self.meeting:
             return
         self.changes -= 1
         is_put = self.random.random() < 0.6
         make = (lambda: self.put(key)) if is_put else (lambda: self.removes(key, self))
-        call = MemberCall(len(self.calls) + 1, make, key=key, is_put=is_put, begun_ms=self.now_ms)
+        call = MemberCall(
+            len(self.calls) + 1, make, key=key, is_put=is_put, begun_ms=self.now_ms, begun=next(self.events)
+        )
         self.calls.append(call)
         self.log.append(f"{self.now_ms - START_MS} {'put' if is_put else 'remove'} {key}")
         self.processes.append(Process(make(), call=call))
@@ -142,12 +159,13 @@ class RosterHistory(History):
             self.filled.setdefault((turn.cycle, turn.slot), self.now_ms)
         if isinstance(process.call, MemberCall):
             process.call.ok_ms, process.call.is_over = self.now_ms, True
+            process.call.ended = next(self.events)
             self.log.append(f"{self.now_ms - START_MS} OK {process.call.is_put} {process.call.key}")
 
     def _end(self, process: Process) -> None:
         super()._end(process)
         if isinstance(process.call, MemberCall) and not any(each.call is process.call for each in self.processes):
-            process.call.is_over = True
+            process.call.is_over, process.call.ended = True, next(self.events)
 
     def _state_of_taken(self, key: RowKey) -> str:
         return "acked" if key in self.slots and self.slots_acked_early else "in hand"
@@ -174,7 +192,7 @@ class RosterHistory(History):
         if (number, member) in self.had:
             raise Broken(f"{member} had turn {number} twice")
         self.had.add((number, member))
-        if self._is_gone(member):
+        if self._is_gone(member) or self._is_removed_by_its_entry(member):
             raise Broken(f"{member} had turn {number} after the OK of its removal")
 
     def _is_gone(self, key: str) -> bool:
@@ -184,16 +202,39 @@ class RosterHistory(History):
         if last is None:
             return False
         before = [call for call in of_key[:last] if call.is_put]
-        was_alone = all(call.is_over and call.ok_ms <= of_key[last].begun_ms for call in before if call.ok_ms)
         # Of one whose caller died nobody works any more: its entry is there, or is not.
-        is_over = all(call.is_over for call in before)
-        return was_alone and is_over and not any(call.is_put for call in of_key[last + 1 :])
+        was_alone = all(call.is_over and call.ended < of_key[last].begun for call in before)
+        return was_alone and not any(call.is_put for call in of_key[last + 1 :])
+
+    def _is_removed_by_its_entry(self, key: str) -> bool:
+        """The entry that counts is of a removal, which was answered: whatever else was under way beside it."""
+        [stored] = done(self.store.read([NAME.key]))
+        assert stored is not None
+        reading = roster.entries_of(Schedule.from_bytes(stored).uid, [key])
+        asked = next(reading)
+        assert isinstance(asked, ListEntries)
+        try:
+            reading.send([list(done(self.store.list_entries(*each))) for each in asked.asked])
+        except StopIteration as end:
+            found = roster.latest(end.value[key])
+            return found is not None and found.payload is None and bool(self.writers[found.name].ok_ms)
+        raise AssertionError("entries are read at once")
+
+    def _step(self, process: Process) -> None:
+        if self.still.get(process):
+            self.still[process] -= 1
+        else:
+            super()._step(process)
 
     # -- requests -------------------------------------------------------------------------------------------------
 
     def _perform(self, process: Process, request: Request) -> object:
         if isinstance(request, ListEntries):
             return [self._listed(process, *each) for each in request.asked]
+        if isinstance(process.call, MemberCall):
+            self.still[process] = self.random.choice((0, 0, 0, 0, 10, 40))
+        if isinstance(request, WriteEntries) and isinstance(process.call, MemberCall):
+            self.writers |= dict.fromkeys([each.key for each in request.entries], process.call)
         if isinstance(request, ReadRegister) and request.key == NAME.key:
             self.looks[process] = dict(self.store._entries)
         return super()._perform(process, request)
@@ -221,7 +262,15 @@ class RosterHistory(History):
     def _cas(self, process: Process, change: Cas) -> CasResult:
         if change.key.table is Table.SCHEDULES and change.key == NAME.key:
             self.before = self.looks.get(process, {})
-        return super()._cas(process, change)
+        result = super()._cas(process, change)
+        if change.key == NAME.key and result.status is CasStatus.APPLIED:
+            self._recorded(Schedule.from_bytes(change.value).cur_ms)
+        return result
+
+    def _recorded(self, last_ms: int) -> None:
+        passed = range(self.last_ms, last_ms + 1, SHAPE.slot_ms)
+        self.missed |= {turn_at(SHAPE, at_ms) for at_ms in passed if at_ms < self.now_ms - PERIOD_MS}
+        self.last_ms = max(self.last_ms, last_ms + SHAPE.slot_ms)
 
     # -- promises at rest -----------------------------------------------------------------------------------------
 
@@ -234,10 +283,11 @@ class RosterHistory(History):
                 for number in range(END_MS // PERIOD_MS - START_MS // PERIOD_MS + 1):
                     run = CycleRun(uid, SHAPE, number)
                     # A slot that is filled only after the removal has no task for it.
-                    filled_ms = self.filled.get((number, slot_of(hash_of(key), SLOT_COUNT)), 0)
+                    slot = slot_of(hash_of(key), SLOT_COUNT)
+                    filled_ms = self.filled.get((number, slot), 0)
                     is_due = begin_ms < run.moment_ms(key) <= min(end_ms, END_MS) and filled_ms < end_ms
                     is_over = (number, key) in self.had or self._was_withdrawn(run, key) or self._has_expired(run, key)
-                    if is_due and not is_over:
+                    if is_due and not is_over and Turn(number, slot) not in self.missed:
                         raise Broken(f"{key} has lost its turn {number} at {run.moment_ms(key) - START_MS}")
 
     def _memberships(self, key: str) -> list[tuple[int, int]]:

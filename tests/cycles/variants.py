@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 from tests.cycles.histories import RosterHistory
 from tests.schedules.histories import NAME
-from tests.schedules.variants import FRAGILE, quick
+from tests.schedules.variants import quick
 from timerd.core.protocol import Find, Procedure, Withdrawn, WriteEntries
 from timerd.core.schedules import roster
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
@@ -20,7 +20,7 @@ from timerd.model.storage import Found
 Settings = dict[str, Any]
 SOUND_WITHDRAW = roster.withdraw_member
 # So many members come and go that two calls often meet.
-BUSY: Settings = {"changes": 60}
+BUSY: Settings = {"changes": 20, "meeting": 0.6, "paces_ms": (1, 500, 1_500, 4_000)}
 DRAWS = iter(range(1 << 30))
 
 
@@ -87,7 +87,7 @@ def anew(run: CycleRun, key: str) -> bytes:
 # Name -> what is patched: (object, name, in its place), and settings of the history.
 VARIANTS: dict[str, tuple[list[tuple[Any, str, Any]], Settings]] = {
     "READFIRST": ([], {"reads_before": True}),
-    "ACKFIRST": ([], {**FRAGILE, "changes": 12, "slots_acked_early": True}),
+    "ACKFIRST": ([], {**BUSY, "crashes": 20, "slots_acked_early": True}),
     "NOLOOK": ([(roster, "turns_to_come", lambda *_: [])], {}),
     "LOOKFIRST": ([], {"puts": look_first, **BUSY}),
     "BLINDINSERT": ([(CycleRun, "prefix", anew)], {}),

@@ -203,10 +203,7 @@ MUTANTS = (
         old="    generation = yield from computed_by(world.zones, definition.spec.zone, generation, world.now_ms())\n",
         new="    yield from ()\n",
         breaks="a backfill has instants by data that are not in force",
-        tests=(
-            "tests/cluster/test_zones.py::test_ticks_of_a_backfill_are_passed_on_to_the_release_in_force",
-            "tests/cluster/test_zones.py::test_a_backfill_is_begun_by_the_release_in_force_alone",
-        ),
+        tests=("tests/cluster/test_zones.py::test_a_backfill_is_begun_by_the_release_in_force_alone",),
     ),
     Mutant(
         name="named-late-is-another-task",

@@ -142,6 +142,8 @@ class History:
     overlap: Overlap = Overlap.ALLOW
     acks_early: bool = False
     says_early: bool = False
+    # How far time goes from one step to another, where it goes.
+    paces_ms: tuple[int, ...] = (1, 1_000, 4_000, 10_000)
     now_ms: int = START_MS
     store: MemoryStore = field(default_factory=MemoryStore)
     rows: dict[RowKey, Row] = field(default_factory=dict)
@@ -199,7 +201,7 @@ class History:
         elif chance < 0.92:
             self._change()
         elif self.now_ms < END_MS:
-            self.now_ms += self.random.choice((1, 1_000, 4_000, 10_000))
+            self.now_ms += self.random.choice(self.paces_ms)
 
     def _go_on(self) -> None:
         """To the end, without further trouble."""
@@ -211,7 +213,7 @@ class History:
                 self._step(self.processes[0])
         while self._fire_one():
             pass
-        self.now_ms = min(self.rest_ms, self.now_ms + 5_000)
+        self.now_ms = max(self.now_ms, min(self.rest_ms, self.now_ms + 5_000))
         while self._fire_one():
             pass
 

@@ -168,6 +168,8 @@ def test_a_server_that_went_while_nobody_called_was_not_asked() -> None:
     with SyncClient(fake.target, timeout=0.5) as client:
         client.schedule("q", "x", at=SOON)
         asyncio.run_coroutine_threadsafe(fake.stop(), loop).result()
+        # The client has seen that its stream is over: of its tasks only the one that would connect anew is left.
+        until(lambda: len(asyncio.all_tasks(loop)) <= 1)
         with pytest.raises(Unavailable) as told:
             client.schedule("q", "y", at=SOON)
     assert told.value.reason == "NOT_SENT"
