@@ -160,6 +160,25 @@ async def test_the_repeat_of_a_cancel_takes_nothing_back_while_the_holder_is_sil
     assert await pair.client.cancel(task.id, request_id="mine") is CancelOutcome.CANCELLED
 
 
+async def test_whose_cancel_came_first_is_said_alike_by_every_try(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """b holds the task and has not heard of the first cancel, which is stored: it is not the second one that did it."""
+    monkeypatch.setattr("timerd.services.peers.peers.SILENCE_S", 0.0)
+    far = bucket_on("b", after=pair.cluster.now + timedelta(hours=2))
+    task = await pair.client.schedule("q", b"x", at=datetime_of_ms(far.bucket_ms + 60_000))
+    pair.cluster.instances["b"].node.scheduler.hold(far)
+    await pair.cluster.settle()
+    assert await pair.cluster.holders(far) == ["b"]
+    named = parse_task_id(task.id)
+    assert named is not None
+    a, b = (pair.cluster.instances[name].node.engine for name in "ab")
+    with monkeypatch.context() as patch:
+        holder_hangs(patch)
+        assert await a.cancel("default", "first", [named]) == [CancelAnswer.PENDING]
+    said = [await engine.cancel("default", "second", [named]) for engine in (b, a, b)]
+    assert said == [[CancelAnswer.ALREADY_CANCELLED]] * 3
+    assert await a.cancel("default", "first", [named]) == [CancelAnswer.CANCELLED]
+
+
 @pytest.mark.parametrize(("away_s", "said"), [(0.4, CancelOutcome.IN_FLIGHT), (3, CancelOutcome.CANCELLED)])
 @pytest.mark.parametrize(("home", "back", "again"), [("a", "a", "b"), ("b", "a", "a"), ("c", "b", "b")])
 async def test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said(

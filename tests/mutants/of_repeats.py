@@ -36,6 +36,15 @@ MUTANTS = (
         tests=(PROCEDURES + "test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody",),
     ),
     Mutant(
+        name="cancelled-by-whom-the-holder-heard",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="first = here.first(MARK_OF_OUTCOME[outcome]) if outcome is not Outcome.ACKED else answer.request",
+        new="first = answer.request",
+        breaks="a call is answered CANCELLED, and its repeat ALREADY_CANCELLED",
+        tests=("tests/cluster/test_calls_again.py::test_whose_cancel_came_first_is_said_alike_by_every_try",),
+    ),
+    Mutant(
         name="held-up-by-the-clock-of-the-start",
         guarantee="G2",
         file="timerd/core/protocol/keys.py",

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from datetime import UTC, datetime, timedelta
+from collections.abc import Collection
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from tests.process.children import Server
+from tests.process.waiting import eventually
 from timerd.client import Client
 from timerd.worker import Delivery, Worker
 
 pytestmark = pytest.mark.process
 KILLS = 5
 SECOND = timedelta(seconds=1)
+
+
+async def more_come(instants: Collection[datetime], more: int = 2) -> None:
+    goal = len({*instants}) + more
+
+    async def they_have() -> bool:
+        return len({*instants}) >= goal
+
+    await eventually(they_have, f"{more} more instants come")
 
 
 async def test_each_instant_has_one_task_though_the_server_is_killed(tmp_path: Path) -> None:
@@ -34,10 +45,12 @@ async def test_each_instant_has_one_task_though_the_server_is_killed(tmp_path: P
         async with Client(server.address) as client:
             await client.schedules.create("often", queue="ticks", every=1, catch_up="all")
             for _ in range(KILLS):
-                await asyncio.sleep(2.3)
+                await more_come(tasks)
                 server.kill()
                 await asyncio.to_thread(server.start)
+            await more_come(tasks)
             seen = await client.schedules.pause("often")
+            # What must not come gets its chance.
             await asyncio.sleep(3)
         assert seen.missed == 0
     finally:
@@ -48,7 +61,6 @@ async def test_each_instant_has_one_task_though_the_server_is_killed(tmp_path: P
     assert sorted(tasks) == [first + n * SECOND for n in range((last - first) // SECOND + 1)]
     assert len(tasks) >= 2 * KILLS
     assert [instant for instant, ids in tasks.items() if len(ids) > 1] == []
-    assert last > datetime.now(UTC) - timedelta(seconds=15)
 
 
 async def test_two_tasks_are_never_open_at_once_though_the_server_is_killed(tmp_path: Path) -> None:
@@ -74,10 +86,10 @@ async def test_two_tasks_are_never_open_at_once_though_the_server_is_killed(tmp_
     try:
         async with Client(server.address) as client:
             await client.schedules.create("apart", queue="apart", every=1, catch_up="all", overlap="buffer_all")
-            await asyncio.sleep(1.7)
+            await more_come(begun)
             server.kill()
             await asyncio.to_thread(server.start)
-            await asyncio.sleep(2.5)
+            await more_come(begun)
             seen = await client.schedules.pause("apart")
     finally:
         await worker.stop()
@@ -88,5 +100,4 @@ async def test_two_tasks_are_never_open_at_once_though_the_server_is_killed(tmp_
     assert begun == sorted(begun)
     first, last = min(begun), max(begun)
     assert sorted({*begun}) == [first + n * SECOND for n in range((last - first) // SECOND + 1)]
-    assert len({*begun}) >= 3
     assert seen.skipped == 0

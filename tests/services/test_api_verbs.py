@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -10,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 import timerd
 from tests.services.api_rig import NOW_MS, Rig, running, template_of
-from timerd.model.identity import is_genuine, parse_task_id
+from timerd.model.identity import TaskId, is_genuine, parse_task_id
 from timerd.model.task import RetryPolicy
 from timerd.services.engine.verbs import State
 from timerd.v1 import task_pb2 as task_wire
@@ -251,6 +252,25 @@ async def test_redrive_by_id_and_by_range(rig: Rig) -> None:
 async def test_redrive_by_range_stops_at_its_limit(rig: Rig) -> None:
     await put_dead_letters(rig, 4)
     assert (await rig.stub.Redrive(wire.RedriveRequest(queue="mail", max_redriven=3))).redriven == 3
+
+
+async def test_what_dies_again_while_its_queue_is_redriven_counts_once(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its new letter is on a later page, and stays there."""
+    await put_dead_letters(rig, 2)
+    redrive = rig.verbs.redrive
+
+    async def dies_again(namespace: str, request: str, ids: Sequence[TaskId], asked_ms: int) -> Sequence[bool]:
+        named = {task.to_bytes() for task in ids}
+        again = [replace(letter, died_at_ms=NOW_MS + 10) for letter in rig.verbs.dead if letter.task_id in named]
+        said = await redrive(namespace, request, ids, asked_ms)
+        rig.verbs.dead += again
+        return said
+
+    monkeypatch.setattr(rig.verbs, "redrive", dies_again)
+    assert (await rig.stub.Redrive(wire.RedriveRequest(queue="mail"))).redriven == 2
+    assert [letter.died_at_ms for letter in rig.verbs.dead] == [NOW_MS + 10] * 2
 
 
 async def test_server_info(rig: Rig) -> None:

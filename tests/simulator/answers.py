@@ -54,7 +54,7 @@ def _is_alike(verb: Verb, first: Replied, again: Replied) -> bool:
         if again.answers[0] in OF_THIS_TRY or verb is Verb.CANCEL:
             return True
         # A call may be about no task at all: then its first answer is empty.
-        return any(_is_refused_otherwise(one, again.answers[0]) for one in first.answers[:1])
+        return any("OVERTAKEN" in one or _is_refused_otherwise(one, again.answers[0]) for one in first.answers[:1])
     if len(first.answers) != len(again.answers):
         return False
     pairs = list(zip(first.answers, again.answers, strict=True))

@@ -178,7 +178,8 @@ class Checker:
     def _cancelled(self, replied: Replied, called: Called) -> None:
         if called.key:
             self._keys.cancel_answered(called, replied)
-        if replied.said is Said.NOT_DONE:
+        # Where the holder was silent the cancel is stored.
+        if replied.said is Said.NOT_DONE and replied.answers[0] != "HOLDER_SILENT":
             self._cancelling[called.request].discard(called.call)
         names = replied.ids if called.key else called.names
         for n, task in enumerate(self._tasks[name] for name in names if name in self._tasks):
@@ -196,9 +197,15 @@ class Checker:
             self._wrong(f"G7: {answer} of {task.name}, which was never delivered")
         if answer == "ALREADY_FIRED" and not self._has_end(task):
             self._wrong(f"G7: {task.name} is said to have fired, and no worker has ended it")
-        # By its key a task may be looked for before its call is answered.
-        if answer == "NOT_FOUND" and task.stored and task.stored_ms <= called.at_ms:
+        if answer == "NOT_FOUND":
+            self._not_found(task, called)
+
+    def _not_found(self, task: Known, called: Called) -> None:
+        """By its key a task may be looked for before its call is answered; a repeat says what was said then."""
+        is_repeat = called.request in task.not_found_by
+        if task.stored and task.stored_ms <= called.at_ms and not is_repeat:
             self._wrong(f"G7: {task.name} was stored and is not found")
+        task.not_found_by.add(called.request)
 
     def _was_sent(self, task: Known, answer: str) -> bool:
         return task.delivered > 0 or (answer == "IN_FLIGHT" and self._lost.may_be(task, self._now_ms))

@@ -43,6 +43,8 @@ class Known:
     wanted: Wanted
     schedules: set[int] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)
+    # Cancels that were answered NOT_FOUND.
+    not_found_by: set[str] = field(default_factory=set)
     stored_ms: float = 0.0
     over: str = ""
     over_ms: float = 0.0

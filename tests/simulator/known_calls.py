@@ -47,8 +47,9 @@ class Change:
         return {self.fire_at_ms} if self.fire_at_ms is not None else set(self.tries.values())
 
     def comes_before(self, other: Change) -> bool:
-        """For certain."""
-        return other.first_ms > last_effect_ms(self.asked_ms, self.answered_ms)
+        """For certain. Only what was asked for later makes one that was held up come too late."""
+        is_later = other.asked_ms > self.asked_ms
+        return other.first_ms > (last_effect_ms(self.asked_ms, self.answered_ms) if is_later else self.answered_ms)
 
 
 class Changes:

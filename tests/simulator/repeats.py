@@ -50,8 +50,13 @@ async def held_up() -> None:
 
 
 async def _with(hold: Hold, work: Coroutine[Any, Any, Result]) -> Result:
-    HOLD.set(hold)
-    return await work
+    """What the try has begun, and what its caller begins after it, is not held."""
+    before = HOLD.set(hold)
+    try:
+        return await work
+    finally:
+        hold.steps = 0
+        HOLD.reset(before)
 
 
 class Repeats:

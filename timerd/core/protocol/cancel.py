@@ -242,7 +242,9 @@ def _conclude(
     if answer.asked is Asked.OPEN:
         return Cancelled.IN_FLIGHT
     if answer.asked is Asked.WAITING:
-        return Cancelled.CANCELLED if answer.request == request else Cancelled.ALREADY_CANCELLED
+        # Whose cancel it was the marks say, which stay: the holder may not have heard of one that came before.
+        first = here.first(MARK_OF_OUTCOME[outcome]) if outcome is not Outcome.ACKED else answer.request
+        return Cancelled.CANCELLED if first == request else Cancelled.ALREADY_CANCELLED
     settled = answer.outcome
     if answer.asked is not Asked.ENDED:
         ending: Ending = yield FindSettled(here.place.partition, here.place.key)

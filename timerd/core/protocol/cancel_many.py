@@ -83,7 +83,7 @@ def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[Se
     unsure: list[tuple[Group, list[HolderAnswer]]] = []
     for group in groups:
         replies: list[HolderAnswer] = yield AskToEndMany(group.partition, group.keys, outcome, request)
-        _know(answers, group, replies, request)
+        _know(answers, group, replies, request, firsts)
         unsure += _unsure(group, replies)
     yield from _conclude(answers, unsure, request, firsts, quiet)
     return answers.of(homes)
@@ -247,18 +247,27 @@ def _firsts(found: FoundOf, kind: MarkKind) -> dict[RowKey, bytes]:
     }
 
 
-def _know(answers: _Answers, group: Group, replies: Sequence[HolderAnswer], request: bytes) -> None:
-    """What the holder decides. What has ended meanwhile goes the long way."""
-    if not _is_one_answer(replies):
-        each = ((key, _said(reply, request)) for key, reply in zip(group.keys, replies, strict=True))
+def _know(
+    answers: _Answers,
+    group: Group,
+    replies: Sequence[HolderAnswer],
+    request: bytes,
+    firsts: dict[RowKey, bytes] | None,
+) -> None:
+    """What the holder decides. What has ended meanwhile goes the long way. Whose cancel it was the marks say, which
+    stay: the holder may not have heard of one that came before. `firsts` None: all marks are ours."""
+    mine = [True] * len(group.keys) if firsts is None else [firsts.get(key) == request for key in group.keys]
+    if not (all(mine) and _is_one_answer(replies)):
+        known = zip(group.keys, replies, mine, strict=True)
+        each = ((key, _said(reply, mine=is_mine)) for key, reply, is_mine in known)
         answers.say_each((key, said) for key, said in each if said is not None)
-    elif (said := _said(replies[0], request)) is not None:
+    elif (said := _said(replies[0], mine=True)) is not None:
         answers.say(group, said)
 
 
-def _said(reply: HolderAnswer, request: bytes) -> Cancelled | None:
+def _said(reply: HolderAnswer, *, mine: bool) -> Cancelled | None:
     if reply.asked is Asked.WAITING:
-        return Cancelled.CANCELLED if reply.request == request else Cancelled.ALREADY_CANCELLED
+        return Cancelled.CANCELLED if mine else Cancelled.ALREADY_CANCELLED
     if reply.asked is Asked.SILENT:
         return Cancelled.PENDING
     if reply.asked is Asked.OPEN:

@@ -259,6 +259,8 @@ class Mutations:
         lo_ms, hi_ms = open_bounds(request)
         left = at_most(request.max_redriven, DEFAULT_REDRIVEN, MAX_BATCH_TASKS)
         reply, after = wire.RedriveResponse(), b""
+        # What this call has given life to may die again before the next page is read: it counts once.
+        seen: set[bytes] = set()
         asked_ms = clock_of(request, self._verbs.now_ms()).asked_ms()
         while left:
             dead_letters = await self._verbs.dead_letters(
@@ -267,13 +269,14 @@ class Mutations:
             if not dead_letters:
                 break
             after = dead_after(dead_letters[-1])
-            tasks = [stored_id(letter.task_id) for letter in dead_letters]
+            tasks = [stored_id(letter.task_id) for letter in dead_letters if letter.task_id not in seen]
+            seen.update(letter.task_id for letter in dead_letters)
             said = await self._verbs.redrive(namespace, named, tasks, asked_ms)
             redriven = sum(answer is True for answer in said)
             reply.redriven += redriven
             self.changed["redriven"] += redriven
             reply.results.extend(refused_results(tasks, said))
-            left -= len(dead_letters)
+            left -= len(tasks)
         return reply
 
 
