@@ -11,6 +11,8 @@ OF_THIS_TRY = ("OVERTAKEN", "HOLDER_SILENT", "STORE_UNAVAILABLE", "DRAINING", "C
 # Of a cancel, what becomes of it later: it was written down, and nobody had said by then how the task ends.
 OPEN = ("PENDING", "IN_FLIGHT")
 CARRIED_OUT = ("True", "CANCELLED")
+# Of tries that run beside each other one may have looked before the other one did it (docs/understand/guarantees.md).
+MOVES = (Verb.MOVE, Verb.REDRIVE)
 
 
 # Other content makes another call, whatever its request_id.
@@ -39,7 +41,8 @@ class Answers:
                 yield f"G2: {called.request} was refused as overtaken, and is answered {replied.answers}"
         elif "OVERTAKEN" in replied.answers:
             self._overtaken.add(content)
-        if first is not None and not _is_alike(called.verb, first, replied):
+        is_beside = first is not None and called.at_ms <= first.at_ms and replied.said is Said.NOT_DONE
+        if first is not None and not (_is_alike(called.verb, first, replied) or (is_beside and called.verb in MOVES)):
             yield f"G2: {called.request} was answered {first.answers} first, and {replied.answers} now"
         elif first is not None and replied.said is Said.OK and first.ids and first.ids != replied.ids:
             yield f"G2: {called.request} was about {first.ids} first, and about {replied.ids} now"
