@@ -25,15 +25,11 @@ from timerd.adapters.sqlite.store import SqliteStore
 from timerd.adapters.zones import TzdataPackage
 from timerd.config import CassandraConfig, ServerConfig
 from timerd.core.cluster import Timing
-from timerd.core.deliveries import Deliveries
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch import RETURN_MS, Deliveries, DeliveryMachine, Limit, RedeliveryGuard
 from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
-from timerd.core.limits import Limit
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.redelivery_gate import RETURN_MS
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.schedules.zones import OwnZones
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData

@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure
-from timerd.core.queue_stats import MOST_QUEUES, QueueStats
+from timerd.core.dispatch.queue_stats import MOST_QUEUES, QueueStats
 from timerd.core.taken import QueueKey
 from timerd.observability.collector import exposition
 from timerd.observability.figures import Observed

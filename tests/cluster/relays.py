@@ -12,7 +12,7 @@ import grpc.aio
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.services.raw_worker import RawWorker
 from timerd.adapters.memory import MemoryStore
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.peers.peer_wire import TOKEN_HEADER
 from timerd.services.transport.hanging_up import HangingUp

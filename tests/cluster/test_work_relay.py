@@ -13,8 +13,8 @@ import pytest
 from tests.cluster.relays import GRACE_MS, Cluster, Town
 from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE
 from tests.unit.deliveries import NOW_MS, taken_of
-from timerd.core.grants import LOAN_MS
-from timerd.core.settlement import Failure
+from timerd.core.dispatch.grants import LOAN_MS
+from timerd.core.dispatch.settlement import Failure
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb

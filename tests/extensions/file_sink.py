@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.settlement import Action
+from timerd.core.dispatch.delivery_machine import Assignment
+from timerd.core.dispatch.settlement import Action
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.limits import Allowance, Slice
+from timerd.core.dispatch.limits import Allowance, Slice
 from timerd.core.taken import QueueKey
 
 EACH_MS = 100

@@ -13,7 +13,7 @@ import pytest
 from tests.fundamentals.conftest import Inbox, ledger
 from tests.services.raw_worker import RawWorker
 from timerd.client import CancelOutcome, Client, TaskState
-from timerd.core.redelivery_gate import RETURN_MS
+from timerd.core.dispatch.redelivery_gate import RETURN_MS
 from timerd.model.partition import Partition
 from timerd.ports import Found
 from timerd.testing import Server

@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         name="a-whole-run-is-due",
         guarantee="G4",
-        file="timerd/core/segments.py",
+        file="timerd/core/due_queue/segments.py",
         old='return heads[: int(np.searchsorted(heads, until_ms, side="right"))]',
         new="return heads",
         breaks="with the first task of a run all that follow it are delivered",
@@ -74,7 +74,7 @@ MUTANTS = (
     Mutant(
         name="lease-not-resumed",
         guarantee="G5",
-        file="timerd/core/redelivery_guard.py",
+        file="timerd/core/dispatch/redelivery_guard.py",
         old="        self._until_ms.update(until_ms)\n",
         new="",
         breaks="what a worker kept in hand over a restart is delivered to another one",
@@ -83,7 +83,7 @@ MUTANTS = (
     Mutant(
         name="no-time-to-return",
         guarantee="G5",
-        file="timerd/core/redelivery_gate.py",
+        file="timerd/core/dispatch/redelivery_gate.py",
         old="batch.since_ms + self._return_ms",
         new="batch.since_ms",
         breaks="a worker whose lease ended while its server was away finds its task with another one",
@@ -128,7 +128,7 @@ MUTANTS = (
     Mutant(
         name="names-of-others-are-names",
         guarantee="G5",
-        file="timerd/core/delivery_machine.py",
+        file="timerd/core/dispatch/delivery_machine.py",
         old="            self._names[namespace, name] = worker\n",
         new='            self._names["default", name] = worker\n',
         breaks="a worker of one namespace takes deliveries from those of another",
@@ -173,7 +173,7 @@ MUTANTS = (
     Mutant(
         name="delivery-id-of-the-attempt",
         guarantee="G6",
-        file="timerd/core/flights.py",
+        file="timerd/core/dispatch/flights.py",
         old="[delivery_id_of(digest, version) for digest",
         new='[digest + version.to_bytes(4, "big") for digest',
         breaks="each attempt has a delivery_id of its own, so receivers cannot tell a repeat",
@@ -202,7 +202,7 @@ MUTANTS = (
     Mutant(
         name="priority-the-other-way",
         guarantee="G9",
-        file="timerd/core/due_queue.py",
+        file="timerd/core/due_queue/due_queue.py",
         old="return min((h - PRIORITY_MS * p for p, h in heads",
         new="return min((h + PRIORITY_MS * p for p, h in heads",
         breaks="of two partitions the one with what matters less gives first",
@@ -220,7 +220,7 @@ MUTANTS = (
     Mutant(
         name="priority-ignored",
         guarantee="G9",
-        file="timerd/core/due_queue.py",
+        file="timerd/core/due_queue/due_queue.py",
         old="keys = np.concatenate([r - PRIORITY_MS * s.priority for r, s in zip(ready, due, strict=True)])",
         new="keys = np.concatenate(ready)",
         breaks="which tasks of a bucket come first goes by their instant alone",
@@ -247,7 +247,7 @@ MUTANTS = (
     Mutant(
         name="stale-reject-confirmed",
         guarantee="G18",
-        file="timerd/core/delivery_machine.py",
+        file="timerd/core/dispatch/delivery_machine.py",
         old="            elif failure.hopeless:\n                out.refused[at] = SENT_AGAIN\n",
         new="",
         breaks="a reject by the token of an earlier attempt changes nothing and is confirmed",

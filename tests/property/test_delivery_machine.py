@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.flights import LEASE_GRID_MS, part_of
-from timerd.core.retry import backoff_ms
-from timerd.core.settlement import Action, Settlement
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.flights import LEASE_GRID_MS
+from timerd.core.dispatch.retry import backoff_ms
+from timerd.core.dispatch.settlement import Action, Settlement
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.identity import DIGEST_BYTES, RowKey, attempt_of
 from timerd.model.task import RetryPolicy, Template
@@ -117,7 +117,7 @@ class DeliveryModel(RuleBasedStateMachine):
         assert self.machine.wanted(name) == self.credit_of(queue)
         wanted = self.machine.wanted(name)
         batches = [t for t in (*self.retries(queue, wanted), self.fresh(queue, fresh)) if t][: wanted or 0]
-        kept = [*batches[:-1], part_of(batches[-1], slice(0, wanted - len(batches) + 1))] if batches else []
+        kept = [*batches[:-1], batches[-1].part(slice(0, wanted - len(batches) + 1))] if batches else []
         before = {w: s.credits.get(queue, 0) for w, s in self.workers.items()}
         for each in self.machine.assign(name, kept, self.now_ms):
             state = self.workers[each.worker]

@@ -8,12 +8,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from timerd.core import due_queue, segments
-from timerd.core.due_queue import DueQueue
-from timerd.core.lean_run import Run
-from timerd.core.runs import joined
+from timerd.core.due_queue import due_queue, segments
+from timerd.core.due_queue.due_queue import DueQueue
+from timerd.core.due_queue.lean_run import Run
+from timerd.core.due_queue.runs import joined
+from timerd.core.due_queue.tie_order import before, tie_of
 from timerd.core.taken import LAST, QueueKey
-from timerd.core.tie_order import before, tie_of
 from timerd.model.identity import RowKey, digest_of
 from timerd.model.rows import PREFIX, ROW, RowGroup, concat, single_row
 from timerd.model.task import NO_EXTRA, PRIORITY_MS, Template

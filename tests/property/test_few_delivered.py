@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.delivery_machine import Assignment
-from timerd.core.flights import FEW_ROWS, delivery_ids, each_delivery_id
+from timerd.core.dispatch.delivery_machine import Assignment
+from timerd.core.dispatch.flights import FEW_ROWS, delivery_ids, each_delivery_id
 from timerd.core.taken import Taken
 from timerd.model.ack_token import delivery_ids_of, short_ids_of
 from timerd.model.identity import delivery_id_of, long_id, short_id
@@ -58,7 +58,7 @@ def test_it_says_the_same(template: Template, given_rows: list[Row], partition: 
     assignment = Assignment(1, taken_with(template, given_rows, partition), 30_000, NOW_MS)
     assert is_few(assignment.taken)
     few = list(deliver_wire.deliver_messages(assignment, SECRET))
-    with patch.object(deliver_wire, "is_few", lambda _: False), patch("timerd.core.flights.FEW_ROWS", 0):
+    with patch.object(deliver_wire, "is_few", lambda _: False), patch("timerd.core.dispatch.flights.FEW_ROWS", 0):
         many = list(deliver_wire.deliver_messages(assignment, SECRET))
     assert few == many
 

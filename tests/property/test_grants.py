@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from timerd.core.grants import Grants, Loan, Want
+from timerd.core.dispatch.grants import Grants, Loan, Want
 from timerd.core.taken import QueueKey
 
 QUEUES = (QueueKey("default", "a"), QueueKey("default", "b"))

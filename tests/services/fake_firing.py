@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
-from timerd.core.flights import part_of
-from timerd.core.settlement import Failure, Settlement
+from timerd.core.dispatch.settlement import Failure, Settlement
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import generation_of
@@ -52,7 +51,7 @@ class FakeFiring:
         self._touched.add(queue)
         for row, digest in enumerate(taken.digests):
             generation = generation_of(int(taken.rows.columns["version"][row]))
-            self.rows[digest, generation] = (part_of(taken, slice(row, row + 1)), queue)
+            self.rows[digest, generation] = (taken.part(slice(row, row + 1)), queue)
         self._wake()
 
     def turn_clock(self, by_ms: int) -> None:
@@ -74,9 +73,9 @@ class FakeFiring:
             count = min(len(taken), limit) if due else 0
             limit -= count
             if count:
-                out.append(part_of(taken, slice(0, count)))
+                out.append(taken.part(slice(0, count)))
             if count < len(taken):
-                rest.append(part_of(taken, slice(count, len(taken))))
+                rest.append(taken.part(slice(count, len(taken))))
         if rest:
             self.waiting[queue] = rest
         return out
@@ -120,7 +119,7 @@ class FakeFiring:
             taken, _ = self.rows[each.key.digest, generation_of(each.key.version)]
             columns = taken.rows.columns.copy()
             columns["position_ms"], columns["version"] = each.position_ms, each.key.version + 1
-            next_attempt = part_of(taken, slice(0, 1))
+            next_attempt = taken.part(slice(0, 1))
             next_attempt.rows.columns = columns
             self.put(next_attempt)
         return self._durable()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from timerd.core.deliveries import Deliveries
+from timerd.core.dispatch.deliveries import Deliveries
 from timerd.services.holding.row_finder import RowFinder
 
 

@@ -10,7 +10,7 @@ import grpc.aio
 import pytest_asyncio
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.work.work_service import WorkService, work_handler
 from timerd.v1 import work_service_pb2 as pb

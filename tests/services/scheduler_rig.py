@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from timerd.core.cluster.lease_trust import LeaseTrust
-from timerd.core.deliveries import Deliveries
-from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.core.dispatch.deliveries import Deliveries
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.model.identity import RowKey
 from timerd.services.holding.engine_time import EngineTime
 from timerd.testing import SimClock

@@ -10,9 +10,9 @@ import pytest
 
 from tests.services.raw_worker import ACK, GRACE_MS, NACK, REJECT, RELEASE, RawWorker, Rig, rig
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.delivery_machine import Assignment
-from timerd.core.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
-from timerd.core.settlement import Action
+from timerd.core.dispatch.delivery_machine import Assignment
+from timerd.core.dispatch.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
+from timerd.core.dispatch.settlement import Action
 from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.rows import FLAG_LATE

@@ -8,7 +8,7 @@ import pytest
 
 from tests.services.fake_firing import FakeFiring
 from tests.unit.deliveries import NOW_MS, taken_of
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.taken import QueueKey
 from timerd.model.task import Template
 from timerd.services.dispatch import due_looks

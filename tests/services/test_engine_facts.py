@@ -11,8 +11,8 @@ import pytest
 
 from timerd.adapters.memory import MemoryStore
 from timerd.config import ServerConfig
+from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.partition.memory import Memory
-from timerd.core.queue_stats import StatsByQueue
 from timerd.model.partition import TIME_SCOPE, Partition
 from timerd.model.registers import Control, RegisterKey, control_key
 from timerd.model.settle import Outcome

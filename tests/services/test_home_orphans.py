@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
 
-from timerd.core.before_restart import HeldTokens
+from timerd.core.dispatch.before_restart import HeldTokens
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.work.home import Home
 from timerd.services.work.home_worker import HomeWorker

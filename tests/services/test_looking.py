@@ -14,9 +14,9 @@ from tests.services.fake_scheduler import scheduler_with
 from tests.services.scheduler_rig import trusted_time
 from tests.unit.guard_rig import ID, SENT, carried
 from tests.unit.partition_rig import HERE
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
+from timerd.core.dispatch.settlement import Failure
 from timerd.core.partition.partition_machine import PartitionMachine
-from timerd.core.redelivery_guard import RedeliveryGuard
-from timerd.core.settlement import Failure
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition

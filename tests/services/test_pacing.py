@@ -8,8 +8,8 @@ import pytest
 
 from tests.services.fake_firing import FakeAlarm, FakeFiring
 from tests.unit.deliveries import NOW_MS, taken_of
-from timerd.core.delivery_machine import Assignment, DeliveryMachine
-from timerd.core.pacing import WINDOW_MS
+from timerd.core.dispatch.delivery_machine import Assignment, DeliveryMachine
+from timerd.core.dispatch.pacing import WINDOW_MS
 from timerd.model.task import Template
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent

@@ -10,7 +10,7 @@ import pytest
 from tests.services.scheduler_rig import START_MS, Leased, trusted_time
 from timerd.adapters.memory import MemoryStore
 from timerd.core.cluster.lease_trust import LeaseTrust
-from timerd.core.deliveries import Deliveries
+from timerd.core.dispatch.deliveries import Deliveries
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition.holding import HoldingSettings, Offered, Phase
 from timerd.core.partition.memory import Memory

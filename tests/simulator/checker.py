@@ -31,7 +31,7 @@ from tests.simulator.keys import Keys
 from tests.simulator.known import InHand, Known
 from tests.simulator.lost import GRACE_MS, LostOnTheWay
 from tests.simulator.order import Order
-from timerd.core.redelivery_gate import RETURN_MS
+from timerd.core.dispatch.redelivery_gate import RETURN_MS
 
 # A stop that took so long was not waited for by all: what it left open may come again, as after a crash.
 CLEAN_STOP_MS = 5_000

@@ -12,12 +12,12 @@ from tests.simulator.virtual_loop import LoopClock, Owner, VirtualLoop
 from timerd.adapters.alarm import LoopAlarm
 from timerd.config import ServerConfig
 from timerd.core.cluster.lease_trust import LeaseTrust
-from timerd.core.deliveries import Deliveries
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.deliveries import Deliveries
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition.holding import HoldingSettings
 from timerd.core.partition.memory import Memory
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.ports import Store
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.engine.engine import Engine

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from timerd.core import flights
+from timerd.core.dispatch import flights
 from timerd.core.partition import settled_index
 from timerd.services.dispatch import due_looks
 from timerd.services.holding import merging

@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from typing import Any
 from unittest.mock import patch
 
-from timerd.core import due_queue
-from timerd.core.due_queue import DueQueue
+from timerd.core.dispatch.redelivery_gate import RedeliveryGate
+from timerd.core.due_queue import due_queue
+from timerd.core.due_queue.due_queue import DueQueue
 from timerd.core.gates import ALL_MAY, Fates
 from timerd.core.partition.effects import Effects
 from timerd.core.partition.holding import Asked, Phase
@@ -24,7 +25,6 @@ from timerd.core.partition.settle_log import SettleLog
 from timerd.core.partition.sweep import WHOLE_MS
 from timerd.core.protocol.insertion import insert_carried
 from timerd.core.protocol.procedures import AppendRows, AskToMove, HolderAnswer
-from timerd.core.redelivery_gate import RedeliveryGate
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import Append, Appended
 from timerd.services.holding.driving import drive

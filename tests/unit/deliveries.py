@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from timerd.core.delivery_machine import Assignment
+from timerd.core.dispatch.delivery_machine import Assignment
 from timerd.core.taken import QueueKey, Taken
 from timerd.model.identity import RowKey, delivery_id_of
 from timerd.model.partition import Partition, bucket_of

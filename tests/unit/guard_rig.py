@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.unit.partition_rig import NOW_MS, hot, key, rows, taken
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.partition.partition_machine import PartitionMachine
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.model.identity import delivery_id_of
 from timerd.model.partition import BUCKET_MS
 from timerd.model.settle import CarryReason

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from tests.unit.deliveries import ids_of, taken_of
-from timerd.core.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
-from timerd.core.queue_stats import QueueStats
+from timerd.core.dispatch.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
+from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import Ended
 from timerd.model.identity import short_id
 from timerd.model.partition import Partition

@@ -1,6 +1,6 @@
 """What workers came back with: known by when it was first named here."""
 
-from timerd.core.before_restart import BeforeRestart
+from timerd.core.dispatch.before_restart import BeforeRestart
 from timerd.model.identity import RowKey, delivery_id_of
 
 KEY = RowKey(1_000, b"digest of sixteen"[:16], 0)

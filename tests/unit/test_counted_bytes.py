@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from timerd.core.due_queue import DueQueue
+from timerd.core.due_queue.due_queue import DueQueue
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Extra, Template
 

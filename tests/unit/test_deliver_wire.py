@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.deliveries import NOW_MS, PLAIN, SECRET, deliver_of, ids_of, taken_of
-from timerd.core.delivery_machine import Assignment
+from timerd.core.dispatch.delivery_machine import Assignment
 from timerd.core.taken import Taken
 from timerd.model.ack_token import is_genuine_token, parse_token
 from timerd.model.identity import TaskId, attempt_of, encode_id, is_genuine, parse_task_id

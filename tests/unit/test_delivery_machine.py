@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
-from timerd.core.before_restart import HELD_MS
-from timerd.core.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
-from timerd.core.settlement import Action, Settlement
+from timerd.core.dispatch.before_restart import HELD_MS
+from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
+from timerd.core.dispatch.settlement import Action, Settlement
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
 from timerd.model.settle import Outcome

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from timerd.core.demand import MAX_ASKED, Ask, Demand
+from timerd.core.dispatch.demand import MAX_ASKED, Ask, Demand
 from timerd.core.taken import QueueKey
 
 Q = QueueKey("default", "mail")

@@ -8,7 +8,7 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.core.due_times import SLACK, DueTimes
+from timerd.core.dispatch.due_times import SLACK, DueTimes
 from timerd.core.taken import QueueKey
 
 QUEUES = [QueueKey("default", f"queue-{n}") for n in range(12)]

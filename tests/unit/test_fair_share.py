@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from timerd.core.fair_share import MAX_CREDIT, FairShare
+from timerd.core.dispatch.fair_share import MAX_CREDIT, FairShare
 from timerd.core.taken import QueueKey
 
 A, B = QueueKey("n", "a"), QueueKey("n", "b")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from tests.unit.partition_rig import NOW_MS, QUEUE, hot, key, rows
-from timerd.core.admission import Admission
+from timerd.core.dispatch.admission import Admission
 from timerd.core.gates import KEPT, DueBatch, End, Fate, Fates, Hold, Requeue, judge
 from timerd.core.partition import Asked, PartitionMachine
 from timerd.model.identity import RowKey

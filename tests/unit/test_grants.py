@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from timerd.core.grants import LOAN_MS, Grants, Loan, Want
+from timerd.core.dispatch.grants import LOAN_MS, Grants, Loan, Want
 from timerd.core.taken import QueueKey
 
 Q = QueueKey("default", "mail")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timerd.core.heads import SLACK, Heads
+from timerd.core.due_queue.heads import SLACK, Heads
 from timerd.core.taken import QueueKey
 
 

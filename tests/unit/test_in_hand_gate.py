@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from tests.unit.partition_rig import HERE, NOW_MS, QUEUE, hot, key, rows
+from timerd.core.dispatch.in_hand_gate import InHandGate
 from timerd.core.gates import DueBatch
-from timerd.core.in_hand_gate import InHandGate
 from timerd.core.partition.holding import Asked
 from timerd.core.taken import Taken
 from timerd.model.identity import delivery_id_of

@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from timerd.core.due_queue import LARGEST_MERGE_ROWS, DueQueue
-from timerd.core.lean_run import LeanRun, lean, run_bytes
+from timerd.core.due_queue.due_queue import LARGEST_MERGE_ROWS, DueQueue
+from timerd.core.due_queue.lean_run import LeanRun, lean, run_bytes
+from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.taken import QueueKey
-from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Extra, Template
 

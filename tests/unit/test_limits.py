@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from timerd.core.limits import Allowance, Credit, Limits, Slice
-from timerd.core.quantum import FIRST_SLICE_TASKS, ROUND_TASKS, SLICE_BYTES, Quantum
+from timerd.core.dispatch.limits import Allowance, Credit, Limits, Slice
+from timerd.core.dispatch.quantum import FIRST_SLICE_TASKS, ROUND_TASKS, SLICE_BYTES, Quantum
 from timerd.core.taken import QueueKey
 
 MAIL, OTHER = QueueKey("default", "mail"), QueueKey("default", "other")

@@ -8,7 +8,7 @@ import gc
 
 import numpy as np
 
-from timerd.core.due_queue import LARGEST_MERGE_BYTES, LARGEST_MERGE_ROWS, MERGE_ROWS, MERGE_RUNS, DueQueue
+from timerd.core.due_queue.due_queue import LARGEST_MERGE_BYTES, LARGEST_MERGE_ROWS, MERGE_ROWS, MERGE_RUNS, DueQueue
 from timerd.core.taken import QueueKey
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template

@@ -9,9 +9,9 @@ import weakref
 import numpy as np
 import pytest
 
-from timerd.core.due_queue import LARGEST_MERGE_ROWS, DueQueue
-from timerd.core.lean_run import lean
-from timerd.core.own_pages import LEAST_BYTES, on_own_pages
+from timerd.core.due_queue.due_queue import LARGEST_MERGE_ROWS, DueQueue
+from timerd.core.due_queue.lean_run import lean
+from timerd.core.due_queue.own_pages import LEAST_BYTES, on_own_pages
 from timerd.core.taken import QueueKey
 from timerd.model.rows import PREFIX, ROW, RowGroup
 from timerd.model.task import Template
@@ -43,7 +43,7 @@ def test_where_no_mapping_is_to_be_had_it_stays_where_it_is(monkeypatch: pytest.
     def refused(*_: object, **__: object) -> mmap.mmap:
         raise OSError(errno.ENOMEM, "Cannot allocate memory")
 
-    monkeypatch.setattr("timerd.core.own_pages.mmap.mmap", refused)
+    monkeypatch.setattr("timerd.core.due_queue.own_pages.mmap.mmap", refused)
     large = bytes(LEAST_BYTES)
     assert on_own_pages(large) is large
 

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from timerd.core.limits import Slice
-from timerd.core.pacing import MOST_GRID_MS, WINDOW_MS, Pacing, grid_ms
+from timerd.core.dispatch.limits import Slice
+from timerd.core.dispatch.pacing import MOST_GRID_MS, WINDOW_MS, Pacing, grid_ms
 from timerd.core.taken import QueueKey
 
 MAIL, OTHER = QueueKey("default", "mail"), QueueKey("default", "other")

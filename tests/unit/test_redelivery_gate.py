@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tests.unit.partition_rig import HERE, NOW_MS, key
+from timerd.core.dispatch.redelivery_gate import GONE, RedeliveryGate
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.gates import DueBatch, End, Fate, Requeue
-from timerd.core.redelivery_gate import GONE, RedeliveryGate
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.core.taken import Taken
 from timerd.model.identity import RowKey
 from timerd.model.rows import FLAG_CARRIED, concat, single_row

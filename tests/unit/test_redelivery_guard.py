@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.unit.guard_rig import ID, LEASE_ENDS_MS, SENT, carried
 from tests.unit.partition_rig import HERE, NOW_MS
 from tests.unit.settle_records import record_of
-from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 
 
 def test_an_ack_goes_where_the_row_was_carried_when_that_is_durable() -> None:

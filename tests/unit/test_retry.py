@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import statistics
 
-from timerd.core.retry import backoff_ms, is_exhausted, next_position_ms
+from timerd.core.dispatch.retry import backoff_ms, is_exhausted, next_position_ms
 from timerd.model.task import RetryPolicy
 
 PLAIN = RetryPolicy(jitter=0.0)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.unit.partition_rig import HERE, QUEUE, START_MS, key, rows
 from tests.unit.tight_memory import Tight
-from timerd.core.flights import part_of
 from timerd.core.gates import DueBatch, End, judge
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.reload import Reload, put_together
@@ -43,7 +42,7 @@ def take(hand: RowsInHand, limit: int = 100) -> list[RowKey]:
     batch = judged(hand, limit, START_MS + 1_000_000)
     if batch is None or not (left := list(batch.left())):
         return []
-    found = part_of(batch.due, np.array(left))
+    found = batch.due.part(np.array(left))
     hand.send(found.rows, found.digests, START_MS + 1_000_000)
     return found.rows.keys()
 

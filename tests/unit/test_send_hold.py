@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from timerd.core.limits import Slice
-from timerd.core.send_hold import HOLD_MS, SendHold
+from timerd.core.dispatch.limits import Slice
+from timerd.core.dispatch.send_hold import HOLD_MS, SendHold
 from timerd.core.taken import QueueKey
 
 MAIL = QueueKey("default", "mail")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple, cast
 
+import numpy as np
+import numpy.typing as npt
+
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
@@ -49,6 +52,12 @@ class Taken:
 
     def __len__(self) -> int:
         return len(self.digests)
+
+    def part(self, rows: slice | npt.NDArray[np.intp]) -> Taken:
+        """Some rows of it."""
+        if isinstance(rows, slice):
+            return Taken(self.partition, self.token, self.rows.select(rows), self.digests[rows])
+        return Taken(self.partition, self.token, self.rows.select(rows), [self.digests[r] for r in rows.tolist()])
 
 
 class Ended(NamedTuple):

@@ -1,7 +1,7 @@
 """Figures -> the metrics that Prometheus reads: names, units and labels stand here, and nowhere else.
 
-Names end in their base unit (seconds, bytes) or in `_total`; label values are bounded: queues by core/queue_stats.py,
-all others by the code. No task, key, payload or address is ever a label.
+Names end in their base unit (seconds, bytes) or in `_total`; label values are bounded: queues by
+core/dispatch/queue_stats.py, all others by the code. No task, key, payload or address is ever a label.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from timerd.core.queue_stats import Histogram
+from timerd.core.dispatch import Histogram
 
 
 class Curve(NamedTuple):

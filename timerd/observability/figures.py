@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import NamedTuple
 
+from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
-from timerd.core.queue_stats import OTHERS, QueueStats
 from timerd.core.taken import QueueKey
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.observability.curves import Curve, curve_of

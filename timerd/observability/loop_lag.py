@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from time import thread_time
 
-from timerd.core.queue_stats import Histogram
+from timerd.core.dispatch import Histogram
 
 EVERY_S = 0.25
 SMOOTHED_S = 30.0

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from time import perf_counter
 from typing import Any, cast
 
-from timerd.core.queue_stats import Histogram
+from timerd.core.dispatch import Histogram
 from timerd.model.errors import StoreUnavailable, StoreUnknown
 from timerd.model.storage import CasStatus
 from timerd.ports import Store

@@ -15,7 +15,7 @@ import timerd.core.protocol.insertion as insert_module
 import timerd.core.protocol.move as move_module
 from tests.simulator.variants import Variant
 from timerd.adapters.memory import MemoryStore
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.gates import ALL_MAY, Fates
 from timerd.core.partition.effects import Effects
 from timerd.core.partition.holding import Phase

@@ -25,7 +25,7 @@ from tests.simulator.variants import (
     settle_record_skipped,
     settle_records_not_read,
 )
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol.procedures import AskToEnd, HolderAnswer
 from timerd.model.partition import Partition

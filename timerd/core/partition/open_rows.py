@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
+from timerd.core.due_queue import before
 from timerd.core.partition.copies import Copies
 from timerd.core.taken import AckedRows, QueueKey
-from timerd.core.tie_order import before
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
 

@@ -16,10 +16,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from timerd.core.due_queue import each_of
-from timerd.core.runs import by_position
+from timerd.core.due_queue import behind, by_position, each_of
 from timerd.core.taken import QueueKey
-from timerd.core.tie_order import behind
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, concat
 

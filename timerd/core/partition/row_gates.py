@@ -53,7 +53,7 @@ class MoveGate:
 
 class ExpiryGate:
     """A row that is past its expire_time ends EXPIRED. One that has been with a worker does not end here: the worker
-    may have it still, which another gate knows (core/redelivery_gate.py)."""
+    may have it still, which another gate knows (core/dispatch/redelivery_gate.py)."""
 
     def judge(self, batch: DueBatch, _: int) -> Fates:
         rows, past_ms = batch.due.rows, batch.past_ms

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 import numpy as np
 
-from timerd.core.flights import part_of
 from timerd.core.gates import DueBatch, End, Follow, Gate, Hold, Requeue, judge
 from timerd.core.partition.carry import backlog_of, carried_row, carried_rows, guard_carry, retry_carry
 from timerd.core.partition.effects import Effects
@@ -361,7 +360,7 @@ class RowTable:
         self._requeue_judged({n: fate.until_ms for n, fate in fates.items() if isinstance(fate, Requeue)}, due, now_ms)
         self._hold_judged({n: fate.until_ms for n, fate in fates.items() if isinstance(fate, Hold)}, due.rows, now_ms)
         left = list(batch.left())
-        return part_of(due, np.array(left, dtype=np.intp)) if left else None
+        return due.part(np.array(left, dtype=np.intp)) if left else None
 
     def _own_gates(self) -> tuple[Gate, ...]:
         if not self._gates:

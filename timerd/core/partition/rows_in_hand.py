@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from timerd.core.due_queue import DueQueue, split
+from timerd.core.due_queue import DueQueue, before, split
 from timerd.core.gates import Gate
 from timerd.core.partition.copies import CopyGate
 from timerd.core.partition.left_in_store import LeftInStore
@@ -24,7 +24,6 @@ from timerd.core.partition.reload import Reload, one_run
 from timerd.core.partition.row_gates import ExpiryGate, MoveGate, OutcomeGate
 from timerd.core.partition.settled_index import SettledIndex
 from timerd.core.taken import CANARY, LAST, QueueKey
-from timerd.core.tie_order import before
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import OUTCOME_OF_MARK
 from timerd.model.partition import Partition

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.tie_order import tie_of
+from timerd.core.due_queue import tie_of
 from timerd.model.identity import RowKey, row_keys
 from timerd.model.row_keys import Positions, span_of
 from timerd.model.rows import RowGroup

@@ -6,7 +6,7 @@ from collections import Counter
 
 import grpc
 
-from timerd.core.queue_stats import Histogram
+from timerd.core.dispatch import Histogram
 from timerd.v1.task_pb2 import Problem
 
 BOUNDS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)

@@ -12,13 +12,24 @@ import logging
 import math
 from collections.abc import Sequence
 
-from timerd.core.before_restart import HeldTokens
-from timerd.core.delivery_machine import MAX_DELIVER_TASKS, Assignment, DeliveryMachine
-from timerd.core.limits import Credit, Limit, Limits, Slice
-from timerd.core.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
-from timerd.core.quantum import MOST_COUNTED, SOON_MS, Quantum
-from timerd.core.send_hold import SendHold
-from timerd.core.settlement import Action
+from timerd.core.dispatch import (
+    EXACT_TASKS_PER_MS,
+    MAX_DELIVER_TASKS,
+    MOST_COUNTED,
+    MOST_GRID_MS,
+    SOON_MS,
+    Action,
+    Assignment,
+    Credit,
+    DeliveryMachine,
+    HeldTokens,
+    Limit,
+    Limits,
+    Pacing,
+    Quantum,
+    SendHold,
+    Slice,
+)
 from timerd.core.taken import OpenDelivery, QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ATTEMPT_MASK, RowKey

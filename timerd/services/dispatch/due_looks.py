@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.due_times import DueTimes
+from timerd.core.dispatch import DeliveryMachine, DueTimes
 from timerd.core.taken import QueueKey
 from timerd.services.engine.verbs import Firing
 

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from timerd.core.settlement import LateFailure, Refusal
+from timerd.core.dispatch import LateFailure, Refusal
 from timerd.model.ack_token import parse_token, token_at
 from timerd.services.background import begin
 from timerd.services.dispatch.ports import Settler

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.settlement import Refusal
+from timerd.core.dispatch import Assignment, Refusal
 
 
 class Alarm(Protocol):

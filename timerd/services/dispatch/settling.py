@@ -7,7 +7,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 
-from timerd.core.settlement import LateFailure, Settlement
+from timerd.core.dispatch import LateFailure, Settlement
 from timerd.model.ack_token import parse_token, token_at
 from timerd.model.identity import ACK_TOKEN_BYTES, delivery_id_of
 from timerd.services.background import begin

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.flights import digest_column
+from timerd.core.dispatch import digest_column
 from timerd.core.taken import Taken
 from timerd.model.ack_token import TOKEN, batch_mac
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 from timerd.config import ServerConfig
+from timerd.core.dispatch import LATENESS_BOUNDS_MS
 from timerd.core.ledger import Ledger
-from timerd.core.queue_stats import LATENESS_BOUNDS_MS
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.model.storage import StoreFacts

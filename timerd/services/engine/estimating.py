@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.queue_stats import MOST_QUEUES, OTHERS
+from timerd.core.dispatch import MOST_QUEUES, OTHERS
 from timerd.core.taken import QueueKey
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup

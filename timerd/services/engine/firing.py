@@ -9,12 +9,9 @@ from functools import partial
 from itertools import chain
 from typing import TypeVar
 
-from timerd.core.admission import Admission
+from timerd.core.dispatch import RETURN_MS, Admission, Failure, InHand, InHandGate, RedeliveryGate, Settlement
 from timerd.core.gates import Gate
-from timerd.core.in_hand_gate import InHand, InHandGate
 from timerd.core.partition import PartitionMachine
-from timerd.core.redelivery_gate import RETURN_MS, RedeliveryGate
-from timerd.core.settlement import Failure, Settlement
 from timerd.core.taken import LAST, AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, delivery_id_of

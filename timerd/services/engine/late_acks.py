@@ -13,9 +13,9 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from timerd.core.dispatch import RedeliveryGuard
 from timerd.core.partition import Asked, PartitionMachine, Phase
 from timerd.core.protocol import Cancelled, Ending, FindVacant, Procedure, Vacant, end_task, locate, look_at_many
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, delivery_id_of, generation_of
 from timerd.model.partition import Partition

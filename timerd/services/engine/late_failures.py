@@ -7,8 +7,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from timerd.core.redelivery_guard import RedeliveryGuard
-from timerd.core.settlement import Failure, Settlement, fail_row
+from timerd.core.dispatch import Failure, RedeliveryGuard, Settlement, fail_row
 from timerd.core.taken import Again, Ended, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable

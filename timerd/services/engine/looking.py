@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from timerd.core.redelivery_guard import RedeliveryGuard
+from timerd.core.dispatch import RedeliveryGuard
 from timerd.services.engine.peer_deliveries import PeerDeliveries
 from timerd.services.engine.verbs import LOOKED_FOR_MS
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from timerd.core.settlement import Failure
+from timerd.core.dispatch import Failure
 from timerd.model.ack_token import AckToken
 from timerd.model.partition import Partition
 

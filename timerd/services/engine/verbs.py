@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from timerd.core.dispatch import Failure, Settlement
 from timerd.core.protocol import Conflict
-from timerd.core.settlement import Failure, Settlement
 from timerd.core.taken import AckedRows, Again, Ended, QueueKey, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import NotStored

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timerd.core.queue_stats import LATENESS_BOUNDS_MS, Histogram
+from timerd.core.dispatch import LATENESS_BOUNDS_MS, Histogram
 from timerd.core.taken import CANARY
 from timerd.model.errors import Overloaded, StoreUnavailable, TimerdError, Unavailable
 from timerd.model.identity import message_prefix

@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.queue_stats import LATENESS_BOUNDS_MS, Histogram
-from timerd.core.settlement import Action
+from timerd.core.dispatch import LATENESS_BOUNDS_MS, Action, Assignment, Histogram
 from timerd.core.taken import CANARY, Taken
 from timerd.services.dispatch.delivery import Delivery
 from timerd.services.dispatch.ports import Confirmation, Sent

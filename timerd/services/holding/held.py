@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from timerd.core.deliveries import Deliveries
+from timerd.core.dispatch import Deliveries
 from timerd.core.partition import Effect, PartitionMachine, Phase
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition

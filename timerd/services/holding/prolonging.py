@@ -7,10 +7,9 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
-from timerd.core.deliveries import Deliveries
+from timerd.core.dispatch import Deliveries, GuardedPlace
 from timerd.core.partition import is_outlasted
 from timerd.core.protocol import Located
-from timerd.core.redelivery_guard import GuardedPlace
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import concat

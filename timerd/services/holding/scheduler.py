@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import chain
 
-from timerd.core.deliveries import Deliveries
+from timerd.core.dispatch import Deliveries
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.partition import Effect, HoldingSettings, Memory, PartitionMachine, Phase
 from timerd.core.taken import QueueKey

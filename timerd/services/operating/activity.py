@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from itertools import islice
 
+from timerd.core.dispatch import OTHERS, QueueStats
 from timerd.core.partition import PartitionMachine
-from timerd.core.queue_stats import OTHERS, QueueStats
 from timerd.core.taken import QueueKey
 from timerd.services.calls.replies import optional_timestamp, timestamp
 from timerd.services.dispatch.delivery import Delivery

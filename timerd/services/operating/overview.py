@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from timerd.core.queue_stats import LATENESS_BOUNDS_MS
+from timerd.core.dispatch import LATENESS_BOUNDS_MS
 from timerd.model.errors import Invalid, StoreUnavailable, StoreUnknown
 from timerd.services.calls.fields import namespace_of, queue_of
 from timerd.services.calls.replies import timestamp

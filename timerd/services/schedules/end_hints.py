@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
+from timerd.core.dispatch import Settlement
 from timerd.core.protocol import NotTakenIn, Undecided
 from timerd.core.schedules.hinted import hinted
 from timerd.core.schedules.world import World
-from timerd.core.settlement import Settlement
 from timerd.model.errors import Aborted, NotFound, StoreUnknown, Unavailable
 from timerd.services.background import begin
 from timerd.services.holding.driving import Performs, drive

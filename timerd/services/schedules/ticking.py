@@ -11,14 +11,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
-from timerd.core.delivery_machine import Assignment
+from timerd.core.dispatch import Action, Assignment
 from timerd.core.protocol import NotTakenIn, Procedure, Undecided
 from timerd.core.schedules.backfill import BackfillTicked, mark_backfill_broken, run_backfill_tick
 from timerd.core.schedules.chain import Ticked, mark_broken
 from timerd.core.schedules.changes import tick_or_resume
 from timerd.core.schedules.world import World
 from timerd.core.schedules.zones import ZonesDiffer
-from timerd.core.settlement import Action
 from timerd.core.taken import BACKFILL_TICKS, TICKS, QueueKey, Taken
 from timerd.model.backfills import BackfillTick
 from timerd.model.errors import Aborted, StoreUnknown, TimerdError, Unavailable

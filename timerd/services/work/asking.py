@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.demand import AHEAD_MS, FAR_AHEAD_MS, MAX_ASKED, Ask, Demand
+from timerd.core.dispatch import AHEAD_MS, FAR_AHEAD_MS, MAX_ASKED, Ask, DeliveryMachine, Demand
 from timerd.core.taken import QueueKey
 from timerd.services.engine.verbs import Firing
 

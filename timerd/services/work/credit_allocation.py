@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
-from timerd.core.delivery_machine import DeliveryMachine
-from timerd.core.grants import Grants, Loan, Want
+from timerd.core.dispatch import DeliveryMachine, Grants, Loan, Want
 from timerd.core.taken import QueueKey
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.engine.verbs import Firing

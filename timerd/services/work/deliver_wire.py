@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.flights import delivery_ids, digest_column, part_of
+from timerd.core.dispatch import Assignment, delivery_ids, digest_column
 from timerd.core.taken import Taken
 from timerd.model.columns import Columns, pieces
 from timerd.model.identity import ATTEMPT_MASK, FORMAT, MAC_BYTES, TASK_ID_BYTES
@@ -56,7 +55,7 @@ def deliver_messages(assignment: Assignment, secret: bytes) -> Iterator[tuple[pb
     while at < len(taken):
         sent = int(ends[at - 1]) if at else 0
         stop = max(at + 1, int(np.searchsorted(ends, sent + MESSAGE_BYTES, side="right")))
-        part = part_of(taken, slice(at, stop))
+        part = taken.part(slice(at, stop))
         yield _message(part, assignment, secret), int(ends[stop - 1]) - sent
         at = stop
 

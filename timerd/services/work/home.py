@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.core.taken import QueueKey
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.peer.v1 import relay_pb2 as peer_pb

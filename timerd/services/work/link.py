@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 import grpc
 import grpc.aio
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.background import begin, begin_writer, note
 from timerd.v1 import work_service_pb2 as work_pb

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from timerd.core.settlement import Action, Failure
+from timerd.core.dispatch import Action, Failure
 from timerd.model.ack_token import AckToken, token_bytes
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key

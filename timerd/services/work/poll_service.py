@@ -7,7 +7,7 @@ from functools import partial
 
 from google.protobuf.duration_pb2 import Duration
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.model.errors import Invalid
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.calls.due_times import check_delay, duration_ms

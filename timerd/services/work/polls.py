@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import count
 from typing import Protocol
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.model.errors import Overloaded
 from timerd.services.work.poll_stream import REPLY_BYTES, PollStream
 from timerd.services.work.received import TASK_BYTES, received

@@ -14,9 +14,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.demand import Ask
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action, Ask, Assignment
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES

@@ -11,7 +11,7 @@ import grpc
 import grpc.aio
 from google.protobuf.message import Message
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.model.errors import Invalid, NotStored, Unavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.services.background import writing

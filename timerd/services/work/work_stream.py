@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 import grpc.aio
 
-from timerd.core.delivery_machine import Assignment
+from timerd.core.dispatch import Assignment
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.work.confirm_wire import confirmed_of
 from timerd.services.work.deliver_wire import deliver_messages

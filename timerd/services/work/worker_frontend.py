@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.services.work.work_stream import Flow, WorkStream
 
 

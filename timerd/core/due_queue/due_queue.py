@@ -20,13 +20,13 @@ from itertools import count
 
 import numpy as np
 
-from timerd.core.heads import Heads
-from timerd.core.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes
-from timerd.core.runs import by_position, in_order_of_firing, joined
-from timerd.core.segments import Heap, Segment, live_head, nth, pop_next
+from timerd.core.due_queue.heads import Heads
+from timerd.core.due_queue.lean_run import LeanRun, Run, flagged, lean, part_of, positions_of, run_bytes
+from timerd.core.due_queue.runs import by_position, in_order_of_firing, joined
+from timerd.core.due_queue.segments import Heap, Segment, live_head, nth, pop_next
+from timerd.core.due_queue.tie_order import tie_of
+from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.core.taken import LAST, QueueKey
-from timerd.core.tie_order import tie_of
-from timerd.core.waiting_bytes import waiting_bytes
 from timerd.model.identity import RowKey
 from timerd.model.rows import RowGroup, empty_group
 from timerd.model.task import PRIORITY_MS

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from timerd.core.flights import each_delivery_id
+from timerd.core.dispatch.flights import each_delivery_id
 from timerd.core.gates import DueBatch, Fate, Fates, Follow
 from timerd.model.registers import Place
 from timerd.model.rows import WRITTEN_BY_HOLDERS

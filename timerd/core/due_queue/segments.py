@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timerd.core.lean_run import Run, positions_of
+from timerd.core.due_queue.lean_run import Run, positions_of
 from timerd.core.taken import LAST
 from timerd.model.identity import RowKey
 from timerd.model.row_keys import Positions

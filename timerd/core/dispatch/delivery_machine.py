@@ -13,11 +13,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timerd.core.before_restart import BeforeRestart, HeldTokens
-from timerd.core.fair_share import FairShare
-from timerd.core.flights import ANY_HOLDER, Batch, Flights, dealt, part_of
-from timerd.core.queue_stats import StatsByQueue
-from timerd.core.settlement import PENDING, Action, Failure, LateFailure, Refusal, Settlement, attempt_timeouts, fail
+from timerd.core.dispatch.before_restart import BeforeRestart, HeldTokens
+from timerd.core.dispatch.fair_share import FairShare
+from timerd.core.dispatch.flights import ANY_HOLDER, Batch, Flights, dealt
+from timerd.core.dispatch.queue_stats import StatsByQueue
+from timerd.core.dispatch.settlement import (
+    PENDING,
+    Action,
+    Failure,
+    LateFailure,
+    Refusal,
+    Settlement,
+    attempt_timeouts,
+    fail,
+)
 from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
 from timerd.model.ack_token import delivery_ids_of, named_in, parse_token, short_ids_of, token_at
 from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id
@@ -167,7 +176,7 @@ class DeliveryMachine:
         for worker, part in dealt(taken, shares, MAX_DELIVER_TASKS):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
-                piece = part if len(rows) == len(part) else part_of(part, np.array(rows, dtype=np.intp))
+                piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
                 self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, stats)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out

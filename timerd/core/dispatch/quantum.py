@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timerd.core.delivery_machine import MAX_DELIVER_TASKS
-from timerd.core.limits import Allowance, Slice
+from timerd.core.dispatch.delivery_machine import MAX_DELIVER_TASKS
+from timerd.core.dispatch.limits import Allowance, Slice
 from timerd.core.taken import QueueKey
 
 # A message costs as much as so many tasks, and so many bytes as one.

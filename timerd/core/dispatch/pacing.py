@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timerd.core.limits import Allowance, Slice
+from timerd.core.dispatch.limits import Allowance, Slice
 from timerd.core.taken import QueueKey
 
 MOST_GRID_MS = 3

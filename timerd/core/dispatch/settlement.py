@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from timerd.core.flights import Batch
-from timerd.core.retry import backoff_ms, is_exhausted, next_position_ms
+from timerd.core.dispatch.flights import Batch
+from timerd.core.dispatch.retry import backoff_ms, is_exhausted, next_position_ms
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import AckToken
 from timerd.model.identity import RowKey, TaskId, attempt_of, mac_of

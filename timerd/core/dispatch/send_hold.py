@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from timerd.core.limits import Allowance, Slice
+from timerd.core.dispatch.limits import Allowance, Slice
 from timerd.core.taken import QueueKey
 
 # Of what its workers take at most, so much is worth a message; less waits, but not longer than this.

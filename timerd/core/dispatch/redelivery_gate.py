@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
+from timerd.core.dispatch.settlement import Failure, letter_of
 from timerd.core.gates import ALL_MAY, DueBatch, End, Fate, Fates, Requeue
-from timerd.core.redelivery_guard import RedeliveryGuard
-from timerd.core.settlement import Failure, letter_of
 from timerd.model.identity import RowKey, attempt_of
 from timerd.model.settle import Outcome
 

@@ -17,7 +17,7 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
-from timerd.core.queue_stats import QueueStats
+from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
@@ -113,13 +113,6 @@ def digest_column(taken: Taken) -> npt.NDArray[np.void]:
     return np.frombuffer(b"".join(taken.digests), DIGEST)
 
 
-def part_of(taken: Taken, rows: slice | npt.NDArray[np.intp]) -> Taken:
-    """Some rows of it."""
-    if isinstance(rows, slice):
-        return Taken(taken.partition, taken.token, taken.rows.select(rows), taken.digests[rows])
-    return Taken(taken.partition, taken.token, taken.rows.select(rows), [taken.digests[r] for r in rows.tolist()])
-
-
 def dealt(taken: Sequence[Taken], shares: Sequence[tuple[int, int]], most: int) -> Iterator[tuple[int, Taken]]:
     """Hands each worker its number of rows, `most` at a time, without mixing partitions."""
     assert most <= MAX_BATCH_ROWS
@@ -131,7 +124,7 @@ def dealt(taken: Sequence[Taken], shares: Sequence[tuple[int, int]], most: int) 
             if not left:
                 worker, left = next(workers)
             count = min(left, len(batch) - at, most)
-            yield worker, batch if count == len(batch) else part_of(batch, slice(at, at + count))
+            yield worker, batch if count == len(batch) else batch.part(slice(at, at + count))
             at, left = at + count, left - count
 
 
@@ -247,7 +240,7 @@ class Flights:
     def adopt(self, worker: int, batch: Batch, rows: Sequence[int], lease_until_ms: int) -> Batch:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
         self.remove(batch, rows)
-        part = part_of(batch.taken, np.array(rows, dtype=np.intp))
+        part = batch.taken.part(np.array(rows, dtype=np.intp))
         return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.stats)
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
@@ -260,7 +253,7 @@ class Flights:
                 continue
             rows = [row for row in self.open_rows(batch) if is_there or batch.ids[row] in also]
             if rows:
-                yield batch.worker, part_of(batch.taken, np.array(rows, dtype=np.intp))
+                yield batch.worker, batch.taken.part(np.array(rows, dtype=np.intp))
                 self.remove(batch, rows)
 
     def unreceived(self, worker: int, now_ms: int) -> Iterator[Again]:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from timerd.core.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.partition import PartitionMachine
-from timerd.core.redelivery_guard import RedeliveryGuard
 from timerd.model.identity import RowKey, delivery_id_of
 
 

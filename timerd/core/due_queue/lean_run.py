@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from timerd.core.own_pages import on_own_pages
-from timerd.core.waiting_bytes import waiting_bytes
+from timerd.core.due_queue.own_pages import on_own_pages
+from timerd.core.due_queue.waiting_bytes import waiting_bytes
 from timerd.model.columns import Columns
 from timerd.model.row_keys import Positions
 from timerd.model.rows import ROW, RowGroup
