@@ -11,7 +11,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, WrongInput, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def backup(
         kept = asyncio.run(_copy(folder, file))
     except StartupError as error:
         raise CommandFailure(str(error)) from error
-    Output(json).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
+    Output(Form.of(json)).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
     _explain(file, kept)
 
 
@@ -57,7 +57,7 @@ def restore(
         kept = restore_sqlite(file, folder)
     except StartupError as error:
         raise CommandFailure(str(error)) from error
-    Output(json).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
+    Output(Form.of(json)).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
     _explain(folder, kept)
 
 

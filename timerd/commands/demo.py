@@ -12,7 +12,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 if TYPE_CHECKING:
     from timerd.demo.run import Report
@@ -31,7 +31,7 @@ def demo(
     from timerd.demo.run import DemoSettings, run_demo
     from timerd.demo.show import record_of, show
 
-    out = Output(json)
+    out = Output(Form.of(json))
     try:
         report = asyncio.run(_until_signalled(run_demo(DemoSettings(tasks, seconds, seed, data), quiet=json)))
     except DemoFailed as error:

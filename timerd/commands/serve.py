@@ -15,10 +15,10 @@ import typer
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
 from timerd.commands.failures import CommandFailure, WrongInput, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 if TYPE_CHECKING:
-    from timerd.commands.output import OutputRecord
+    from timerd.commands.output import Form, OutputRecord
     from timerd.config import ServerConfig
 
 # What an OK means at each level.
@@ -67,7 +67,7 @@ def serve(
         "payload_limit": ("--payload-kb", payload_kb and f"{payload_kb}KiB"),
     }
     loaded = load(config, os.environ, given, settings or ()).config
-    run_until_stopped(loaded, Output(json or loaded.log.format == "json"))
+    run_until_stopped(loaded, Output(Form.of(json or loaded.log.format == "json")))
 
 
 def run_until_stopped(config: ServerConfig, out: Output, welcome: Welcome | None = None) -> None:

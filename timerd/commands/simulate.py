@@ -16,8 +16,9 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, WrongInput
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import parse_span, shown_span
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from timerd.simulate.curves import Curves
     from timerd.simulate.storing import RunFile
 
-_COLUMNS = ("run", "jobs", "busy", "delay_p99", "oldest_run", "clogged", "spike", "never_ran")
+_FIGURES = ("jobs", "busy", "delay_p99", "oldest_run", "clogged", "spike", "never_ran")
+_COLUMNS = (Column("run", Kind.NAME), *(Column(name, Kind.FIGURE) for name in _FIGURES))
 _LEGEND = """
 delay p99   from the queue to a worker
 oldest run  the longest that a member had not run, of those whose source is up
@@ -226,7 +228,7 @@ async def _simulate(runs: dict[str, Settings], out: Path | None, plot: Path | No
         if plot:
             draw(drawn, plot)
         bar.stop()
-    _tell(told, Output(as_json))
+    _tell(told, Output(Form.of(as_json)))
 
 
 async def _one(name: str, settings: Settings, bar: Bar, kept: RunFile | None, drawn: list[Curves] | None) -> _Told:

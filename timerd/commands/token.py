@@ -8,7 +8,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 _TOKEN_BYTES = 32
 
@@ -33,7 +33,7 @@ def token(
     made = secrets.token_urlsafe(_TOKEN_BYTES)
     line = f"{name} {roles} sha256:{sha256(made.encode()).hexdigest()}"
     sentence = f"token (keep it secret):  {made}\nline for the server:     {line}"
-    Output(json).one({"name": name, "token": made, "principal": line}, sentence)
+    Output(Form.of(json)).one({"name": name, "token": made, "principal": line}, sentence)
 
 
 def register(app: typer.Typer) -> None:
