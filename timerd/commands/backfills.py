@@ -69,7 +69,10 @@ async def _ended(call: CommandCall, client: Client, begun: Backfill) -> Backfill
 
 
 async def backfills(call: CommandCall, schedule_id: ScheduleId) -> None:
-    """List the backfills of a schedule, those that ended in the last week included."""
+    """List the backfills of a schedule.
+
+    Those that ended in the last week are included.
+    """
     client = await call.connect()
     records = [_record(each) async for each in client.schedules.list_backfills(schedule_id)]
     call.out.many(records, _COLUMNS, "No backfills.")

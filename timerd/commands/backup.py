@@ -28,7 +28,10 @@ def backup(
     data: DataOption = None,
     json: options.Json = False,
 ) -> None:
-    """Copy the data into FILE and check the copy; the server goes on meanwhile. The copy holds all payloads."""
+    """Copy the data into FILE and check the copy.
+
+    The server goes on meanwhile. The copy holds all payloads.
+    """
     check_platform("timerd backup")
     from timerd.model.errors import StartupError
 
@@ -47,7 +50,10 @@ def restore(
     data: DataOption = None,
     json: options.Json = False,
 ) -> None:
-    """Check FILE and put it into a data folder that is empty. What was delivered since the copy is delivered again."""
+    """Check FILE and put it into a data folder that is empty.
+
+    What was delivered since the copy is delivered again.
+    """
     check_platform("timerd restore")
     from timerd.bootstrap import restore_sqlite
     from timerd.model.errors import StartupError

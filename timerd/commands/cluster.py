@@ -47,7 +47,10 @@ _LOOK_S = 0.25
 
 
 async def cluster(call: CommandCall) -> None:
-    """Show the instances: address, state, last sign of life, and each partition that they hold, with its lag."""
+    """Show the instances and the partitions that they hold.
+
+    Of an instance: address, state, last sign of life; of a partition: how far it lags behind.
+    """
     found = await (await call.connect()).cluster()
     if call.out.as_json:
         call.out.many(map(instance_record, found.instances), (), "")
@@ -134,8 +137,11 @@ async def drain(
     instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="Its name, as `timerd cluster` shows it.")],
     wait: Annotated[str, typer.Option(metavar="SPAN", help="How long to wait until it holds nothing.")] = "60s",
 ) -> None:
-    """Make an instance hand over all that it holds and take nothing new. It stays up, serves callers and workers, and
-    is stopped by SIGTERM as always; started again, it takes its share again."""
+    """Make an instance hand over all that it holds.
+
+    It takes nothing new. It stays up, serves callers and workers, and is stopped by SIGTERM as always; started again,
+    it takes its share again.
+    """
     if not instance:
         raise WrongInput("The INSTANCE is empty: give the name that `timerd cluster` shows.")
     wait_s = parse_span(wait).total_seconds()

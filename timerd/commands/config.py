@@ -27,7 +27,7 @@ _group = typer.Typer(no_args_is_help=True)
 
 @_group.callback()
 def config() -> None:
-    """What the server is told: by a file, by TIMERD_... variables, by flags."""
+    """Settings of the server: file, TIMERD_... variables, flags."""
 
 
 @_group.command("show")
@@ -37,7 +37,10 @@ def show(
     json: options.Json = False,
     output: options.OutputOption = None,
 ) -> None:
-    """Every setting, its value and where it comes from. Secrets are not shown."""
+    """Show every setting, its value and where it comes from.
+
+    Secrets are not shown.
+    """
     from timerd.commands.setting import value_of
     from timerd.commands.settings import known, load
 
@@ -58,7 +61,10 @@ def show(
 def check(
     config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
 ) -> None:
-    """Whether `timerd serve` would accept them; nothing is started or written. Exit code 2 if not."""
+    """Check whether `timerd serve` would accept the settings.
+
+    Nothing is started or written. Exit code 2 if it would not.
+    """
     from timerd.commands.settings import load
 
     out = Output(Form.of(json))

@@ -35,7 +35,7 @@ async def dead_letters(
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
 ) -> None:
-    """List dead letters: tasks that a worker rejected, or whose attempts are used up."""
+    """List tasks that were rejected or whose attempts are used up."""
     records: list[OutputRecord] = []
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
     client = await call.connect()

@@ -25,7 +25,10 @@ def demo(
     data: Annotated[Path | None, typer.Option(help="Keep data and logs here; else a folder that is removed.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Schedule tasks, kill the server with kill -9 in the middle, count what arrived. Exit code 0 = all as promised."""
+    """Kill a server in the middle and count what arrived.
+
+    Tasks are scheduled, and the server is killed with kill -9. Exit code 0 = all as promised.
+    """
     check_platform("timerd demo")
     from timerd.demo.processes import DemoFailed
     from timerd.demo.run import DemoSettings, run_demo

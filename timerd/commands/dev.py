@@ -29,7 +29,10 @@ def dev(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Run a server with its page until Ctrl-C: where to look and what to try is printed. Tasks stay in the folder."""
+    """Run a server with its page until Ctrl-C.
+
+    Where to look and what to try is printed. Tasks stay in the folder.
+    """
     check_platform("timerd dev")
     from timerd.commands.settings import load
 

@@ -137,7 +137,10 @@ async def count(
     state: options.States = None,
     label: options.LabelsOption = None,
 ) -> None:
-    """Count tasks: exactly where --from, --to, --state or --label is given, else as an estimate."""
+    """Count tasks, exactly or by an estimate.
+
+    The number is exact where --from, --to, --state or --label is given.
+    """
     chosen = filters(queue, since, until, label, state)
     client = await call.connect()
     call.bar.begin("counting")

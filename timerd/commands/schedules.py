@@ -213,7 +213,10 @@ async def preview(
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, max=1_000, help="So many.")] = 10,
 ) -> None:
-    """Show the next instants of a schedule, or of what you are about to create."""
+    """Show the next instants of a schedule.
+
+    Or of what you are about to create: say when instead of an ID.
+    """
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
     if (schedule_id is None) == (not when):
         raise WrongInput("Say what to look at: either an ID, or when (--cron, --every, --at, --rrule).")
@@ -257,7 +260,7 @@ async def resume(
 
 
 async def trigger(call: CommandCall, schedule_id: Id) -> None:
-    """Make a task of a schedule now, beside those of its instants."""
+    """Make a task of a schedule now, beside its instants."""
     client = await call.connect()
     task_id = await client.schedules.trigger(schedule_id)
     call.out.one({"schedule_id": schedule_id, "task_id": task_id}, f"Triggered: {task_id}.")
@@ -284,7 +287,10 @@ async def update(
     pause_on_dead: PauseOnDead = None,
     revision: Revision = 0,
 ) -> None:
-    """Change a schedule at one moment. What is not given stays; when is given as a whole, but for its zone."""
+    """Change a schedule at one moment.
+
+    What is not given stays; when is given as a whole, but for its zone.
+    """
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
     if max_count and not catch_up:
@@ -315,7 +321,10 @@ async def prune(
     keep: Annotated[str, typer.Option("--keep", metavar="ID,ID", help="Those that stay.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Really delete them; without it nothing is changed.")] = False,
 ) -> None:
-    """Delete the schedules of a label that nothing declares any more. A dry run unless --force is given."""
+    """Delete what nothing declares any more; --force does it.
+
+    These are the schedules of a label, but for those of --keep. Without --force it is a dry run.
+    """
     labels = options.parse_labels(label)
     if not labels:
         raise WrongInput("Say whose schedules: give --label with what your code sets on all its schedules.")

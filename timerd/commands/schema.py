@@ -29,7 +29,10 @@ def apply(
     settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
-    """Make the keyspace and its tables, or bring them to this version. May be repeated."""
+    """Make the keyspace and its tables, or bring them up to date.
+
+    May be repeated.
+    """
     check_platform("timerd schema apply")
     from timerd.bootstrap import apply_schema
     from timerd.commands.settings import load

@@ -57,7 +57,10 @@ def serve(
     settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
-    """Run the server until SIGTERM or Ctrl-C. Flags win over TIMERD_... variables, those over the --config file."""
+    """Run the server until SIGTERM or Ctrl-C.
+
+    Flags win over TIMERD_... variables, those over the --config file.
+    """
     parameters = locals()
     from timerd.commands.settings import load
 

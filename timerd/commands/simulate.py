@@ -79,8 +79,10 @@ def simulate(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture: .png, .svg, .pdf.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Simulate a queue in which members run once a period, and compare who decides when: the job before, a loop that
-    takes the member that ran longest ago, slots, or moments in slots.
+    """Compare strategies on a queue in simulated time.
+
+    Members run once a period. Who decides when? The job before, a loop that takes the member that ran longest ago,
+    slots, or moments in slots.
 
     timerd simulate --members 20000 --workers 5 --source bank=30% --down bank:1d:2d --plot claim.png
     """

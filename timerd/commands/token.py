@@ -20,7 +20,10 @@ def token(
     ] = "schedule,work",
     json: options.Json = False,
 ) -> None:
-    """Make a token. It is shown once; the server's file of principals gets the line with its hash."""
+    """Make a token for a caller; it is shown once.
+
+    The server's file of principals gets the line with its hash.
+    """
     import secrets
     from hashlib import sha256
 
