@@ -6,9 +6,10 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from timerd.commands import (
     announce,
@@ -37,20 +38,50 @@ from timerd.commands import (
 )
 from timerd.commands.failures import CommandFailure, failure_of_os
 
+# In the order of `timerd --help`.
+_PANELS = {
+    "Run a server": (dev, serve, config, token, schema),
+    "Tasks": (schedule, look, change, purge, work),
+    "Dead letters": (dead,),
+    "Schedules and cycles": (schedules, cycles, zones),
+    "Operate": (doctor, health, cluster, partition, announce, backup),
+    "Try it": (demo, simulate, version),
+}
+
+
+class _Grouped(TyperGroup):
+    """Lists commands and groups by their panels; by itself typer puts all groups at the end."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ANN401 - typer's own, whichever parser it is built on
+        panels, commands = list(_PANELS), dict[str, Any](self.commands)
+        return sorted(commands, key=lambda name: panels.index(commands[name].rich_help_panel))
+
+
 app = typer.Typer(
     name="timerd",
+    cls=_Grouped,
     help="A durable timer service: say when, and a worker receives the task at that instant.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (
-    *(dev, serve, schedule, schedules, cycles, zones, change, look, purge, dead, work),
-    *(doctor, health, cluster, partition, announce),
-    *(config, token, backup, schema, version, demo, simulate),
-):
-    group.register(app)
+
+
+def _register_all() -> None:
+    for panel, modules in _PANELS.items():
+        part = typer.Typer()
+        for module in modules:
+            module.register(part)
+        for command in part.registered_commands:
+            command.rich_help_panel = panel
+        for group in part.registered_groups:
+            group.rich_help_panel = panel
+        app.registered_commands += part.registered_commands
+        app.registered_groups += part.registered_groups
+
+
+_register_all()
 
 # Whatever typer says about wrong usage, whichever parser it is built on.
 _UsageTrouble = typer.BadParameter.__mro__[2]

@@ -47,7 +47,7 @@ def test_the_cluster_is_two_tables_or_an_object_for_each_instance(terminal: Term
     dead = instance("c", state=pb.INSTANCE_STATE_DEAD)
     found = cluster(instance("a", held(waiting=5, open=2)), instance("b", held(shard=1)), dead)
     server.timers.unary_answers["GetCluster"].extend([found, found])
-    ran = terminal("cluster")
+    ran = terminal("cluster", "-o", "wide")
     assert (ran.code, ran.err) == (0, "")
     for shown in ("10.0.0.1:7400", "serving", "dead", "1.5s", "1.2s", "2030-01-01T00:00:00.000Z", "42", "hot"):
         assert shown in ran.out
@@ -162,7 +162,7 @@ def open_bucket() -> pb.GetPartitionResponse:
 
 def test_a_partition_is_shown_shard_by_shard(terminal: Terminal, server: FakeServer) -> None:
     server.timers.unary_answers["GetPartition"].extend([open_bucket()] * 2)
-    ran = terminal("partition", BUCKET, "--count")
+    ran = terminal("partition", BUCKET, "--count", "-o", "wide")
     assert (ran.code, ran.err) == (0, "")
     for shown in ("2 shards, open", "9 acked, 1 cancelled", "+1.500s", "+2.000s", "nobody; placed on b", "42"):
         assert shown in ran.out
@@ -180,7 +180,7 @@ def test_a_finished_partition_shows_what_it_had(terminal: Terminal, server: Fake
     info = pb.PartitionInfo(bucket_start_ms=BUCKET_MS, control=control, ended={"acked": 76}, unexplained=1)
     found = pb.GetPartitionResponse(announced=True, finished=True, shard_count=1, partitions=[info])
     server.timers.unary_answers["GetPartition"].append(found)
-    ran = terminal("partition", BUCKET)
+    ran = terminal("partition", BUCKET, "-o", "wide")
     for shown in ("1 shards, finished", "77", "76 acked"):
         assert shown in ran.out
 

@@ -167,7 +167,7 @@ def test_show_says_where_each_value_comes_from(terminal: Terminal, file: Path) -
     assert lines["drain"] == {"setting": "drain", "value": "4s", "from": "environment", "variable": "TIMERD_DRAIN"}
     assert (lines["memory_budget"]["value"], lines["memory_budget"]["from"]) == ("2GiB", str(file))
     assert (lines["history_retention"]["value"], lines["history_retention"]["from"]) == ("1d", "default")
-    assert "TIMERD_TLS_KEY_FILE" in terminal("config", "show").out
+    assert "TIMERD_TLS_KEY_FILE" in terminal("config", "show", "-o", "wide").out
 
 
 def test_check_says_what_serve_would_say(terminal: Terminal, tmp_path: Path) -> None:

@@ -7,7 +7,16 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from timerd.commands.failures import WrongInput
-from timerd.commands.times import iso_of, parse_due, parse_instant, parse_moment, parse_span, shown_span
+from timerd.commands.times import (
+    iso_of,
+    parse_due,
+    parse_instant,
+    parse_moment,
+    parse_span,
+    relative,
+    short_iso,
+    shown_span,
+)
 
 
 @pytest.mark.parametrize(
@@ -65,3 +74,28 @@ def test_times_are_printed_in_utc_with_milliseconds() -> None:
 @pytest.mark.parametrize(("ms", "text"), [(250, "0.25s"), (10_000, "10s"), (9_000_000, "2h30m"), (90_061_000, "1d1h")])
 def test_spans_are_printed_with_two_units(ms: int, text: str) -> None:
     assert shown_span(timedelta(milliseconds=ms)) == text
+
+
+@pytest.mark.parametrize(
+    ("ahead", "told"),
+    [
+        ({"hours": 3, "minutes": 20, "seconds": 40}, "in 3 h 20 m"),
+        ({"seconds": 125}, "in 2 m 5 s"),
+        ({"minutes": -2}, "2 m ago"),
+        ({"days": 10}, "in 10 d"),
+        ({"days": 2, "minutes": 5}, "in 2 d"),
+        ({"milliseconds": 400}, "now"),
+        ({"days": 1_000}, "2032-09-27"),
+        ({"days": -100}, "2029-09-23"),
+    ],
+)
+def test_an_instant_is_told_from_now_in_two_units(ahead: dict[str, int], told: str) -> None:
+    now = datetime(2030, 1, 1, 12, tzinfo=UTC)
+    assert relative(now + timedelta(**ahead), now) == told
+
+
+def test_a_short_iso_time_is_the_same_instant() -> None:
+    for moment in (datetime(2030, 1, 1, 9, tzinfo=UTC), datetime(2030, 1, 1, 9, 0, 7, 5_000, tzinfo=UTC)):
+        assert parse_instant(short_iso(moment)) == moment
+    assert short_iso(datetime(2030, 1, 1, 9, tzinfo=UTC)) == "2030-01-01T09:00Z"
+    assert short_iso(datetime(2030, 1, 1, 9, 0, 7, tzinfo=UTC)) == "2030-01-01T09:00:07Z"

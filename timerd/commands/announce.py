@@ -20,8 +20,11 @@ async def announce(
     tasks: Annotated[int, typer.Option(help="How many tasks will be due in these five minutes.")],
     payload_bytes: Annotated[int, typer.Option("--payload-bytes", help="Of one of them, about.")] = 0,
 ) -> None:
-    """Give a bucket as many shards as all instances need to fire it together. It never gets fewer. One that is found
-    hot while it is written gets more by itself."""
+    """Give a bucket the shards that much at once needs.
+
+    It gets as many as all instances need to fire it together, and never fewer. One that is found hot while it is
+    written gets more by itself.
+    """
     client = await call.connect()
     given = await client.announce(parse_bucket(bucket), tasks, payload_bytes=payload_bytes)
     start = iso_of(bucket_start(given.bucket_start_ms))

@@ -7,16 +7,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import CommandFailure
 from timerd.commands.output import OutputRecord
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment
 
 if TYPE_CHECKING:
     from timerd.client import Backfill, Client
 
 _LOOK_S = 0.5
-_COLUMNS = ("backfill_id", "state", "created", "total", "start", "end")
+_COLUMNS = (
+    Column("backfill_id", Kind.ID, "id"),
+    Column("state"),
+    Column("created", Kind.FIGURE),
+    Column("total", Kind.FIGURE),
+    Column("start", Kind.INSTANT),
+    Column("end", Kind.INSTANT),
+    Column("rate", Kind.FIGURE, is_wide=True),
+    Column("overlap", is_wide=True),
+    Column("create_time", Kind.MOMENT, is_wide=True),
+    Column("error", Kind.TEXT),
+)
 ScheduleId = Annotated[str, typer.Argument(metavar="ID", help="The schedule.")]
 Which = Annotated[str, typer.Argument(metavar="BACKFILL", help="Its backfill.")]
 
@@ -57,7 +69,10 @@ async def _ended(call: CommandCall, client: Client, begun: Backfill) -> Backfill
 
 
 async def backfills(call: CommandCall, schedule_id: ScheduleId) -> None:
-    """List the backfills of a schedule, those that ended in the last week included."""
+    """List the backfills of a schedule.
+
+    Those that ended in the last week are included.
+    """
     client = await call.connect()
     records = [_record(each) async for each in client.schedules.list_backfills(schedule_id)]
     call.out.many(records, _COLUMNS, "No backfills.")
@@ -94,5 +109,6 @@ def _record(each: Backfill) -> OutputRecord:
 
 def add_to(group: typer.Typer) -> None:
     """Beside the commands of schedules."""
-    for command in (backfill, backfills, cancel_backfill):
-        group.command()(online(command))
+    group.command()(online(backfill))
+    group.command()(listing(backfills))
+    group.command()(online(cancel_backfill))

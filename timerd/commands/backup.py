@@ -11,7 +11,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, WrongInput, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ def backup(
     data: DataOption = None,
     json: options.Json = False,
 ) -> None:
-    """Copy the data into FILE and check the copy; the server goes on meanwhile. The copy holds all payloads."""
+    """Copy the data into FILE and check the copy.
+
+    The server goes on meanwhile. The copy holds all payloads.
+    """
     check_platform("timerd backup")
     from timerd.model.errors import StartupError
 
@@ -37,7 +40,7 @@ def backup(
         kept = asyncio.run(_copy(folder, file))
     except StartupError as error:
         raise CommandFailure(str(error)) from error
-    Output(json).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
+    Output(Form.of(json)).one(_record(file, kept), f"{file} holds {_said(kept)}. It has been read back and is whole.")
     _explain(file, kept)
 
 
@@ -47,7 +50,10 @@ def restore(
     data: DataOption = None,
     json: options.Json = False,
 ) -> None:
-    """Check FILE and put it into a data folder that is empty. What was delivered since the copy is delivered again."""
+    """Check FILE and put it into a data folder that is empty.
+
+    What was delivered since the copy is delivered again.
+    """
     check_platform("timerd restore")
     from timerd.bootstrap import restore_sqlite
     from timerd.model.errors import StartupError
@@ -57,7 +63,7 @@ def restore(
         kept = restore_sqlite(file, folder)
     except StartupError as error:
         raise CommandFailure(str(error)) from error
-    Output(json).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
+    Output(Form.of(json)).one(_record(folder, kept), f"{folder} holds {_said(kept)}. Start it with `timerd serve`.")
     _explain(folder, kept)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from timerd.commands import options
 from timerd.commands.failures import Unreachable, WrongInput, failure_of
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 from timerd.commands.times import parse_span
 
@@ -89,10 +89,24 @@ def _common(
     tls_key: options.TlsKey = None,
     token_file: options.TokenFile = None,
     timeout: options.Timeout = "10s",
-    json: options.Json = False,
-) -> tuple[Endpoint, bool]:
+) -> Endpoint:
     timeout_s = parse_span(timeout).total_seconds()
-    return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s), json
+    return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s)
+
+
+def _form(json: options.Json = False) -> Form:
+    return Form.of(json)
+
+
+def form_of_listing(json: options.Json = False, output: options.OutputOption = None) -> Form:
+    """The form that --output names.
+
+    Raises:
+        WrongInput: --json names another one.
+    """
+    if json and output not in (None, Form.JSON):
+        raise WrongInput(f"--json means -o json, and -o {output.value} was given too: give one of them.")
+    return output or Form.of(json)
 
 
 def _address(server: str) -> str:
@@ -105,17 +119,32 @@ def _address(server: str) -> str:
         raise WrongInput(str(wrong)) from None
 
 
-_COMMON = inspect.signature(_common, eval_str=True).parameters
-
-
 def online(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    def run(**given: Any) -> None:  # noqa: ANN401 - what the command declares
-        endpoint, as_json = _common(**{name: given.pop(name) for name in _COMMON})
-        endpoint.check()
-        asyncio.run(_with_client(command, endpoint, as_json, given))
+    """The command as typer takes it, with the options of every command that speaks to a server."""
+    return _with_options(command, _form)
 
-    own = [each for each in inspect.signature(command, eval_str=True).parameters.values() if each.name != "call"]
-    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *_COMMON.values())]
+
+def listing(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+    """As `online`, for commands that only show: with --output."""
+    return _with_options(command, form_of_listing)
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(function, eval_str=True).parameters)
+
+
+def _with_options(command: Callable[..., Awaitable[None]], form: Callable[..., Form]) -> Callable[..., None]:
+    """`form` declares the options of output, and makes the form of what is given."""
+    common, printed = _parameters(_common), _parameters(form)
+
+    def run(**given: Any) -> None:  # noqa: ANN401 - what the command declares
+        chosen = form(**{name: given.pop(name) for name in printed})
+        endpoint = _common(**{name: given.pop(name) for name in common})
+        endpoint.check()
+        asyncio.run(_with_client(command, endpoint, chosen, given))
+
+    own = [each for name, each in _parameters(command).items() if name != "call"]
+    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *printed.values(), *common.values())]
     run.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in merged}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
@@ -123,14 +152,14 @@ def online(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 async def _with_client(
-    command: Callable[..., Awaitable[None]], endpoint: Endpoint, as_json: bool, given: dict[str, Any]
+    command: Callable[..., Awaitable[None]], endpoint: Endpoint, form: Form, given: dict[str, Any]
 ) -> None:
     from timerd.client import TimerdError
 
     try:
         with Bar(f"waiting for timerd at {endpoint.server}") as bar:
             async with AsyncExitStack() as opened:
-                await command(CommandCall(endpoint, Output(as_json, bar.stop), bar, opened), **given)
+                await command(CommandCall(endpoint, Output(form, bar.stop), bar, opened), **given)
     except TimerdError as error:
         raise failure_of(error, endpoint.server) from error
 

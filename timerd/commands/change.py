@@ -9,6 +9,7 @@ import typer
 from timerd.commands import options
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_due, shown
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ _MEANING = {
     "NOT_FOUND": "there is no such task",
     "PENDING": "the cancel is on disk, but who holds the task did not confirm it yet",
 }
+_TOLD = (Column("outcome"), Column("meaning", Kind.NAME))
 TaskIdsArgument = Annotated[
     list[str] | None, typer.Argument(metavar="ID...", help="Ids of tasks, as `schedule` gave them.")
 ]
@@ -45,7 +47,7 @@ async def cancel(call: CommandCall, task_ids: TaskIdsArgument = None, key: optio
         outcomes = list(zip(ids, await _cancel_all(call, client, ids), strict=True))
     name = "key" if key is not None else "task_id"
     records = [{name: each, "outcome": outcome.name, "meaning": _meaning(outcome)} for each, outcome in outcomes]
-    call.out.many(records, (name, "outcome", "meaning"), "")
+    call.out.many(records, (Column(name, Kind.ID), *_TOLD), "")
     alive = sum(outcome.name not in _NO_DELIVERY_STARTS for _, outcome in outcomes)
     if alive:
         raise CommandFailure(f"{alive} of {len(outcomes)} were not cancelled.")

@@ -9,29 +9,56 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import CommandFailure, WrongInput
+from timerd.commands.output import Form
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_span, shown_span
 
 if TYPE_CHECKING:
     from timerd.client import Client
     from timerd.v1.operate_pb2 import GetClusterResponse, HeldPartition, Instance
 
-_INSTANCE_COLUMNS = ("name", "address", "state", "incarnation", "heartbeat_age", "partitions", "slowest_lag", "clock")
-_PARTITION_COLUMNS = ("holder", "bucket", "queue_backlog", "shard", "phase", "token", "lag", "waiting", "open")
+_INSTANCE_COLUMNS = (
+    Column("name", Kind.ID),
+    Column("address", Kind.NAME),
+    Column("state"),
+    Column("incarnation", Kind.FIGURE, is_wide=True),
+    Column("heartbeat_age", Kind.FIGURE, "seen"),
+    Column("partitions", Kind.FIGURE),
+    Column("slowest_lag", Kind.FIGURE, "lag"),
+    Column("clock", is_spare=True),
+    Column("version", is_wide=True),
+)
+_PARTITION_COLUMNS = (
+    Column("holder", Kind.NAME),
+    Column("bucket", Kind.INSTANT),
+    Column("queue_backlog", title="backlog"),
+    Column("shard", Kind.FIGURE),
+    Column("phase", is_spare=True),
+    Column("token", Kind.FIGURE, is_spare=True),
+    Column("lag", Kind.FIGURE),
+    Column("waiting", Kind.FIGURE),
+    Column("open", Kind.FIGURE),
+)
 # With a report, from those: what it says of itself.
 _TOLD = ("version", "schema_version", "clock_trusted", "lease_trusted", "in_flight", "workers")
 _LOOK_S = 0.25
 
 
 async def cluster(call: CommandCall) -> None:
-    """Show the instances: address, state, last sign of life, and each partition that they hold, with its lag."""
+    """Show the instances and the partitions that they hold.
+
+    Of an instance: address, state, last sign of life; of a partition: how far it lags behind.
+    """
     found = await (await call.connect()).cluster()
     if call.out.as_json:
         call.out.many(map(instance_record, found.instances), (), "")
         return
     call.out.many(map(_instance_row, found.instances), _INSTANCE_COLUMNS, "No instance is known.")
     held = [_partition_row(each.name, part) for each in found.instances for part in each.report.partitions]
+    if call.out.form is Form.NAME:
+        return
     call.out.say("")
     call.out.many(held, _PARTITION_COLUMNS, "No partition is held: nothing is due soon.")
 
@@ -110,8 +137,11 @@ async def drain(
     instance: Annotated[str, typer.Argument(metavar="INSTANCE", help="Its name, as `timerd cluster` shows it.")],
     wait: Annotated[str, typer.Option(metavar="SPAN", help="How long to wait until it holds nothing.")] = "60s",
 ) -> None:
-    """Make an instance hand over all that it holds and take nothing new. It stays up, serves callers and workers, and
-    is stopped by SIGTERM as always; started again, it takes its share again."""
+    """Make an instance hand over all that it holds.
+
+    It takes nothing new. It stays up, serves callers and workers, and is stopped by SIGTERM as always; started again,
+    it takes its share again.
+    """
     if not instance:
         raise WrongInput("The INSTANCE is empty: give the name that `timerd cluster` shows.")
     wait_s = parse_span(wait).total_seconds()
@@ -157,5 +187,5 @@ def held_by(found: GetClusterResponse, name: str) -> int | None:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(online(cluster))
+    app.command()(listing(cluster))
     app.command()(online(drain))

@@ -8,25 +8,39 @@ from typing import TYPE_CHECKING
 import typer
 
 from timerd.commands import options
+from timerd.commands.call import form_of_listing
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
+from timerd.commands.table import Column, Kind
 
 if TYPE_CHECKING:
     from timerd.config import ServerConfig
 
+_COLUMNS = (
+    Column("setting", Kind.ID),
+    Column("value", Kind.NAME),
+    Column("from", Kind.NAME),
+    Column("variable", Kind.ID, is_spare=True),
+)
 _group = typer.Typer(no_args_is_help=True)
 
 
 @_group.callback()
 def config() -> None:
-    """What the server is told: by a file, by TIMERD_... variables, by flags."""
+    """Settings of the server: file, TIMERD_... variables, flags."""
 
 
 @_group.command("show")
 def show(
-    config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
+    config: options.ConfigFile = None,
+    settings: options.SettingsOption = None,
+    json: options.Json = False,
+    output: options.OutputOption = None,
 ) -> None:
-    """Every setting, its value and where it comes from. Secrets are not shown."""
+    """Show every setting, its value and where it comes from.
+
+    Secrets are not shown.
+    """
     from timerd.commands.setting import value_of
     from timerd.commands.settings import known, load
 
@@ -40,17 +54,20 @@ def show(
         }
         for each in known()
     ]
-    Output(json).many(records, ("setting", "value", "from", "variable"), "There are no settings.")
+    Output(form_of_listing(json, output)).many(records, _COLUMNS, "There are no settings.")
 
 
 @_group.command("check")
 def check(
     config: options.ConfigFile = None, settings: options.SettingsOption = None, json: options.Json = False
 ) -> None:
-    """Whether `timerd serve` would accept them; nothing is started or written. Exit code 2 if not."""
+    """Check whether `timerd serve` would accept the settings.
+
+    Nothing is started or written. Exit code 2 if it would not.
+    """
     from timerd.commands.settings import load
 
-    out = Output(json)
+    out = Output(Form.of(json))
     try:
         loaded = load(config, os.environ, pairs=settings or ())
         _check_whole(loaded.config)

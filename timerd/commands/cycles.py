@@ -7,15 +7,33 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields
-from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
+from timerd.commands.table import Column, Kind
+from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown, shown_twice
 
 if TYPE_CHECKING:
     from timerd.client import Cycle
 
-_COLUMNS = ("cycle_id", "state", "period", "slots", "queue", "slot_queue", "slots_created")
+_COLUMNS = (
+    Column("cycle_id", Kind.ID, "id"),
+    Column("state"),
+    Column("period"),
+    Column("slots", Kind.FIGURE),
+    Column("queue", Kind.NAME),
+    Column("slot_queue", Kind.NAME),
+    Column("slots_created", Kind.FIGURE, "created"),
+    Column("slots_missed", Kind.FIGURE, "missed", is_wide=True),
+    Column("revision", Kind.FIGURE, is_wide=True),
+    Column("origin", Kind.MOMENT, is_wide=True),
+    Column("lead", is_wide=True),
+    Column("pause_until", Kind.MOMENT, is_wide=True),
+    Column("labels", Kind.TEXT, is_spare=True),
+    Column("note", Kind.TEXT, is_spare=True),
+    Column("error", Kind.TEXT),
+)
+_MEMBER_COLUMNS = (Column("key", Kind.ID), Column("payload", Kind.TEXT))
 # What a list does not say of each.
 _OF_ONE = ("next_slot", "members", "mean", "largest", "costs")
 CycleId = Annotated[str, typer.Argument(metavar="ID", help="The cycle.")]
@@ -82,7 +100,7 @@ async def show(call: CommandCall, cycle_id: CycleId) -> None:
     largest = max(found.costs, key=lambda each: each.members, default=None)
     words: OutputRecord = {
         "labels": labels_shown(found.labels),
-        "next_slot": shown(found.next_slot) if found.next_slot is not None else "",
+        "next_slot": shown_twice(found.next_slot) if found.next_slot is not None else "",
         "largest": f"slot {largest.slot} with {largest.members:,}" if largest is not None else "",
         "costs": f"of {len(found.costs):,} slots that were filled; --json shows each",
     }
@@ -140,7 +158,7 @@ async def list_members(call: CommandCall, cycle_id: CycleId) -> None:
     """List the members of a cycle, by their moments."""
     client = await call.connect()
     records = [{"key": each.key, **payload_fields(each.payload)} async for each in client.cycles.members(cycle_id)]
-    call.out.many(records, ("key", "payload"), "No members.")
+    call.out.many(records, _MEMBER_COLUMNS, "No members.")
 
 
 def sql(
@@ -196,9 +214,11 @@ def _next_shown(cycle: Cycle) -> str:
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="What every member has in turn: cycles.", no_args_is_help=True)
-    for command in (create, show, pause, resume, delete, put, remove):
+    group.command()(online(create))
+    group.command("list")(listing(list_cycles))
+    group.command()(listing(show))
+    for command in (pause, resume, delete, put, remove):
         group.command()(online(command))
-    group.command("list")(online(list_cycles))
-    group.command("members")(online(list_members))
+    group.command("members")(listing(list_members))
     group.command()(sql)
     app.add_typer(group, name="cycles")

@@ -7,16 +7,25 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.look import task_record
 from timerd.commands.output import OutputRecord
-from timerd.commands.times import iso_of, parse_moment, shown
+from timerd.commands.table import Column, Kind
+from timerd.commands.times import iso_of, parse_moment
 
 if TYPE_CHECKING:
     from timerd.client import DeadLetter
 
-_COLUMNS = ("death_time", "queue", "task_id", "attempts", "payload", "last_error")
+_COLUMNS = (
+    Column("death_time", Kind.MOMENT, "died"),
+    Column("queue", Kind.NAME),
+    Column("task_id", Kind.ID),
+    Column("attempts", Kind.FIGURE, "tries"),
+    Column("key", Kind.NAME, is_wide=True),
+    Column("payload", Kind.TEXT),
+    Column("last_error", Kind.TEXT),
+)
 
 
 async def dead_letters(
@@ -26,7 +35,7 @@ async def dead_letters(
     until: Annotated[str | None, typer.Option("--to", metavar="TIME", help="Died before this.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Show at most so many.")] = 100,
 ) -> None:
-    """List dead letters: tasks that a worker rejected, or whose attempts are used up."""
+    """List tasks that were rejected or whose attempts are used up."""
     records: list[OutputRecord] = []
     start, end = (parse_moment(text) if text is not None else None for text in (since, until))
     client = await call.connect()
@@ -40,12 +49,11 @@ async def dead_letters(
 
 
 def _record(letter: DeadLetter, as_json: bool) -> OutputRecord:
-    times = {"death_time": iso_of(letter.death_time) if as_json else shown(letter.death_time)}
     error = letter.last_error if as_json else letter.last_error.strip().rpartition("\n")[2]
     record = task_record(letter.task)
     # It is due no more.
     del record["due_time"], record["due_at_ms"]
-    return record | times | {"attempts": letter.attempts, "last_error": error}
+    return record | {"death_time": iso_of(letter.death_time), "attempts": letter.attempts, "last_error": error}
 
 
 async def redrive(
@@ -78,5 +86,5 @@ async def redrive(
 
 
 def register(app: typer.Typer) -> None:
-    app.command("dead-letters")(online(dead_letters))
+    app.command("dead-letters")(listing(dead_letters))
     app.command()(online(redrive))

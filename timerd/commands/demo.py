@@ -12,7 +12,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 if TYPE_CHECKING:
     from timerd.demo.run import Report
@@ -25,13 +25,16 @@ def demo(
     data: Annotated[Path | None, typer.Option(help="Keep data and logs here; else a folder that is removed.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Schedule tasks, kill the server with kill -9 in the middle, count what arrived. Exit code 0 = all as promised."""
+    """Kill a server in the middle and count what arrived.
+
+    Tasks are scheduled, and the server is killed with kill -9. Exit code 0 = all as promised.
+    """
     check_platform("timerd demo")
     from timerd.demo.processes import DemoFailed
     from timerd.demo.run import DemoSettings, run_demo
     from timerd.demo.show import record_of, show
 
-    out = Output(json)
+    out = Output(Form.of(json))
     try:
         report = asyncio.run(_until_signalled(run_demo(DemoSettings(tasks, seconds, seed, data), quiet=json)))
     except DemoFailed as error:

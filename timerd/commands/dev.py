@@ -11,7 +11,7 @@ import typer
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
 from timerd.commands.failures import check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.serve import run_until_stopped
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ def dev(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Run a server with its page until Ctrl-C: where to look and what to try is printed. Tasks stay in the folder."""
+    """Run a server with its page until Ctrl-C.
+
+    Where to look and what to try is printed. Tasks stay in the folder.
+    """
     check_platform("timerd dev")
     from timerd.commands.settings import load
 
@@ -42,7 +45,7 @@ def dev(
         "log.level": ("", "warning"),
     }
     config = load(None, os.environ, given, ()).config
-    run_until_stopped(config, Output(json), None if json else welcome)
+    run_until_stopped(config, Output(Form.of(json)), None if json else welcome)
 
 
 def welcome(config: ServerConfig, address: str, http: str) -> str:

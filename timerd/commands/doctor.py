@@ -132,8 +132,10 @@ def rows_of(info: GetServerInfoResponse) -> dict[str, str]:
 
 
 async def doctor(call: CommandCall) -> None:
-    """Examine a server, and the instances beside it: durability, clocks, disk, memory, ledger, schema, old buckets.
-    Exit code 1 if something is wrong."""
+    """Examine a server and the instances beside it.
+
+    It looks at durability, clocks, disk, memory, ledger, schema and old buckets. Exit code 1 if something is wrong.
+    """
     client = await call.connect()
     info = await client.server_info()
     found = await cluster_of(client)

@@ -26,7 +26,10 @@ TlsName = Annotated[
 
 @online
 async def health(call: CommandCall, service: Service = "", tls_name: TlsName = "") -> None:
-    """Ask a server whether it serves. Exit code 0: yes; 1: no; 3: nobody answers."""
+    """Ask a server whether it serves.
+
+    Exit code 0: yes; 1: no; 3: nobody answers.
+    """
     status = await asked(call.endpoint, service, tls_name)
     if status != "SERVING":
         raise CommandFailure(

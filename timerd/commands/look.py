@@ -9,15 +9,27 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields, payload_shown
-from timerd.commands.times import iso_of, parse_moment, shown
+from timerd.commands.table import Column, Kind
+from timerd.commands.times import iso_of, parse_moment, shown_twice
 
 if TYPE_CHECKING:
     from timerd.client import TaskInfo
 
-_COLUMNS = ("due_time", "fire_time", "queue", "state", "task_id", "key", "labels", "payload")
+_COLUMNS = (
+    Column("due_time", Kind.MOMENT, "due"),
+    Column("fire_time", Kind.MOMENT, "fires", is_wide=True),
+    Column("queue", Kind.NAME),
+    Column("state"),
+    Column("attempt", Kind.FIGURE, is_wide=True),
+    Column("priority", Kind.FIGURE, is_wide=True),
+    Column("task_id", Kind.ID),
+    Column("key", Kind.NAME),
+    Column("labels", Kind.TEXT, is_spare=True),
+    Column("payload", Kind.TEXT),
+)
 _STATES = ("pending", "in_flight", "acked", "cancelled", "dead", "expired", "purged", "finished", "retrying")
 
 
@@ -80,7 +92,7 @@ async def get(
     client = await call.connect()
     task = await client.get(task_id, key=key)
     record = task_record(task)
-    shows = record | times_shown(task) | {"labels": labels_shown(task.labels)}
+    shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
     del shows["fire_at_ms"], shows["due_at_ms"]
     if "payload_base64" in shows:
         shows["payload"] = payload_shown(shows)
@@ -104,7 +116,7 @@ async def list_tasks(
     client = await call.connect()
     call.bar.begin("reading", limit)
     async for task in client.list(**chosen, include_payload=payload, page_size=min(limit, 1000)):
-        records.append(_row(task, payload, call.out.as_json))
+        records.append(task_record(task, payload=payload))
         call.bar.advance()
         if len(records) == limit:
             break
@@ -113,13 +125,8 @@ async def list_tasks(
         call.out.say(f"(the first {limit}; see --limit, --from and --to)")
 
 
-def _row(task: TaskInfo, payload: bool, as_json: bool) -> OutputRecord:
-    record = task_record(task, payload=payload)
-    return record if as_json else record | times_shown(task)
-
-
-def times_shown(task: TaskInfo) -> dict[str, str]:
-    return {"fire_time": shown(task.fire_time), "due_time": shown(task.due_time)}
+def _times_shown(task: TaskInfo) -> dict[str, str]:
+    return {"fire_time": shown_twice(task.fire_time), "due_time": shown_twice(task.due_time)}
 
 
 async def count(
@@ -130,7 +137,10 @@ async def count(
     state: options.States = None,
     label: options.LabelsOption = None,
 ) -> None:
-    """Count tasks: exactly where --from, --to, --state or --label is given, else as an estimate."""
+    """Count tasks, exactly or by an estimate.
+
+    The number is exact where --from, --to, --state or --label is given.
+    """
     chosen = filters(queue, since, until, label, state)
     client = await call.connect()
     call.bar.begin("counting")
@@ -142,6 +152,6 @@ async def count(
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(online(get))
-    app.command("list")(online(list_tasks))
+    app.command()(listing(get))
+    app.command("list")(listing(list_tasks))
     app.command()(online(count))

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from timerd.commands.failures import WrongInput
+from timerd.commands.output import Form
 
 DEFAULT_SERVER = "127.0.0.1:7400"
 
@@ -50,6 +51,10 @@ SettingsOption = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Any other setting (`timerd config show`); may be given again."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="JSON on stdout and nothing else.")]
+
+OutputOption = Annotated[
+    Form | None, typer.Option("--output", "-o", metavar="FORM", help="table; wide: all columns, ISO times; json; name.")
+]
 
 Delay = Annotated[str | None, typer.Option("--in", metavar="SPAN", help="So long from now: 10s, 5m, 2h30m, 1d.")]
 AtOption = Annotated[str | None, typer.Option("--at", metavar="TIME", help="At this ISO time: 2030-01-31T09:00:00Z.")]

@@ -1,6 +1,6 @@
 """What a command prints: a table for people, or JSON for programs, never a mixture.
 
-With --json one record is one object, several are one object a line, so that a reader can begin before the end.
+With JSON one record is one object, several are one object a line, so that a reader can begin before the end.
 Everything that is neither (progress, hints) goes to stderr.
 """
 
@@ -8,11 +8,32 @@ from __future__ import annotations
 
 import base64
 import json
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
+from timerd.commands.table import Column, fitted_table, folded, labels_shown, wide_table
+
+__all__ = ["Form", "Output", "OutputRecord", "labels_shown", "payload_fields", "payload_shown", "text_of"]
+
 OutputRecord = Mapping[str, Any]
+# Where a pipe says nothing of its width.
+_SIZE = (80, 24)
+
+
+class Form(Enum):
+    """How results are printed. The values are those of `--output`."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    NAME = "name"
+
+    @classmethod
+    def of(cls, as_json: bool) -> Form:
+        return cls.JSON if as_json else cls.TABLE
 
 
 def text_of(payload: bytes) -> str | None:
@@ -33,73 +54,99 @@ def payload_shown(record: OutputRecord) -> str:
     return str(record["payload"]) if "payload" in record else f"base64 {record.get('payload_base64', '')}"
 
 
-def labels_shown(labels: Mapping[str, str]) -> str:
-    return " ".join(f"{name}={value}" for name, value in sorted(labels.items()))
-
-
 class Output:
     """Where the results of one command go."""
 
-    def __init__(self, as_json: bool, before: Callable[[], None] = lambda: None) -> None:
-        self.as_json = as_json
+    def __init__(
+        self,
+        form: Form = Form.TABLE,
+        before: Callable[[], None] = lambda: None,
+        write: Callable[[str, str], None] | None = None,
+    ) -> None:
+        self.form = form
         # Called before anything is printed: takes a bar away.
         self._before = before
+        # Text of one or more lines, and its style.
+        self._write = write or to_stdout
+
+    @property
+    def as_json(self) -> bool:
+        return self.form is Form.JSON
 
     def one(self, record: OutputRecord, sentence: str) -> None:
-        """One result: an object, or a sentence."""
-        self._json(record) if self.as_json else self.say(sentence)
+        """One result: an object, its name, or a sentence."""
+        if not self._bare(record):
+            self.say(sentence)
 
     def details(self, record: OutputRecord, shown: Mapping[str, object]) -> None:
-        """One result with many fields: an object, or a table of two columns."""
-        if self.as_json:
-            self._json(record)
-        else:
-            rows = [(name, str(value)) for name, value in shown.items() if value not in ("", None)]
-            self._table(("", ""), rows, header=False)
+        """One result with many fields: an object, its name, or a table of two columns."""
+        if not self._bare(record):
+            pairs = [(name, str(value)) for name, value in shown.items() if value not in ("", None)]
+            self._pairs(pairs)
 
-    def many(self, records: Iterable[OutputRecord], columns: Sequence[str], empty: str) -> int:
-        """Objects line by line, or a table of the named fields. Returns how many there were."""
-        if self.as_json:
-            return sum(1 for record in records if self._json(record))
-        rows = [tuple(_cell(record, column) for column in columns) for record in records]
-        if rows:
-            self._table(columns, rows)
-        else:
+    def many(self, records: Iterable[OutputRecord], columns: Sequence[Column], empty: str) -> int:
+        """Objects or names line by line, or a table of these columns. Returns how many there were."""
+        if self.form in (Form.JSON, Form.NAME):
+            return sum(1 for record in records if self._bare(record))
+        rows = [_with_payload(record) for record in records]
+        if not rows:
             self.say(empty)
+        elif self.form is Form.WIDE:
+            self._table(wide_table(rows, columns))
+        else:
+            self._table(fitted_table(rows, columns, _width()))
         return len(rows)
 
     def line(self, record: OutputRecord, text: str) -> None:
         """One of a stream of results."""
-        self._json(record) if self.as_json else self.say(text)
+        self.one(record, text)
 
     def say(self, sentence: str) -> None:
-        if not self.as_json:
-            self._before()
-            print(sentence, flush=True)
+        if self.form in (Form.TABLE, Form.WIDE):
+            self._print(sentence)
 
-    def _json(self, record: OutputRecord) -> bool:
+    def _bare(self, record: OutputRecord) -> bool:
+        """For programs: the object, or the first of its fields, which names it. False: for people."""
+        if self.form is Form.JSON:
+            self._print(json.dumps(record, ensure_ascii=False, separators=(", ", ": ")))
+        elif self.form is Form.NAME:
+            self._print(str(next(iter(record.values()))))
+        return self.form in (Form.JSON, Form.NAME)
+
+    def _table(self, lines: Iterable[str]) -> None:
+        heading, *rows = lines
+        self._print(heading, "bold")
+        self._print("\n".join(rows))
+
+    def _pairs(self, pairs: Sequence[tuple[str, str]]) -> None:
+        indent = max((len(name) for name, _ in pairs), default=0) + 2
+        for name, value in pairs:
+            parts = [part for line in value.splitlines() or [""] for part in self._folded(line, indent)]
+            for index, part in enumerate(parts):
+                self._print(f"{'' if index else name:<{indent}}{part}")
+
+    def _folded(self, line: str, indent: int) -> list[str]:
+        clean = "".join(char if char.isprintable() else " " for char in line)
+        return [clean] if self.form is Form.WIDE else folded(clean, max(20, _width() - indent))
+
+    def _print(self, text: str, style: str = "") -> None:
         self._before()
-        print(json.dumps(record, ensure_ascii=False, separators=(", ", ": ")), flush=True)
-        return True
-
-    def _table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], header: bool = True) -> None:
-        from rich.console import Console
-        from rich.table import Table
-        from rich.text import Text
-
-        self._before()
-        table = Table(show_header=header, box=None, pad_edge=False, header_style="bold")
-        for column in columns:
-            # An id that is cut is of no use: it goes into the next line instead.
-            table.add_column(column.replace("_", " "), overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        # A pipe has no width: lines are left whole for grep and the like.
-        Console(width=None if sys.stdout.isatty() else 400).print(table)
+        self._write(text, style)
 
 
-def _cell(record: OutputRecord, column: str) -> str:
-    value = record.get(column, "")
-    if column == "payload":
-        return payload_shown(record)
-    return labels_shown(value) if isinstance(value, Mapping) else "" if value is None else str(value)
+def to_stdout(text: str, style: str) -> None:
+    """The default of `Output.write`. Lines are left as they are, and pipes get no styles."""
+    if not (style and sys.stdout.isatty()):
+        return print(text, flush=True)
+    from rich.console import Console
+    from rich.text import Text
+
+    return Console().print(Text(text, style=style), soft_wrap=True)
+
+
+def _width() -> int:
+    return shutil.get_terminal_size(_SIZE).columns
+
+
+def _with_payload(record: OutputRecord) -> OutputRecord:
+    return record | {"payload": payload_shown(record)} if "payload_base64" in record else record  # type: ignore[operator]

@@ -7,17 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing
 from timerd.commands.cluster import bucket_start, held_record
 from timerd.commands.failures import CommandFailure, WrongInput
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_moment, shown
 
 if TYPE_CHECKING:
     from timerd.v1.operate_pb2 import ControlRow, GetPartitionResponse, PartitionInfo
 
 _COLUMNS = (
-    "shard", "holder", "token", "phase", "closing", "verified", "rows", "ended", "unexplained", "waiting", "open",
-)  # fmt: skip
+    Column("shard", Kind.FIGURE),
+    Column("holder", Kind.NAME),
+    Column("token", Kind.FIGURE, is_spare=True),
+    Column("phase", is_spare=True),
+    Column("closing", Kind.FIGURE),
+    Column("verified", Kind.FIGURE),
+    Column("rows", Kind.FIGURE),
+    Column("ended", Kind.NAME),
+    Column("unexplained", Kind.FIGURE),
+    Column("waiting", Kind.FIGURE),
+    Column("open", Kind.FIGURE),
+)
 _CONTROL = ("fencing_token", "holder", "address", "incarnation", "successor", "closing_ms", "verified_ms", "inserted")
 # Of milliseconds since the epoch.
 _LEAST_DIGITS = 9
@@ -121,4 +132,4 @@ def _after(mark_ms: int, info: PartitionInfo) -> str:
 
 
 def register(app: typer.Typer) -> None:
-    app.command()(online(partition))
+    app.command()(listing(partition))

@@ -21,7 +21,7 @@ async def purge(
     everything: Annotated[bool, typer.Option("--all", help="All tasks of the namespace, without any filter.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Really remove them; without it nothing is changed.")] = False,
 ) -> None:
-    """Remove tasks that have not ended. A dry run unless --force is given."""
+    """Remove tasks that have not ended; a dry run without --force."""
     narrow = bool(queue or since or until or label)
     if narrow == everything:
         what = "--all means without any filter" if everything else "Nothing says which tasks to purge"

@@ -9,19 +9,40 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import backfills, options
-from timerd.commands.call import CommandCall, online
+from timerd.commands.call import CommandCall, listing, online
 from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord, labels_shown, payload_fields
 from timerd.commands.schedule_file import create_from
-from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown
+from timerd.commands.table import Column, Kind
+from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown, shown_twice
 
 if TYPE_CHECKING:
     from timerd.client import Schedule, Upcoming
 
-_COLUMNS = ("schedule_id", "state", "when", "next", "queue", "created")
+_COLUMNS = (
+    Column("schedule_id", Kind.ID, "id"),
+    Column("state"),
+    Column("when", Kind.NAME),
+    Column("queue", Kind.NAME),
+    Column("created", Kind.FIGURE),
+    Column("missed", Kind.FIGURE, is_wide=True),
+    Column("skipped", Kind.FIGURE, is_wide=True),
+    Column("waiting", Kind.FIGURE, is_wide=True),
+    Column("revision", Kind.FIGURE, is_wide=True),
+    Column("catch_up", is_wide=True),
+    Column("overlap", is_wide=True),
+    Column("pause_until", Kind.MOMENT, is_wide=True),
+    Column("labels", Kind.TEXT, is_spare=True),
+    Column("note", Kind.TEXT, is_spare=True),
+    Column("error", Kind.TEXT),
+)
 # What a list does not say of each.
 _OF_ONE = ("next", "upcoming", "payload", "payload_base64", "open_task_id", "last")
-_PREVIEWED = ("instant", "local_time", "change")
+_PREVIEWED = (
+    Column("instant", Kind.INSTANT),
+    Column("local_time", Kind.NAME),
+    Column("change", Kind.NAME),
+)
 _STATES = ("active", "paused", "done", "broken")
 _WHEN = "When"
 Id = Annotated[str, typer.Argument(metavar="ID", help="The schedule.")]
@@ -147,8 +168,7 @@ async def list_schedules(
     client = await call.connect()
     found = client.schedules.list(prefix=prefix, states=states, zone=zone, labels=labels)
     records = [_listed(each) async for each in found]
-    columns = tuple(name for name in _COLUMNS if name != "next")
-    call.out.many(records, columns, "No schedules.")
+    call.out.many(records, _COLUMNS, "No schedules.")
 
 
 def _listed(schedule: Schedule) -> OutputRecord:
@@ -170,7 +190,7 @@ async def show(call: CommandCall, schedule_id: Id) -> None:
     client = await call.connect()
     found = await client.schedules.get(schedule_id)
     record = _record(found)
-    upcoming = "\n".join(shown(each.fire_time) for each in found.upcoming)
+    upcoming = "\n".join(shown_twice(each.fire_time) for each in found.upcoming)
     last = "\n".join(f"{shown(each.instant)} {each.state.name}" for each in found.last)
     words = {"upcoming": upcoming, "labels": labels_shown(found.labels), "next": "", "last": last}
     call.out.details(record, record | words)
@@ -193,7 +213,10 @@ async def preview(
     ] = None,
     count: Annotated[int, typer.Option("--count", min=1, max=1_000, help="So many.")] = 10,
 ) -> None:
-    """Show the next instants of a schedule, or of what you are about to create."""
+    """Show the next instants of a schedule.
+
+    Or of what you are about to create: say when instead of an ID.
+    """
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
     if (schedule_id is None) == (not when):
         raise WrongInput("Say what to look at: either an ID, or when (--cron, --every, --at, --rrule).")
@@ -237,7 +260,7 @@ async def resume(
 
 
 async def trigger(call: CommandCall, schedule_id: Id) -> None:
-    """Make a task of a schedule now, beside those of its instants."""
+    """Make a task of a schedule now, beside its instants."""
     client = await call.connect()
     task_id = await client.schedules.trigger(schedule_id)
     call.out.one({"schedule_id": schedule_id, "task_id": task_id}, f"Triggered: {task_id}.")
@@ -264,7 +287,10 @@ async def update(
     pause_on_dead: PauseOnDead = None,
     revision: Revision = 0,
 ) -> None:
-    """Change a schedule at one moment. What is not given stays; when is given as a whole, but for its zone."""
+    """Change a schedule at one moment.
+
+    What is not given stays; when is given as a whole, but for its zone.
+    """
     when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
     if max_count and not catch_up:
@@ -295,7 +321,10 @@ async def prune(
     keep: Annotated[str, typer.Option("--keep", metavar="ID,ID", help="Those that stay.")] = "",
     force: Annotated[bool, typer.Option("--force", help="Really delete them; without it nothing is changed.")] = False,
 ) -> None:
-    """Delete the schedules of a label that nothing declares any more. A dry run unless --force is given."""
+    """Delete what nothing declares any more; --force does it.
+
+    These are the schedules of a label, but for those of --keep. Without --force it is a dry run.
+    """
     labels = options.parse_labels(label)
     if not labels:
         raise WrongInput("Say whose schedules: give --label with what your code sets on all its schedules.")
@@ -343,8 +372,11 @@ def _next_shown(schedule: Schedule) -> str:
 
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help="What comes again: recurring schedules.", no_args_is_help=True)
-    for command in (create, show, preview, pause, resume, trigger, update, delete, prune):
+    group.command()(online(create))
+    group.command("list")(listing(list_schedules))
+    group.command()(listing(show))
+    group.command()(listing(preview))
+    for command in (pause, resume, trigger, update, delete, prune):
         group.command()(online(command))
-    group.command("list")(online(list_schedules))
     backfills.add_to(group)
     app.add_typer(group, name="schedules")

@@ -9,7 +9,7 @@ import typer
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
 from timerd.commands.failures import CommandFailure, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 _group = typer.Typer(no_args_is_help=True, help="The tables of timerd in Cassandra or ScyllaDB.")
 
@@ -29,7 +29,10 @@ def apply(
     settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
-    """Make the keyspace and its tables, or bring them to this version. May be repeated."""
+    """Make the keyspace and its tables, or bring them up to date.
+
+    May be repeated.
+    """
     check_platform("timerd schema apply")
     from timerd.bootstrap import apply_schema
     from timerd.commands.settings import load
@@ -46,7 +49,7 @@ def apply(
         version = apply_schema(store)
     except StartupError as error:
         raise CommandFailure(str(error)) from error
-    Output(json).one(
+    Output(Form.of(json)).one(
         {"keyspace": store.keyspace, "schema_version": version},
         f"The keyspace {store.keyspace} has schema version {version}.",
     )

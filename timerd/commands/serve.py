@@ -15,10 +15,10 @@ import typer
 from timerd.commands import options
 from timerd.commands import serve_flags as flags
 from timerd.commands.failures import CommandFailure, WrongInput, check_platform
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 if TYPE_CHECKING:
-    from timerd.commands.output import OutputRecord
+    from timerd.commands.output import Form, OutputRecord
     from timerd.config import ServerConfig
 
 # What an OK means at each level.
@@ -57,7 +57,10 @@ def serve(
     settings: options.SettingsOption = None,
     json: options.Json = False,
 ) -> None:
-    """Run the server until SIGTERM or Ctrl-C. Flags win over TIMERD_... variables, those over the --config file."""
+    """Run the server until SIGTERM or Ctrl-C.
+
+    Flags win over TIMERD_... variables, those over the --config file.
+    """
     parameters = locals()
     from timerd.commands.settings import load
 
@@ -67,7 +70,7 @@ def serve(
         "payload_limit": ("--payload-kb", payload_kb and f"{payload_kb}KiB"),
     }
     loaded = load(config, os.environ, given, settings or ()).config
-    run_until_stopped(loaded, Output(json or loaded.log.format == "json"))
+    run_until_stopped(loaded, Output(Form.of(json or loaded.log.format == "json")))
 
 
 def run_until_stopped(config: ServerConfig, out: Output, welcome: Welcome | None = None) -> None:

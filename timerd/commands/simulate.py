@@ -16,8 +16,9 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import CommandFailure, WrongInput
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
+from timerd.commands.table import Column, Kind
 from timerd.commands.times import parse_span, shown_span
 
 if TYPE_CHECKING:
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from timerd.simulate.curves import Curves
     from timerd.simulate.storing import RunFile
 
-_COLUMNS = ("run", "jobs", "busy", "delay_p99", "oldest_run", "clogged", "spike", "never_ran")
+_FIGURES = ("jobs", "busy", "delay_p99", "oldest_run", "clogged", "spike", "never_ran")
+_COLUMNS = (Column("run", Kind.NAME), *(Column(name, Kind.FIGURE) for name in _FIGURES))
 _LEGEND = """
 delay p99   from the queue to a worker
 oldest run  the longest that a member had not run, of those whose source is up
@@ -77,8 +79,10 @@ def simulate(
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture: .png, .svg, .pdf.")] = None,
     json: options.Json = False,
 ) -> None:
-    """Simulate a queue in which members run once a period, and compare who decides when: the job before, a loop that
-    takes the member that ran longest ago, slots, or moments in slots.
+    """Compare strategies on a queue in simulated time.
+
+    Members run once a period. Who decides when? The job before, a loop that takes the member that ran longest ago,
+    slots, or moments in slots.
 
     timerd simulate --members 20000 --workers 5 --source bank=30% --down bank:1d:2d --plot claim.png
     """
@@ -226,7 +230,7 @@ async def _simulate(runs: dict[str, Settings], out: Path | None, plot: Path | No
         if plot:
             draw(drawn, plot)
         bar.stop()
-    _tell(told, Output(as_json))
+    _tell(told, Output(Form.of(as_json)))
 
 
 async def _one(name: str, settings: Settings, bar: Bar, kept: RunFile | None, drawn: list[Curves] | None) -> _Told:

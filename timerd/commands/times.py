@@ -13,6 +13,8 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
 _SPAN = re.compile(rf"(?:{_PART.pattern})+")
 # What a datetime can hold is about 292 million years less; this is what a task may be ahead.
 _LONGEST_MS = 200 * 365 * _UNIT_MS["d"]
+# Beyond it a number of days says less than the date.
+_FAR_S = 99 * 86_400
 
 
 def parse_span(text: str) -> timedelta:
@@ -78,6 +80,32 @@ def iso_of(moment: datetime) -> str:
 def shown(moment: datetime) -> str:
     """In this machine's zone, with its offset: what people read."""
     return moment.astimezone().isoformat(sep=" ", timespec="milliseconds")
+
+
+def shown_twice(moment: datetime) -> str:
+    """As an instant and from now: for one record, which has the room."""
+    return f"{shown(moment)} ({relative(moment, datetime.now(UTC))})"
+
+
+def short_iso(moment: datetime) -> str:
+    """In UTC, without seconds or milliseconds that are zero: 2030-01-31T09:00Z."""
+    return re.sub(r"(:00)?\.000Z$", "Z", iso_of(moment))
+
+
+def relative(moment: datetime, now: datetime) -> str:
+    """From now, in two units at most: `in 3 h 20 m`, `2 m ago`; the date where it is months away."""
+    rest_s = round(abs((moment - now).total_seconds()))
+    if rest_s > _FAR_S:
+        return f"{moment.astimezone():%Y-%m-%d}"
+    if not rest_s:
+        return "now"
+    parts = []
+    for unit in ("d", "h", "m", "s"):
+        number, rest_s = divmod(rest_s, _UNIT_MS[unit] // 1000)
+        parts.append((number, unit))
+    first = next(index for index, (number, _) in enumerate(parts) if number)
+    span = " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number)
+    return f"in {span}" if moment > now else f"{span} ago"
 
 
 def shown_span(span: timedelta) -> str:

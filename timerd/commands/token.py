@@ -8,7 +8,7 @@ import typer
 
 from timerd.commands import options
 from timerd.commands.failures import WrongInput
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 _TOKEN_BYTES = 32
 
@@ -20,7 +20,10 @@ def token(
     ] = "schedule,work",
     json: options.Json = False,
 ) -> None:
-    """Make a token. It is shown once; the server's file of principals gets the line with its hash."""
+    """Make a token for a caller; it is shown once.
+
+    The server's file of principals gets the line with its hash.
+    """
     import secrets
     from hashlib import sha256
 
@@ -33,7 +36,7 @@ def token(
     made = secrets.token_urlsafe(_TOKEN_BYTES)
     line = f"{name} {roles} sha256:{sha256(made.encode()).hexdigest()}"
     sentence = f"token (keep it secret):  {made}\nline for the server:     {line}"
-    Output(json).one({"name": name, "token": made, "principal": line}, sentence)
+    Output(Form.of(json)).one({"name": name, "token": made, "principal": line}, sentence)
 
 
 def register(app: typer.Typer) -> None:

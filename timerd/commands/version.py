@@ -7,7 +7,7 @@ import platform
 import typer
 
 from timerd.commands import options
-from timerd.commands.output import Output
+from timerd.commands.output import Form, Output
 
 
 def version(json: options.Json = False) -> None:
@@ -15,7 +15,7 @@ def version(json: options.Json = False) -> None:
     from timerd import __version__
 
     record = {"version": __version__, "python": platform.python_version()}
-    Output(json).one(record, f"timerd {__version__} (Python {record['python']})")
+    Output(Form.of(json)).one(record, f"timerd {__version__} (Python {record['python']})")
 
 
 def register(app: typer.Typer) -> None:

@@ -17,7 +17,9 @@ async def sweep(
         list[str] | None, typer.Argument(metavar="[ZONE]...", help="Those that the last release changed if left out.")
     ] = None,
 ) -> None:
-    """Bring the tzdata of this server into force, and arm the schedules of some zones anew by it.
+    """Bring the tzdata of this server into force.
+
+    The schedules of some zones are armed anew by it.
 
     It begins a sweep that is held, repeats one, or takes a wrong release back."""
     client = await call.connect()

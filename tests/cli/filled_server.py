@@ -1,0 +1,42 @@
+"""A server process in which there is something of each kind that a command lists."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tests.cli.served import Server
+from timerd.client import SyncClient
+
+LONG = "reminders/of-a-rather-long-name.which-somebody-chose"
+ERROR = "KeyError: 'ada', since the order that it belongs to is not there any more and nobody knows why"
+
+
+def filled_server(folder: Path) -> Server:
+    server = Server(folder)
+    with SyncClient(server.address) as client:
+        _add_tasks(client)
+        _add_schedules(client)
+        _add_cycle(client)
+    return server
+
+
+def _add_tasks(client: SyncClient) -> None:
+    labels = {"to": "ada", "team": "the-blue-one"}
+    client.schedule("mails", b"welcome, Ada\n" * 20, delay=12_000, key="order-4711", labels=labels)
+    client.schedule(LONG, "日本語の長いペイロード".encode() * 4, delay=timedelta(days=10))
+    client.schedule(LONG, b"\xff" * 60, delay=timedelta(days=1_000))
+    client.schedule("jobs", b"hopeless", delay=0)
+    client.finish(client.receive("jobs"), "reject", error=f"Traceback\n  at x\n{ERROR}")
+
+
+def _add_schedules(client: SyncClient) -> None:
+    client.schedules.create("report", queue="reports", cron="0 9 * * MON-FRI", zone="America/Argentina/Buenos_Aires")
+    client.schedules.create(LONG, queue=LONG, every=3600, labels={"app": "bills"})
+    end = datetime.now(UTC) - timedelta(days=2)
+    client.schedules.backfill("report", start=end - timedelta(days=3), end=end, backfill_id="of-the-days-before")
+
+
+def _add_cycle(client: SyncClient) -> None:
+    client.cycles.create("sync", every=28_800, queue=LONG, slots=8)
+    client.cycles.put("sync", ["a", "a-member-with-a-key-that-is-longer-than-others"])
