@@ -17,21 +17,24 @@ here. Everything due on the way fires at its own instant and is settled before `
 from __future__ import annotations
 
 import asyncio
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Self, TypedDict
 
 from timerd.adapters.memory import MemoryStore
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.bootstrap import assemble
-from timerd.client import Client
+from timerd.client import Client, ConnectOptions, TaskInfo
 from timerd.config import ServerConfig
 from timerd.ports import Store, ZoneData
-from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.sdk.checks import name
+from timerd.sdk.times import Span, datetime_of_ms, instant_ms
 from timerd.sdk.traces import Traces
 from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
+from timerd.testing.spans import turn_ms
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
 
@@ -40,6 +43,27 @@ START = datetime(2030, 1, 1, tzinfo=UTC)
 CONFIG = ServerConfig(listen="127.0.0.1:0", synchronous="normal")
 # For handlers that sleep by the virtual clock, a stop need not wait.
 ASLEEP_MS = 10
+
+
+TaskInfos = list[TaskInfo]
+
+
+class ServerKeywords(TypedDict, total=False):
+    """These are the keywords of `Server`, which says what each of them means.
+
+    Args:
+        data: the directory of its data.
+        start: the instant that its clock shows at first.
+        config: its configuration.
+        patience_s: how long handlers may take in real time, in seconds.
+        zones: the data of time zones.
+    """
+
+    data: str | Path | None
+    start: datetime
+    config: ServerConfig
+    patience_s: float
+    zones: ZoneData | None
 
 
 class Server:
@@ -69,6 +93,7 @@ class Server:
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
         self._clients: list[Client] = []
+        self._readers: dict[str, Client] = {}
         self._config = config if data is None else replace(config, data=Path(data))
         self._memory = MemoryStore() if data is None else None
         self._patience_s = patience_s
@@ -80,11 +105,16 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for worker in self._workers:
-            await worker.kill()
-        for client in self._clients:
-            await client.close()
-        await self.stop()
+        await self.close()
+
+    async def close(self) -> None:
+        """The server ends with its workers and clients; the end of `async with` calls this."""
+        async with AsyncExitStack() as ending:
+            ending.push_async_callback(self.stop)
+            for client in self._clients:
+                ending.push_async_callback(client.close)
+            for worker in self._workers:
+                ending.push_async_callback(worker.kill)
 
     @property
     def address(self) -> str:
@@ -104,7 +134,7 @@ class Server:
             RuntimeError: the server is stopped.
         """
         if self._node is None:
-            raise RuntimeError("The server is stopped: `await server.start()` first.")
+            raise _stopped()
         return self._node
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -148,10 +178,11 @@ class Server:
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
 
         Raises:
+            ValueError: the span leads back.
+            TypeError: it is no span.
             TimeoutError: handlers or deliveries have not ended within `patience_s` of real time.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._advance_to(self._clock.now_ms + span_ms(whole, "span"))
+        await self._advance_to(self._clock.now_ms + turn_ms(span, parts))
 
     async def advance_to(self, moment: datetime) -> None:
         """The clock is turned forward to `moment`, a datetime with a zone.
@@ -181,8 +212,7 @@ class Server:
             span: how much, a timedelta. Default none.
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._sleepers.sleep(self._clock.now_ms + span_ms(whole, "span"))
+        await self._sleepers.sleep(self._clock.now_ms + turn_ms(span, parts))
 
     async def _advance_to(self, target_ms: int) -> None:
         if self._turning is not None:
@@ -192,7 +222,37 @@ class Server:
             self._sleepers.wake(target_ms)
             await asyncio.sleep(0)
 
+    # -- what waits -----------------------------------------------------------------------------------------------
+
+    async def scheduled(self, queue: str, *, namespace: str = "default") -> TaskInfos:
+        """The call returns the tasks of a queue that have not ended, in the order in which they are due.
+
+        Each has its `payload`, `fire_time`, `key`, `labels` and `state`; one that failed before has its `attempt` and
+        `last_error`.
+
+        Args:
+            queue: the queue.
+            namespace: the namespace of its tasks. Default "default".
+
+        Raises:
+            RuntimeError: the server is stopped.
+        """
+        if self._node is None:
+            raise _stopped()
+        if namespace not in self._readers:
+            self._readers[namespace] = self.client(namespace=namespace)
+        listed = self._readers[namespace].list(queue=name(queue, "queue"), include_payload=True)
+        return [task async for task in listed]
+
     # -- who uses it ----------------------------------------------------------------------------------------------
+
+    @property
+    def connect_options(self) -> ConnectOptions:
+        """These options lead a program's own clients and workers here: `Client(server.connect_options)`.
+
+        Their delays then count from the clock of the server, of which an address alone says nothing.
+        """
+        return ConnectOptions(self.address, clock=lambda: self.now)
 
     def client(self, *, namespace: str = "default", tracing: Traces | None = None) -> Client:
         """The server makes a client, whose delays count from the virtual clock. It is closed with the server.
@@ -201,7 +261,7 @@ class Server:
             namespace: the namespace of its tasks. Default "default".
             tracing: `timerd.tracing.Tracing()`. Default none.
         """
-        client = Client(self.address, clock=lambda: self.now, namespace=namespace, tracing=tracing)
+        client = Client(self.connect_options, namespace=namespace, tracing=tracing)
         self._clients.append(client)
         return client
 
@@ -220,3 +280,9 @@ class Server:
         worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent, tracing=tracing)
         self._workers.append(worker)
         return worker
+
+
+def _stopped() -> RuntimeError:
+    return RuntimeError(
+        "The server is stopped: `await server.start()` first, or use it as `async with Server() as server:`."
+    )
