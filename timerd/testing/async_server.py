@@ -17,7 +17,8 @@ here. Everything due on the way fires at its own instant and is settled before `
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -37,6 +38,8 @@ from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.spans import turn_ms
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
+from timerd.worker import TypedHandlers
+from timerd.worker import Worker as RealWorker
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 # Nobody needs the fsync of a test.
@@ -46,6 +49,7 @@ ASLEEP_MS = 10
 
 
 TaskInfos = list[TaskInfo]
+Program = RealWorker | TypedHandlers
 
 
 class ServerKeywords(TypedDict, total=False):
@@ -93,7 +97,7 @@ class Server:
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
         self._clients: list[Client] = []
-        self._readers: dict[str, Client] = {}
+        self._own_clients: dict[str, Client] = {}
         self._config = config if data is None else replace(config, data=Path(data))
         self._memory = MemoryStore() if data is None else None
         self._patience_s = patience_s
@@ -239,10 +243,14 @@ class Server:
         """
         if self._node is None:
             raise _stopped()
-        if namespace not in self._readers:
-            self._readers[namespace] = self.client(namespace=namespace)
-        listed = self._readers[namespace].list(queue=name(queue, "queue"), include_payload=True)
+        listed = self._own_client(namespace).list(queue=name(queue, "queue"), include_payload=True)
         return [task async for task in listed]
+
+    def _own_client(self, namespace: str) -> Client:
+        """One for each namespace, that the server itself uses."""
+        if namespace not in self._own_clients:
+            self._own_clients[namespace] = self.client(namespace=namespace)
+        return self._own_clients[namespace]
 
     # -- who uses it ----------------------------------------------------------------------------------------------
 
@@ -279,6 +287,44 @@ class Server:
         """
         worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent, tracing=tracing)
         self._workers.append(worker)
+        return worker
+
+    @asynccontextmanager
+    async def working(self, *programs: Program) -> AsyncIterator[None]:
+        """Workers of a program run here as long as the block lasts: `async with server.working(worker):`.
+
+        `advance` and `settle` return when their handlers have ended, and so does the block. The worker itself stays as
+        it is, also its address: its handlers, schedules and typed tasks run on this server, by its clock. Typed tasks
+        are scheduled here, too, as long as the block lasts.
+
+        Args:
+            programs: each a `timerd.Worker` that has not been started, or a `timerd.tasks.Tasks`.
+
+        Raises:
+            InvalidTask: a worker has no handlers.
+            RuntimeError: a worker runs already.
+            TimeoutError: as for `advance`.
+        """
+        async with AsyncExitStack() as ending:
+            for program in programs:
+                worker = self._worker_of(program)
+                ending.push_async_callback(worker.kill)
+                ending.enter_context(worker.binding(self._own_client(worker.namespace)))
+                await worker.start()
+            yield
+            await self.settle()
+
+    def _worker_of(self, program: Program) -> Worker:
+        if isinstance(program, Worker) and program in self._workers:
+            return program
+        if isinstance(program, RealWorker):
+            worker = Worker.of(program, self.address, lambda: self.now)
+            self._workers.append(worker)
+        elif hasattr(program, "handlers"):
+            worker = self.worker()
+            worker.include(program)
+        else:
+            raise TypeError(f"Give a `timerd.Worker` or a `timerd.tasks.Tasks`, not {program!r:.200}.")
         return worker
 
 

@@ -12,7 +12,9 @@ tested. Any thread may call it. Those that turn the clock do so one after the ot
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager, contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Self, TypeVar, Unpack
@@ -20,9 +22,10 @@ from typing import Any, Self, TypeVar, Unpack
 from timerd.client import ConnectOptions, SyncClient, TaskInfo
 from timerd.sdk.checks import check_keywords
 from timerd.sdk.sync_twin import Caller
-from timerd.testing.async_server import Server, ServerKeywords
+from timerd.testing.async_server import Program, Server, ServerKeywords
 
 Result = TypeVar("Result")
+_IN_HANDLER = ContextVar("_IN_HANDLER", default=False)
 
 
 class _Turns:
@@ -173,6 +176,31 @@ class SyncServer:
         """
         return self.run(self._server.scheduled(queue, namespace=namespace))
 
+    @contextmanager
+    def working(self, *programs: Program) -> Iterator[None]:
+        """Workers of a program run here as long as the block lasts: `with server.working(worker):`.
+
+        `advance` and `settle` return when their handlers have ended, and so does the block. The worker itself stays as
+        it is, also its address: its handlers, schedules and typed tasks run on this server, by its clock. Typed tasks
+        are scheduled here, too, as long as the block lasts: `server.run(remind.schedule(user=7, delay=60))`.
+
+        Args:
+            programs: each a `timerd.Worker` that has not been started, or a `timerd.tasks.Tasks`.
+
+        Raises:
+            InvalidTask: a worker has no handlers.
+            TimeoutError: as for `advance`.
+            RuntimeError: a worker runs already, or as for `advance`.
+        """
+        block = self._server.working(*programs)
+        self.run(_enter(block))
+        try:
+            yield
+        except BaseException as raised:
+            self._turn(partial(block.__aexit__, type(raised), raised, raised.__traceback__))
+            raise
+        self._turn(partial(block.__aexit__, None, None, None))
+
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """The call runs a coroutine in the loop of the server, and returns what it gives: `server.run(plan())`.
 
@@ -189,8 +217,12 @@ class SyncServer:
             raise
         return self._caller.run(work)
 
-    def _turn(self, work: Callable[[], Awaitable[None]]) -> None:
+    def _turn(self, work: Callable[[], Awaitable[object]]) -> None:
         self._check()
+        if _IN_HANDLER.get():
+            raise RuntimeError(
+                "A handler cannot turn the clock, which waits for the handler to end: turn it in the test."
+            )
         self._caller.run(self._turns.take(work))
 
     def _check(self) -> None:
@@ -198,6 +230,12 @@ class SyncServer:
             raise _closed()
         if self._client is None:
             raise RuntimeError("The server has not started: use it as `with timerd.testing.server() as server:`.")
+
+
+async def _enter(block: AbstractAsyncContextManager[None]) -> None:
+    """What begins to run here knows that it runs on the server, and so do its handlers."""
+    _IN_HANDLER.set(True)
+    await block.__aenter__()
 
 
 def server(**options: Unpack[ServerKeywords]) -> SyncServer:
