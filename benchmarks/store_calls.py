@@ -23,7 +23,7 @@ from timerd.model.registers import RegisterKey
 from timerd.model.storage import Cas
 from timerd.ports import Store
 from timerd.testing import Cluster
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
 
 QUEUE = "mails"

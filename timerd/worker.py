@@ -13,8 +13,8 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import Protocol, TypeVar, Unpack
+from contextlib import AbstractContextManager, suppress
+from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 
 import grpc.aio
 
@@ -37,6 +37,9 @@ from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, ms_clock, span_ms
 from timerd.sdk.work_stream import WorkStream
 from timerd.v1 import work_service_pb2 as pb
 
+if TYPE_CHECKING:
+    from timerd.sdk.async_client import Client
+
 _WORK = "/timerd.v1.WorkService/Work"
 # Of one try to declare a schedule; there are more.
 _DECLARE_S = 10.0
@@ -45,6 +48,14 @@ _DECLARE_AGAIN_S = 1.0
 
 class TypedHandlers(Protocol):
     """What `Worker.include` takes: `timerd.tasks.Tasks`."""
+
+    def bound(self, client: Client) -> AbstractContextManager[None]:
+        """The tasks are scheduled by a client as long as the block lasts.
+
+        Args:
+            client: the client.
+        """
+        ...
 
     def handlers(self, concurrency: int) -> Mapping[str, Handler]:
         """The handler of each queue.
@@ -95,6 +106,7 @@ class Worker:
         self._clock = ms_clock(given.clock)
         self._tracing = given.tracing
         self._lanes: dict[str, Lane] = {}
+        self._included: list[TypedHandlers] = []
         self._declared: list[Callable[[Schedules], Awaitable[None]]] = []
         self._declaring: asyncio.Task[None] | None = None
         # Of the run that is under way: its loop, its stream and its end, which other threads may stop and wait for.
@@ -171,6 +183,7 @@ class Worker:
         """
         for queue, handler in tasks.handlers(_at_least_one(concurrency, "concurrency")).items():
             self.on(queue, concurrency=concurrency)(handler)
+        self._included.append(tasks)
 
     def scheduled(
         self,

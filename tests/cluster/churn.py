@@ -18,8 +18,8 @@ from dataclasses import dataclass, field, replace
 from timerd.demo.processes import free_port
 from timerd.ports import ZoneData
 from timerd.testing import Cluster
+from timerd.testing.async_server import CONFIG
 from timerd.testing.cluster import Running
-from timerd.testing.server import CONFIG
 from timerd.testing.workers import Worker
 from timerd.worker import Delivery, Retry
 

@@ -19,7 +19,7 @@ from timerd.ports import Hints, Store
 from timerd.sdk.times import datetime_of_ms, instant_ms
 from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster, Worker
-from timerd.testing.server import START
+from timerd.testing.async_server import START
 from timerd.worker import Delivery
 
 NAMES = ("a", "b")

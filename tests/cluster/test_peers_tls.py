@@ -22,8 +22,8 @@ from timerd.services.peers.peer_wire import Holder
 from timerd.services.peers.peers import Peers, Silent
 from timerd.services.transport.tls import TlsFiles, server_credentials
 from timerd.testing import Cluster
+from timerd.testing.async_server import CONFIG
 from timerd.testing.contracts.build import digest
-from timerd.testing.server import CONFIG
 
 PATIENCE_S = 30
 

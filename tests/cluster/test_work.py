@@ -13,7 +13,7 @@ import pytest
 from timerd.core.cluster.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.testing import Cluster
-from timerd.testing.server import CONFIG, START
+from timerd.testing.async_server import CONFIG, START
 from timerd.worker import Delivery, Reject, Retry
 
 # Longer than the leases of instances and of deliveries.

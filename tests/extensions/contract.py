@@ -20,8 +20,8 @@ from timerd.bootstrap import assemble
 from timerd.client import Client
 from timerd.sdk.times import datetime_of_ms
 from timerd.services.node import Node
+from timerd.testing.async_server import CONFIG
 from timerd.testing.clock import SimAlarm, SimClock
-from timerd.testing.server import CONFIG
 
 START_MS = int(datetime(2030, 1, 1, tzinfo=UTC).timestamp() * 1_000)
 # The queue that extensions of the suite speak of, and one that they do not.

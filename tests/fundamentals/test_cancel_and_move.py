@@ -11,7 +11,7 @@ import pytest
 from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import CancelOutcome, Client, FailedPrecondition, NotFound, TaskState, TimerdError
 from timerd.testing import Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
 
 HOUR = timedelta(hours=1)

@@ -23,7 +23,7 @@ from google.rpc.error_details_pb2 import ErrorInfo
 from grpc_status import rpc_status
 
 from timerd.testing import Cluster, Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1.task_pb2 import (
     CANCEL_OUTCOME_ALREADY_FIRED,

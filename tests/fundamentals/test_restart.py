@@ -17,7 +17,7 @@ from timerd.core.dispatch.redelivery_gate import RETURN_MS
 from timerd.model.partition import Partition
 from timerd.ports import Found
 from timerd.testing import Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.v1.work_service_pb2 import SETTLE_ACTION_ACK, Credit, Open
 from timerd.v1.work_service_pb2_grpc import WorkServiceStub
 from timerd.worker import Delivery

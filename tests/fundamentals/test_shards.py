@@ -11,7 +11,7 @@ from timerd.model.partition import TIME_SCOPE, bucket_of
 from timerd.sdk.times import instant_ms
 from timerd.services.engine.verbs import Query, TaskView
 from timerd.testing import Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
 
 FOUR = replace(CONFIG, shards=4)

@@ -20,7 +20,7 @@ from timerd.services.health.canary import Canary
 from timerd.services.health.health_board import API, LIVE, PARTS, SCHEDULER, STORE, HealthBoard
 from timerd.services.readiness import ReadinessProbe
 from timerd.testing import Cluster, Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 
 WITH_CANARY = replace(CONFIG, canary_ms=5_000)
 # So many that each of three instances gets some.

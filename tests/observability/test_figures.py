@@ -24,7 +24,7 @@ from timerd.observability.store_timing import StoreTimes
 from timerd.services.node import Node
 from timerd.services.schedules import ticking
 from timerd.testing import Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
 
 

@@ -26,7 +26,7 @@ from timerd.model.zones import ZONES
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.testing import Server
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
 
 # Half an hour before nine in the summer of Utopia, and an hour and a half before nine without it.

@@ -13,7 +13,7 @@ import pytest
 from timerd.peer.keda.externalscaler_pb2 import GetMetricsRequest, ScaledObjectRef
 from timerd.peer.keda.externalscaler_pb2_grpc import ExternalScalerStub
 from timerd.testing import Server
-from timerd.testing.server import START
+from timerd.testing.async_server import START
 
 HOT_AFTER = timedelta(minutes=30)
 TASKS = 1_200

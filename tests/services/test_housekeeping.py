@@ -12,7 +12,7 @@ from timerd.adapters.clocks import SystemClock
 from timerd.adapters.memory import MemoryStore
 from timerd.services import housekeeping
 from timerd.services import node as running
-from timerd.testing.server import CONFIG
+from timerd.testing.async_server import CONFIG
 
 PATIENCE_S = 30.0
 

@@ -14,7 +14,7 @@ from timerd.core.cluster.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.services.transport.local_calls import Caller, CallFailure, LocalContext
 from timerd.testing import Cluster, Server
-from timerd.testing.server import START
+from timerd.testing.async_server import START
 from timerd.v1 import work_service_pb2 as pb
 
 QUEUE = "mails"

@@ -44,6 +44,7 @@ class Lane(Protocol):
     @property
     def credit(self) -> int: ...
 
+    def fresh(self) -> Lane: ...
     def start(self, host: LaneHost) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
     def hand_back(self) -> None: ...
@@ -58,8 +59,14 @@ class SingleLane:
         self.queue = queue
         self.credit = concurrency
         self.held = 0
+        self._handler = handler
+        self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing)
         self._host: LaneHost
+
+    def fresh(self) -> Lane:
+        """Another one of the same handler, which has nothing in hand."""
+        return SingleLane(self.queue, self._handler, self.credit, self._tracing)
 
     def start(self, host: LaneHost) -> None:
         self._host = host
@@ -108,9 +115,15 @@ class BatchLane:
         self.held = 0
         self._max_size = max_size
         self._concurrency = concurrency
+        self._handler = handler
+        self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
         self._waiting: deque[Hold] = deque()
         self._host: LaneHost
+
+    def fresh(self) -> Lane:
+        """Another one of the same handler, which has nothing in hand."""
+        return BatchLane(self.queue, self._handler, self._max_size, self._concurrency, self._tracing)
 
     @property
     def credit(self) -> int:

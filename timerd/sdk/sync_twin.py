@@ -123,9 +123,12 @@ class Caller:
 
     def close(self) -> None:
         if self._loop is not None and not self._is_closed and self._process == os.getpid():
-            if not self._loop.is_closed():
-                self.run(self._client.close())
-            SHARED_LOOP.release()
+            try:
+                if not self._loop.is_closed():
+                    self.run(self._client.close())
+            finally:
+                self._is_closed = True
+                SHARED_LOOP.release()
         self._is_closed = True
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
@@ -155,7 +158,8 @@ class Caller:
             raise forked()
         if asyncio._get_running_loop() is self._loop:
             raise TimerdError(
-                "This call would wait for itself: do not use the client inside its own progress callback.",
+                "This call would wait for itself: it is made in the client's own loop, by its progress callback or by "
+                "a coroutine handler on a test server. Make it somewhere else, or await it by `Client`.",
                 code="FAILED_PRECONDITION",
                 reason="WOULD_DEADLOCK",
             )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextvars
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +42,19 @@ class Tasks:
             client: a client that is open.
         """
         self._client = client
+
+    @contextmanager
+    def bound(self, client: Client) -> Iterator[None]:
+        """The client schedules the tasks within the block, then the one of before: `with tasks.bound(client):`.
+
+        Args:
+            client: a client that is open.
+        """
+        before, self._client = self._client, client
+        try:
+            yield
+        finally:
+            self._client = before
 
     def _given(self) -> Client:
         if self._client is None:

@@ -29,12 +29,13 @@ from timerd.core.cluster import Timing
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Hints, Store, ZoneData
-from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.sdk.times import Span, datetime_of_ms, instant_ms
 from timerd.services.holding.membership import Member
 from timerd.services.node import Node
+from timerd.testing.async_server import CONFIG, START
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.gate import StoreGate
-from timerd.testing.server import CONFIG, START
+from timerd.testing.spans import turn_ms
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
 
@@ -224,10 +225,11 @@ class Cluster:
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
 
         Raises:
+            ValueError: the span leads back.
+            TypeError: it is no span.
             TimeoutError: handlers or deliveries have not ended within `patience_s` of real time.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._turning.turn_to(self._turning.now_ms + span_ms(whole, "span"))
+        await self._turning.turn_to(self._turning.now_ms + turn_ms(span, parts))
 
     async def settle(self) -> None:
         """The call returns when everything that is due now is delivered and settled; no time passes.
@@ -244,8 +246,7 @@ class Cluster:
             span: how much, a timedelta. Default none.
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._sleepers.sleep(self._turning.now_ms + span_ms(whole, "span"))
+        await self._sleepers.sleep(self._turning.now_ms + turn_ms(span, parts))
 
     # -- who uses it ----------------------------------------------------------------------------------------------
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
 from typing import Self
 
+from timerd.client import Client
 from timerd.sdk.times import Clock, Span
 from timerd.sdk.traces import Traces
 from timerd.worker import Worker as RealWorker
@@ -42,6 +45,44 @@ class Worker(RealWorker):
         self.silent = silent
         self._run: asyncio.Task[None] | None = None
 
+    @classmethod
+    def of(cls, program: RealWorker, target: str, clock: Clock) -> Self:
+        """A test worker that runs the handlers, schedules and typed tasks of a program's own worker, which stays as it
+        is.
+
+        Args:
+            program: the program's own worker, which has not been started.
+            target: the address of the server.
+            clock: the clock of the test.
+
+        Raises:
+            RuntimeError: the program's own worker runs.
+        """
+        if program._loop is not None:
+            raise RuntimeError("This worker runs already, on a server of its own: give one that has not been started.")
+        worker = cls(target, clock, program._namespace, timedelta(milliseconds=program._lease_ms))
+        worker._take_over(program)
+        return worker
+
+    def _take_over(self, program: RealWorker) -> None:
+        self._name = program._name
+        self._lanes = {queue: lane.fresh() for queue, lane in program._lanes.items()}
+        self._declared = [*program._declared]
+        self._included = [*program._included]
+
+    @contextlib.contextmanager
+    def binding(self, client: Client) -> Iterator[None]:
+        """The typed tasks that this worker includes are scheduled by `client` as long as the block lasts."""
+        with contextlib.ExitStack() as bound:
+            for tasks in self._included:
+                bound.enter_context(tasks.bound(client))
+            yield
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of its tasks."""
+        return self._namespace
+
     async def __aenter__(self) -> Self:
         await self.start()
         return self
@@ -50,9 +91,19 @@ class Worker(RealWorker):
         await self.kill()
 
     async def start(self) -> None:
-        """The worker begins to run; the call returns when the server knows it."""
+        """The worker begins to run; the call returns when the server knows it.
+
+        Raises:
+            RuntimeError: the worker runs already.
+            TimerdError: as for `run`.
+        """
+        if self.is_running:
+            raise RuntimeError("This worker runs already.")
         self._run = asyncio.create_task(self.run())
         await asyncio.sleep(0)
+        if self._run.done():
+            ended, self._run = self._run, None
+            ended.result()
         await self.sync()
         if self._declaring is not None:
             # What is wrong with a schedule ends the worker, which says so.

@@ -17,29 +17,57 @@ here. Everything due on the way fires at its own instant and is settled before `
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
+from typing import Self, TypedDict
 
 from timerd.adapters.memory import MemoryStore
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.bootstrap import assemble
-from timerd.client import Client
+from timerd.client import Client, ConnectOptions, TaskInfo
 from timerd.config import ServerConfig
 from timerd.ports import Store, ZoneData
-from timerd.sdk.times import Span, datetime_of_ms, instant_ms, span_ms
+from timerd.sdk.checks import name
+from timerd.sdk.times import Span, datetime_of_ms, instant_ms
 from timerd.sdk.traces import Traces
 from timerd.services.node import Node
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
+from timerd.testing.spans import turn_ms
 from timerd.testing.turning import Instance, Turning
 from timerd.testing.workers import Worker
+from timerd.worker import TypedHandlers
+from timerd.worker import Worker as RealWorker
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 # Nobody needs the fsync of a test.
 CONFIG = ServerConfig(listen="127.0.0.1:0", synchronous="normal")
 # For handlers that sleep by the virtual clock, a stop need not wait.
 ASLEEP_MS = 10
+
+
+TaskInfos = list[TaskInfo]
+Program = RealWorker | TypedHandlers
+
+
+class ServerKeywords(TypedDict, total=False):
+    """These are the keywords of `Server`, which says what each of them means.
+
+    Args:
+        data: the directory of its data.
+        start: the instant that its clock shows at first.
+        config: its configuration.
+        patience_s: how long handlers may take in real time, in seconds.
+        zones: the data of time zones.
+    """
+
+    data: str | Path | None
+    start: datetime
+    config: ServerConfig
+    patience_s: float
+    zones: ZoneData | None
 
 
 class Server:
@@ -69,6 +97,7 @@ class Server:
         self._sleepers = Sleepers()
         self._workers: list[Worker] = []
         self._clients: list[Client] = []
+        self._own_clients: dict[str, Client] = {}
         self._config = config if data is None else replace(config, data=Path(data))
         self._memory = MemoryStore() if data is None else None
         self._patience_s = patience_s
@@ -80,11 +109,16 @@ class Server:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for worker in self._workers:
-            await worker.kill()
-        for client in self._clients:
-            await client.close()
-        await self.stop()
+        await self.close()
+
+    async def close(self) -> None:
+        """The server ends with its workers and clients; the end of `async with` calls this."""
+        async with AsyncExitStack() as ending:
+            ending.push_async_callback(self.stop)
+            for client in self._clients:
+                ending.push_async_callback(client.close)
+            for worker in self._workers:
+                ending.push_async_callback(worker.kill)
 
     @property
     def address(self) -> str:
@@ -104,7 +138,7 @@ class Server:
             RuntimeError: the server is stopped.
         """
         if self._node is None:
-            raise RuntimeError("The server is stopped: `await server.start()` first.")
+            raise _stopped()
         return self._node
 
     # -- life -----------------------------------------------------------------------------------------------------
@@ -148,10 +182,11 @@ class Server:
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
 
         Raises:
+            ValueError: the span leads back.
+            TypeError: it is no span.
             TimeoutError: handlers or deliveries have not ended within `patience_s` of real time.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._advance_to(self._clock.now_ms + span_ms(whole, "span"))
+        await self._advance_to(self._clock.now_ms + turn_ms(span, parts))
 
     async def advance_to(self, moment: datetime) -> None:
         """The clock is turned forward to `moment`, a datetime with a zone.
@@ -181,8 +216,7 @@ class Server:
             span: how much, a timedelta. Default none.
             parts: in its place or beside it the parts of a timedelta, as `minutes=5`.
         """
-        whole = (span or timedelta()) + timedelta(**parts)
-        await self._sleepers.sleep(self._clock.now_ms + span_ms(whole, "span"))
+        await self._sleepers.sleep(self._clock.now_ms + turn_ms(span, parts))
 
     async def _advance_to(self, target_ms: int) -> None:
         if self._turning is not None:
@@ -192,7 +226,41 @@ class Server:
             self._sleepers.wake(target_ms)
             await asyncio.sleep(0)
 
+    # -- what waits -----------------------------------------------------------------------------------------------
+
+    async def scheduled(self, queue: str, *, namespace: str = "default") -> TaskInfos:
+        """The call returns the tasks of a queue that have not ended, in the order in which they are due.
+
+        Each has its `payload`, `fire_time`, `key`, `labels` and `state`; one that failed before has its `attempt` and
+        `last_error`.
+
+        Args:
+            queue: the queue.
+            namespace: the namespace of its tasks. Default "default".
+
+        Raises:
+            RuntimeError: the server is stopped.
+        """
+        if self._node is None:
+            raise _stopped()
+        listed = self._own_client(namespace).list(queue=name(queue, "queue"), include_payload=True)
+        return [task async for task in listed]
+
+    def _own_client(self, namespace: str) -> Client:
+        """One for each namespace, that the server itself uses."""
+        if namespace not in self._own_clients:
+            self._own_clients[namespace] = self.client(namespace=namespace)
+        return self._own_clients[namespace]
+
     # -- who uses it ----------------------------------------------------------------------------------------------
+
+    @property
+    def connect_options(self) -> ConnectOptions:
+        """These options lead a program's own clients and workers here: `Client(server.connect_options)`.
+
+        Their delays then count from the clock of the server, of which an address alone says nothing.
+        """
+        return ConnectOptions(self.address, clock=lambda: self.now)
 
     def client(self, *, namespace: str = "default", tracing: Traces | None = None) -> Client:
         """The server makes a client, whose delays count from the virtual clock. It is closed with the server.
@@ -201,7 +269,7 @@ class Server:
             namespace: the namespace of its tasks. Default "default".
             tracing: `timerd.tracing.Tracing()`. Default none.
         """
-        client = Client(self.address, clock=lambda: self.now, namespace=namespace, tracing=tracing)
+        client = Client(self.connect_options, namespace=namespace, tracing=tracing)
         self._clients.append(client)
         return client
 
@@ -220,3 +288,47 @@ class Server:
         worker = Worker(self.address, lambda: self.now, namespace, lease, silent=silent, tracing=tracing)
         self._workers.append(worker)
         return worker
+
+    @asynccontextmanager
+    async def working(self, *programs: Program) -> AsyncIterator[None]:
+        """Workers of a program run here as long as the block lasts: `async with server.working(worker):`.
+
+        `advance` and `settle` return when their handlers have ended, and so does the block. The worker itself stays as
+        it is, also its address: its handlers, schedules and typed tasks run on this server, by its clock. Typed tasks
+        are scheduled here, too, as long as the block lasts.
+
+        Args:
+            programs: each a `timerd.Worker` that has not been started, or a `timerd.tasks.Tasks`.
+
+        Raises:
+            InvalidTask: a worker has no handlers.
+            RuntimeError: a worker runs already.
+            TimeoutError: as for `advance`.
+        """
+        async with AsyncExitStack() as ending:
+            for program in programs:
+                worker = self._worker_of(program)
+                ending.push_async_callback(worker.kill)
+                ending.enter_context(worker.binding(self._own_client(worker.namespace)))
+                await worker.start()
+            yield
+            await self.settle()
+
+    def _worker_of(self, program: Program) -> Worker:
+        if isinstance(program, Worker) and program in self._workers:
+            return program
+        if isinstance(program, RealWorker):
+            worker = Worker.of(program, self.address, lambda: self.now)
+            self._workers.append(worker)
+        elif hasattr(program, "handlers"):
+            worker = self.worker()
+            worker.include(program)
+        else:
+            raise TypeError(f"Give a `timerd.Worker` or a `timerd.tasks.Tasks`, not {program!r:.200}.")
+        return worker
+
+
+def _stopped() -> RuntimeError:
+    return RuntimeError(
+        "The server is stopped: `await server.start()` first, or use it as `async with Server() as server:`."
+    )
