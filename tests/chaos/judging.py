@@ -70,9 +70,16 @@ def stale_of(deliveries: Iterable[DeliveryRecord], faults: Sequence[Kill]) -> se
 
 
 def without_stale(logs: Logs, stale: set[DeliveryRecord]) -> Logs:
-    """The only delivery of a task counts, whoever made it."""
-    arrived = by_number(logs.deliveries)
-    again = {each for each in stale if any(other not in stale for other in arrived[each.number])}
+    """The only delivery of a task counts, whoever made it, and the only one by an id of which the ack was confirmed: a
+    move gives another id."""
+    arrived, confirmed = by_number(logs.deliveries), {each.delivery_id for each in logs.confirmed}
+    in_force = {each.delivery_id for each in logs.deliveries if each not in stale}
+    counts = confirmed - in_force
+    again = {
+        each
+        for each in stale
+        if each.delivery_id not in counts and any(other not in stale for other in arrived[each.number])
+    }
     return replace(logs, deliveries=tuple(each for each in logs.deliveries if each not in again))
 
 

@@ -67,6 +67,17 @@ def test_a_stale_delivery_is_no_excuse_for_being_early() -> None:
     assert not judge([SCHEDULED], [delivery(900, 5)]).verdict.holds
 
 
+def test_the_only_delivery_after_a_move_counts_whoever_made_it() -> None:
+    """By its ack, which was confirmed; without it the task may be lost."""
+    moved = CallRecord("move", 7, 3_100, 3_200, "OK", SCHEDULED.task_id, 4_000)
+    after = replace(delivery(5_000, 4), delivery_id="moved", fire_at_ms=4_000)
+    calls, deliveries = [SCHEDULED, moved], [delivery(3_000, 5), after]
+    judgement = judge(calls, deliveries, Confirmed("moved", 1, 5_500))
+    assert judgement.verdict.holds
+    assert len(judgement.stale) == 1
+    assert not judge(calls, deliveries).verdict.holds
+
+
 def test_the_only_delivery_of_a_task_counts_whoever_made_it() -> None:
     other = CallRecord("schedule", 8, 0, 1, "OK", "o", 1_000)
     new = DeliveryRecord(8, "o", "e", 1, 1_000, 3_000, SCOPE, 5)
