@@ -21,6 +21,8 @@ from timerd.worker import Worker
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 TUTORIAL = "docs/use/tutorial.md"
+# Run by `tests/docs/test_testing_page.py`.
+TESTING = "docs/use/testing.md"
 TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md"),
     *("docs/use/cycles.md", "docs/use/typed.md"),
@@ -72,7 +74,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == {TUTORIAL, *TYPED}
+    assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == {TUTORIAL, TESTING, *TYPED}
 
 
 def play(typed: list[str], address: str, names: dict[str, Any]) -> dict[str, Any]:

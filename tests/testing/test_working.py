@@ -159,6 +159,24 @@ def test_typed_tasks_run_and_are_scheduled_here(server: SyncServer) -> None:
         server.run(remind.schedule(user=1, delay=HOUR))
 
 
+def test_typed_tasks_are_scheduled_by_coroutines_of_any_loop(server: SyncServer) -> None:
+    """As those of an application are, which runs in a loop of its own."""
+    tasks, got = Tasks(), []
+
+    @tasks.task("reminders")
+    async def remind(user: int) -> None:
+        got.append(user)
+
+    async def app() -> None:
+        await remind.schedule(user=1, delay=HOUR)
+        await remind.schedule_many([({"user": 2}, HOUR)])
+
+    with server.working(tasks):
+        asyncio.run(app())
+        server.advance(hours=1)
+    assert sorted(got) == [1, 2]
+
+
 def test_typed_tasks_of_a_worker_go_back_to_their_own_client(server: SyncServer) -> None:
     own = Client(AWAY, namespace="shop")
     tasks, got, worker = Tasks(own), [], Worker(AWAY, namespace="shop")

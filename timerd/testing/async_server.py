@@ -34,6 +34,7 @@ from timerd.sdk.checks import name
 from timerd.sdk.times import Span, datetime_of_ms, instant_ms
 from timerd.sdk.traces import Traces
 from timerd.services.node import Node
+from timerd.testing.clients import HomeClient
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers
 from timerd.testing.spans import turn_ms
 from timerd.testing.turning import Instance, Turning
@@ -249,7 +250,8 @@ class Server:
     def _own_client(self, namespace: str) -> Client:
         """One for each namespace, that the server itself uses."""
         if namespace not in self._own_clients:
-            self._own_clients[namespace] = self.client(namespace=namespace)
+            self._own_clients[namespace] = HomeClient(self.connect_options, namespace)
+            self._clients.append(self._own_clients[namespace])
         return self._own_clients[namespace]
 
     # -- who uses it ----------------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""A shop with Django that reminds of orders which are not paid (README.md)."""
