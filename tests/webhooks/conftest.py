@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.process.conftest import children
 from tests.webhooks.receiver import Receiver, secret_of
 from timerd.config import ServerConfig, WebhooksConfig
 from timerd.testing.server import CONFIG, Server
 
+__all__ = ["children"]
 # Queue -> (its receiver, further settings of the target).
 Targets = Mapping[str, tuple[Receiver, str]]
 ServerOf = Callable[[Targets], Server]
