@@ -12,6 +12,7 @@ import os
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -31,6 +32,7 @@ from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
 from timerd.core.schedules.zones import OwnZones
+from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
 from timerd.services.api import TimerApi, Verb
@@ -73,6 +75,8 @@ from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.webhooks.targets_file import read_targets
+from timerd.services.webhooks.webhooks import Webhooks
 from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.credit_allocation import CreditAllocation
 from timerd.services.work.peer_links import PeerLinks
@@ -257,13 +261,14 @@ async def assemble(
     delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
     to = _answering(base, clock, delivery, peers, zones)
+    webhooks = _webhooks(config, delivery, clock)
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
     if peers is None or member is None or peer_links is None or allocation is None:
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep, webhooks)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
@@ -274,7 +279,18 @@ async def assemble(
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep, webhooks)
+
+
+def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:
+    """Nobody pays for a client of HTTP that has no target."""
+    targets = read_targets(config.webhooks)
+    if not targets:
+        return None
+    from timerd.adapters.http_posting import open_poster
+
+    rules = AddressRules(config.webhooks.private_networks)
+    return Webhooks(targets, delivery, partial(open_poster, rules.objection), lambda: int(clock.wall_ms()))
 
 
 def _place_of(config: ServerConfig, traits: StoreTraits) -> tuple[str, Timing | None]:
@@ -388,7 +404,7 @@ async def _assemble_watched(
     peers = node.peering.peers if node.peering is not None else None
     assert node.probe is not None
     api, probe = node.server.api, node.probe
-    last = times, probe, peers, node.ticks, node.zone_sweep
+    last = times, probe, peers, node.ticks, node.zone_sweep, node.webhooks
     observed = Observed(node.engine, node.scheduler, node.delivery, api, node.time, *last)
     return node, Watch(observed, probe, lambda: store.read([CLUSTER]), routes_of(config, node.server.local))
 

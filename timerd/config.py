@@ -8,6 +8,7 @@ reason, and a secret is a `SecretStr`, which is never shown. How the layers come
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +34,17 @@ def _form(pattern: str, says: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+def _network(text: str) -> str:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError as error:
+        raise ValueError("write networks as 10.1.0.0/16 or fd00::/8") from error
+    return text
+
+
+_HOST = _form(
+    r"(\*\.)?[a-z0-9._-]+|\[[0-9a-f:.]+\]", "write names in lower case, as hooks.example.com or *.example.com, no port"
+)
 Ms = Annotated[int, Field(ge=0)]
 # Beyond it a machine has no such memory, and a typed error in the unit is more likely.
 Bytes = Annotated[int, Field(ge=1, le=1 << 50)]
@@ -76,6 +88,21 @@ class HttpConfig:
     # The names, without a port, by which callers may reach it, beside those of loopback and the host of `listen`: a
     # page of a stranger in somebody's browser must not, by whatever name it finds.
     names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class WebhooksConfig:
+    """Queues whose tasks are posted to an address (docs/use/webhooks.md). Without `targets_file` there are none. The
+    lists stand here, so that those who may write that file cannot point it inside."""
+
+    # A table for each queue (services/webhooks/targets_file.py).
+    targets_file: Path | None = None
+    # The hosts that targets may have: names, *.example.com for those below one, addresses.
+    hosts: tuple[Annotated[str, _HOST], ...] = ()
+    # Those of them that may be spoken to by plain http.
+    insecure_hosts: tuple[Annotated[str, _HOST], ...] = ()
+    # What a host may lead to beside public addresses: 10.1.0.0/16, fd00::/8.
+    private_networks: tuple[Annotated[str, AfterValidator(_network)], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
@@ -139,6 +166,7 @@ class ServerConfig:
     tls: TlsConfig = TlsConfig()
     auth: AuthConfig = AuthConfig()
     http: HttpConfig = HttpConfig()
+    webhooks: WebhooksConfig = WebhooksConfig()
     log: LogConfig = LogConfig()
     # "full": fsync before OK. "normal": a power cut may take the last commits, a crash of the process none.
     synchronous: Literal["full", "normal"] = "full"

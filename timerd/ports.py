@@ -37,6 +37,7 @@ from timerd.model.storage import (
     is_bare,
 )
 from timerd.model.store_traits import StoreTraits
+from timerd.model.webhooks import HttpAnswer
 
 __all__ = [
     "Append",
@@ -52,12 +53,14 @@ __all__ = [
     "Found",
     "Heard",
     "Hints",
+    "HttpAnswer",
     "KeysAt",
     "Look",
     "Looked",
     "Mark",
     "MarkKind",
     "Page",
+    "Poster",
     "Registers",
     "Rows",
     "SameMarks",
@@ -220,3 +223,13 @@ class ZoneData(Protocol):
 
     def zone(self, name: str) -> tzinfo:
         """The same object each time. Raises Invalid where there is none of that name."""
+
+
+class Poster(Protocol):
+    """Posts to the address of one webhook target, and to nothing else: no redirect is followed, no proxy used, and each
+    address is judged right before it is connected to."""
+
+    async def post(self, headers: Mapping[str, str], body: bytes, timeout_ms: int) -> HttpAnswer:
+        """Raises NoAnswer where none came within `timeout_ms`, with a sentence that says why."""
+
+    async def close(self) -> None: ...

@@ -27,6 +27,8 @@ TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md"),
     *("docs/use/cycles.md", "docs/use/typed.md"),
 )
+# Run by tests/docs/test_webhooks_page.py.
+WEBHOOKS = "docs/use/webhooks.md"
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
@@ -74,7 +76,8 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == {TUTORIAL, TESTING, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, *TYPED}
+    assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 
 def play(typed: list[str], address: str, names: dict[str, Any]) -> dict[str, Any]:

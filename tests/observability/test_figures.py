@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.observability.watched_node import watched
 from tests.schedules.zones_rig import CHANGED, NEW, OLD
 from timerd.adapters.sqlite.files import DATABASE
 from timerd.core.protocol import Procedure
@@ -19,20 +19,10 @@ from timerd.core.schedules.world import World
 from timerd.model.errors import StoreUnknown
 from timerd.model.schedules import Tick
 from timerd.observability.collector import exposition
-from timerd.observability.figures import Observed
-from timerd.observability.store_timing import StoreTimes
-from timerd.services.node import Node
 from timerd.services.schedules import ticking
 from timerd.testing import Server
 from timerd.testing.async_server import CONFIG
 from timerd.worker import Delivery
-
-
-@contextmanager
-def watched(node: Node) -> Iterator[Observed]:
-    assert node.probe is not None
-    parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
-    yield Observed(*parts, StoreTimes(), node.probe, ticks=node.ticks, zones=node.zone_sweep)
 
 
 def spoil_controls(data: Path, *, finished: bool) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -86,6 +87,8 @@ def _check_whole(config: ServerConfig) -> None:
     from timerd.services.transport import listen
     from timerd.services.transport.principals import read_principals
     from timerd.services.transport.tls import read_tls
+    from timerd.services.webhooks.secret_file import read_secrets
+    from timerd.services.webhooks.targets_file import read_targets
 
     check_listen(config)
     check_store(config)
@@ -96,6 +99,8 @@ def _check_whole(config: ServerConfig) -> None:
             read_tls(config.tls)
         if config.auth.principals_file is not None:
             read_principals(config.auth.principals_file)
+        for target in read_targets(config.webhooks):
+            read_secrets(Path(target.secret_file))
     except StartupError as error:
         raise WrongInput(str(error)) from error
 

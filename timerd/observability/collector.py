@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from timerd.core.webhooks.breaker import TargetState
 from timerd.observability.curves import add_curve, gauge
 from timerd.observability.figures import Figures
 from timerd.observability.own_health import health_metrics
@@ -29,7 +30,7 @@ class _Once(Collector):
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        for part in (_queues, _tasks, _holding, _engine, _schedules, _calls, _store, _process):
+        for part in (_queues, _tasks, _holding, _engine, _schedules, _webhooks, _calls, _store, _process):
             yield from part(self._figures)
         yield from health_metrics(self._figures.health)
 
@@ -150,6 +151,21 @@ def _schedules(f: Figures) -> Iterator[Metric]:
         yield _each(swept, zones.swept)
         yield gauge("timerd_zone_sweep_open", "1 while a sweep is under way or held.", zones.is_open)
         yield gauge("timerd_zones_differing", "Zones in use whose schedules are left to others.", zones.differing)
+
+
+def _webhooks(f: Figures) -> Iterator[Metric]:
+    answers = CounterMetricFamily(
+        "timerd_webhook_requests", "Requests to targets of webhooks by what they came to.", labels=(*QUEUE, "outcome")
+    )
+    states = GaugeMetricFamily(
+        "timerd_webhook_state", "1 for the state that a target of webhooks is in.", labels=(*QUEUE, "state")
+    )
+    for queue, each in f.webhooks.items():
+        for name, number in each.answers.items():
+            answers.add_metric((*queue, name), number)
+        for state in TargetState:
+            states.add_metric((*queue, state.value), state.value == each.state)
+    yield from (answers, states)
 
 
 def _calls(f: Figures) -> Iterator[Metric]:

@@ -33,6 +33,7 @@ from timerd.services.peers.peers import Peers
 from timerd.services.readiness import ReadinessProbe
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import SweepFigures, ZoneSweep
+from timerd.services.webhooks.webhooks import Webhooks
 
 _log = logging.getLogger(__name__)
 FACTS, ERROR = "facts", "error"
@@ -57,6 +58,13 @@ class ScheduleFigures(NamedTuple):
     instants: Mapping[str, int]
     broken: int
     zones: SweepFigures | None = None
+
+
+class WebhookFigures(NamedTuple):
+    """Of one target. `answers`: requests by what they came to; `state`: one of TargetState."""
+
+    answers: Mapping[str, int]
+    state: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,7 @@ class Figures:
     facts: EngineFacts | None
     health: HealthFigures
     schedules: ScheduleFigures
+    webhooks: Mapping[QueueKey, WebhookFigures]
 
     @property
     def saturation(self) -> float:
@@ -125,6 +134,7 @@ class Observed:
         peers: Peers | None = None,
         ticks: TickWorker | None = None,
         zones: ZoneSweep | None = None,
+        webhooks: Webhooks | None = None,
     ) -> None:
         self.engine = engine
         self.store_times = store_times
@@ -137,6 +147,7 @@ class Observed:
         self._peers = peers
         self._ticks = ticks
         self._zones = zones
+        self._sinks = webhooks.sinks if webhooks is not None else []
         self._facts: EngineFacts | None = None
         self._pending: Mapping[QueueKey, int] = {}
         self._read_s = -FACTS_EVERY_S
@@ -193,6 +204,7 @@ class Observed:
             facts=self._facts,
             health=health_of(self._probe),
             schedules=_schedules(self._ticks, self._zones),
+            webhooks={sink.queue: WebhookFigures(dict(sink.answers), sink.state.value) for sink in self._sinks},
         )
 
     def _due(self, machines: Sequence[PartitionMachine], now_ms: int) -> Mapping[QueueKey, int]:

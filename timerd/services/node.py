@@ -25,12 +25,15 @@ from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.stopping import bounded
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.webhooks.webhooks import Webhooks
 from timerd.services.work.moving_away import stop_wait_ms
 from timerd.services.work.relaying import Relaying
 from timerd.services.work.work_service import WorkService
 
 DROP_EVERY_S = 60.0
 FLUSH_EVERY_S = 10.0
+# How often files of secrets are looked at.
+SECRETS_EVERY_S = 5.0
 # For calls that are being answered.
 STOP_GRACE_MS = 500
 
@@ -58,6 +61,7 @@ class Node:
     slots: SlotWorker | None = None
     work: WorkService | None = None
     zone_sweep: ZoneSweep | None = None
+    webhooks: Webhooks | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -72,6 +76,8 @@ class Node:
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
+        if self.webhooks is not None:
+            work.append(every(SECRETS_EVERY_S, self.webhooks.refresh))
         self._loops = tuple(begin(each, "loops") for each in work)
         if self.probe is not None:
             self.probe.watch(self._loops)
@@ -92,7 +98,7 @@ class Node:
             self.probe.join()
         if self.zone_sweep is not None:
             await self.zone_sweep.begin()
-        for worker in (self.ticks, self.slots):
+        for worker in (self.ticks, self.slots, self.webhooks):
             if worker is not None:
                 worker.join()
         return self.address
@@ -142,6 +148,8 @@ class Node:
         yield self.server.stop(STOP_GRACE_MS)
         for loop in self._loops:
             loop.cancel()
+        if self.webhooks is not None:
+            yield self.webhooks.close()
         yield self.scheduler.leave(int(self.time.exact_ms()))
         yield self.membership.left()
         yield self.engine.flush_estimates()

@@ -1,6 +1,6 @@
 """What dispatch asks of those around it: an alarm, the other instances, and a sink for each worker.
 
-A new way to deliver (a webhook, a file) is a new class that keeps `Sink`: docs/understand/architecture.md says how.
+A new way to deliver (a file, say) is a new class that keeps `Sink`: docs/understand/architecture.md says how.
 """
 
 from __future__ import annotations

@@ -1,0 +1,17 @@
+"""What the metrics of an instance are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from timerd.observability.figures import Observed
+from timerd.observability.store_timing import StoreTimes
+from timerd.services.node import Node
+
+
+@contextmanager
+def watched(node: Node) -> Iterator[Observed]:
+    assert node.probe is not None
+    parts = (node.engine, node.scheduler, node.delivery, node.server.api, node.time)
+    yield Observed(*parts, StoreTimes(), node.probe, ticks=node.ticks, zones=node.zone_sweep, webhooks=node.webhooks)

@@ -1,0 +1,1 @@
+"""What is decided of webhooks: how a request is signed, where it may go, what its answer means, when to pause."""

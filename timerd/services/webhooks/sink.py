@@ -1,0 +1,202 @@
+"""The sink of one target: each delivery is a request, and its answer settles it.
+
+It is a worker like others, so leases, retries, expiry, cancels and the backlog are those of every queue. Its credit is
+what the breaker allows: what waits for a target in trouble is not taken in hand, and can go on waiting for days.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from timerd.core.delivery_machine import Assignment
+from timerd.core.settlement import Action
+from timerd.core.taken import QueueKey
+from timerd.core.webhooks.answers import Consequence, judge_answer
+from timerd.core.webhooks.breaker import Breaker, TargetState
+from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.webhooks import HttpAnswer, NoAnswer, WebhookTarget
+from timerd.ports import Poster
+from timerd.services.background import begin, note
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Confirmation, Sent
+from timerd.services.dispatch.tokens import ack_tokens
+from timerd.services.webhooks.requests import WebhookRequest, request_of
+from timerd.services.webhooks.secret_file import SecretFile
+
+LEASE_MS = 30_000
+EXTEND_EVERY_S = 8.0
+_log = logging.getLogger("timerd.webhooks")
+
+
+class WebhookSink:
+    """Implements services.dispatch.ports.Sink. `now_ms` is the wall clock; pauses go by the loop's own, which is never
+    stepped. `answers` counts what has become of requests."""
+
+    counts_as_worker = False
+    takes_backlog = True
+
+    def __init__(
+        self, delivery: Delivery, target: WebhookTarget, poster: Poster, secrets: SecretFile, now_ms: Callable[[], int]
+    ) -> None:
+        self.number = delivery.next_number()
+        self.namespace = target.namespace
+        self.closing = False
+        self.target = target
+        self.secrets = secrets
+        self.answers: Counter[str] = Counter()
+        self._delivery = delivery
+        self._poster = poster
+        self._now_ms = now_ms
+        self._breaker = Breaker(target.in_flight)
+        # Ack token -> the request that is open.
+        self._open: dict[bytes, asyncio.Task[None]] = {}
+        # What dispatch may still send.
+        self._granted = 0
+        self._sequence = 0
+        self._extending: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
+
+    @property
+    def queue(self) -> QueueKey:
+        return QueueKey(self.target.namespace, self.target.queue)
+
+    @property
+    def state(self) -> TargetState:
+        return self._breaker.state
+
+    def join(self) -> None:
+        self._delivery.join(self, self.namespace, LEASE_MS)
+        self._balance()
+
+    async def close(self) -> None:
+        """Requests that are open are given up: what they did is unknown, and their tasks come again when their leases
+        are over."""
+        self.closing = True
+        self._delivery.machine.withdraw(self.number, self.queue)
+        if self._later is not None:
+            self._later.cancel()
+        tasks = [*self._open.values(), *([self._extending] if self._extending is not None else ())]
+        for each in tasks:
+            each.cancel()
+        for each in tasks:
+            with suppress(asyncio.CancelledError):
+                await each
+        await self._poster.close()
+
+    # -- what dispatch asks ---------------------------------------------------------------------------------------
+
+    def deliver(self, assignment: Assignment) -> Sent:
+        taken, secret = assignment.taken, self._delivery.secret
+        tokens = ack_tokens(taken, secret)
+        timeout_ms = min(self.target.timeout_ms, assignment.attempt_timeout_ms)
+        sent_bytes = 0
+        for row in range(len(taken)):
+            request = request_of(taken, row, secret)
+            token = tokens[row * ACK_TOKEN_BYTES : (row + 1) * ACK_TOKEN_BYTES]
+            self._open[token] = begin(self._work(token, request, timeout_ms), "webhooks")
+            sent_bytes += len(request.body)
+        self._granted -= len(taken)
+        if self._extending is None or self._extending.done():
+            self._extending = begin(self._extend(), "webhooks")
+        return Sent(len(taken), sent_bytes)
+
+    def block_if_full(self) -> bool:
+        return False
+
+    def owe(self, tokens: int) -> None:
+        """What is not confirmed comes again."""
+
+    def confirm(self, confirmation: Confirmation) -> None:
+        """As above."""
+
+    def go_away(self) -> None:
+        """Requests that are open go on to their end."""
+
+    # -- requests -------------------------------------------------------------------------------------------------
+
+    async def _extend(self) -> None:
+        while self._open:
+            await asyncio.sleep(EXTEND_EVERY_S)
+            self._delivery.extend(self, b"".join(self._open))
+
+    async def _work(self, token: bytes, request: WebhookRequest, timeout_ms: int) -> None:
+        try:
+            answer = await self._answer(request, timeout_ms)
+        finally:
+            del self._open[token]
+        judged = judge_answer(answer, self._now_ms(), self.target.reject_statuses)
+        self.answers[_counted(judged)] += 1
+        self._hear(judged)
+        # First: what goes back must not come again at once.
+        self._balance()
+        self._settle(token, judged)
+
+    async def _answer(self, request: WebhookRequest, timeout_ms: int) -> HttpAnswer | NoAnswer:
+        headers = request.signed(self.secrets.keys, self._now_ms() // 1_000)
+        try:
+            return await self._poster.post(headers, request.body, timeout_ms)
+        except NoAnswer as error:
+            return error
+        except Exception as error:  # noqa: BLE001 - noted, and tried again
+            note("webhooks", error, f"a task of the queue {self.target.queue!r} is posted again")
+            return NoAnswer(f"No answer: {type(error).__name__}.")
+
+    def _settle(self, token: bytes, judged: Consequence) -> None:
+        if judged.action is Action.RELEASE and not self._breaker.is_throttled_too_long(self._loop_ms()):
+            self._delivery.take_back(self, token)
+            return
+        self._sequence += 1
+        action = Action.NACK if judged.action is Action.RELEASE else judged.action
+        self._delivery.settle(self, self._sequence, action, token, judged.wait_ms, judged.error)
+
+    # -- how many may be open -------------------------------------------------------------------------------------
+
+    def _hear(self, judged: Consequence) -> None:
+        before = self._breaker.state
+        self._breaker.heard(judged.health, judged.wait_ms, self._loop_ms())
+        state = self._breaker.state
+        if state is before:
+            return
+        where = f"{self.target.namespace}/{self.target.queue}"
+        if state is TargetState.OK:
+            _log.info("the webhook target of %s takes requests again", where)
+        elif state is TargetState.PAUSED:
+            _log.error("the webhook target of %s says that it is gone: nothing is sent until a restart", where)
+        else:
+            _log.warning("the webhook target of %s is %s: %s", where, state.value, judged.error)
+
+    def _balance(self) -> None:
+        """Brings the credit to what the breaker allows."""
+        if self.closing:
+            return
+        allowed = self._breaker.room(self._loop_ms())
+        room = max(0, allowed.most - len(self._open))
+        if room < self._granted:
+            self._delivery.machine.withdraw(self.number, self.queue)
+            self._granted = 0
+        if room > self._granted:
+            self._delivery.credit(self, self.target.queue, room - self._granted)
+        self._granted = room
+        self._ask_again(allowed.next_ms)
+
+    def _ask_again(self, at_ms: float) -> None:
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        if at_ms < float("inf"):
+            loop = asyncio.get_running_loop()
+            # A moment later: timers of the loop may ring a little early.
+            self._later = loop.call_at((at_ms + 1) / 1_000, self._balance)
+
+    def _loop_ms(self) -> int:
+        return int(asyncio.get_running_loop().time() * 1_000)
+
+
+def _counted(judged: Consequence) -> str:
+    """As a label of a metric."""
+    throttled = judged.action is Action.RELEASE
+    return "throttled" if throttled else {Action.ACK: "acked", Action.REJECT: "rejected"}.get(judged.action, "failed")
