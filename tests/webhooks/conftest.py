@@ -12,7 +12,7 @@ import pytest
 from tests.process.conftest import children
 from tests.webhooks.receiver import Receiver, secret_of
 from timerd.config import ServerConfig, WebhooksConfig
-from timerd.testing.server import CONFIG, Server
+from timerd.testing.async_server import CONFIG, Server
 
 __all__ = ["children"]
 # Queue -> (its receiver, further settings of the target).

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.core.webhooks.answers import ERROR_CHARS, MOST_WAIT_MS, TargetHealth, judge_answer, retry_after_ms
 from timerd.model.webhooks import HttpAnswer, NoAnswer
 

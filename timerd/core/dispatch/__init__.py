@@ -16,7 +16,7 @@ from timerd.core.dispatch.queue_stats import LATENESS_BOUNDS_MS, MOST_QUEUES, OT
 from timerd.core.dispatch.redelivery_gate import RETURN_MS, RedeliveryGate
 from timerd.core.dispatch.redelivery_guard import GuardedPlace, RedeliveryGuard
 from timerd.core.dispatch.send_hold import SendHold
-from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Refusal, Settlement, fail_row
+from timerd.core.dispatch.settlement import Action, Failure, LateFailure, Refusal, Settlement, fail_row, task_id_of
 
 __all__ = [
     "AHEAD_MS",
@@ -64,4 +64,5 @@ __all__ = [
     "delivery_ids",
     "digest_column",
     "fail_row",
+    "task_id_of",
 ]

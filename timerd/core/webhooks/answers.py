@@ -13,7 +13,7 @@ from enum import Enum
 from http import HTTPStatus
 from typing import NamedTuple
 
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action
 from timerd.model.webhooks import HttpAnswer, NoAnswer
 
 # A receiver cannot put off its tasks for longer.

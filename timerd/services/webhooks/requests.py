@@ -7,7 +7,7 @@ from string import printable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from timerd.core.settlement import task_id_of
+from timerd.core.dispatch import task_id_of
 from timerd.core.taken import Taken
 from timerd.core.webhooks.signing import signature_header
 from timerd.model.identity import attempt_of, delivery_id_of, encode_id

@@ -12,8 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
-from timerd.core.delivery_machine import Assignment
-from timerd.core.settlement import Action
+from timerd.core.dispatch import Action, Assignment
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.answers import Consequence, judge_answer
 from timerd.core.webhooks.breaker import Breaker, TargetState
