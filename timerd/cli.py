@@ -32,6 +32,7 @@ from timerd.commands import (
     serve,
     simulate,
     token,
+    top,
     version,
     work,
     zones,
@@ -45,7 +46,7 @@ _PANELS = {
     "Tasks": (schedule, look, change, purge, work),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (doctor, health, cluster, partition, announce, backup),
+    "Operate": (top, doctor, health, cluster, partition, announce, backup),
     "Try it": (demo, simulate, version),
 }
 
