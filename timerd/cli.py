@@ -32,11 +32,13 @@ from timerd.commands import (
     serve,
     simulate,
     token,
+    top,
     version,
     work,
     zones,
 )
 from timerd.commands.failures import CommandFailure, failure_of_os
+from timerd.commands.watch import with_seconds
 
 # In the order of `timerd --help`.
 _PANELS = {
@@ -44,7 +46,7 @@ _PANELS = {
     "Tasks": (schedule, look, change, purge, work),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (doctor, health, cluster, partition, announce, backup),
+    "Operate": (top, doctor, health, cluster, partition, announce, backup),
     "Try it": (demo, simulate, version),
 }
 
@@ -112,7 +114,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     # gRPC's own log lines, written from C++ beside ours: what they say arrives as a sentence too.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
-        code = app(arguments, prog_name="timerd", standalone_mode=False)
+        typed = with_seconds(sys.argv[1:] if arguments is None else arguments)
+        code = app(typed, prog_name="timerd", standalone_mode=False)
     except CommandFailure as failure:
         return _tell(str(failure), failure.exit_code)
     except (KeyboardInterrupt, typer.Abort):

@@ -10,8 +10,9 @@ import asyncio
 import inspect
 import os
 import socket
+import sys
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from timerd.commands.failures import Unreachable, WrongInput, failure_of
 from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
 from timerd.commands.times import parse_span
+from timerd.commands.watch import Round, checked_seconds, repeat_below, repeat_in_place
 
 if TYPE_CHECKING:
     from timerd.client import Client, ConnectOptions
@@ -94,7 +96,8 @@ def _common(
     return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s)
 
 
-def _form(json: options.Json = False) -> Form:
+def form_of_one(json: options.Json = False) -> Form:
+    """Of commands that have no table of records."""
     return Form.of(json)
 
 
@@ -121,45 +124,81 @@ def _address(server: str) -> str:
 
 def online(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """The command as typer takes it, with the options of every command that speaks to a server."""
-    return _with_options(command, _form)
+    return _with_options(command, form_of_one, _once)
 
 
 def listing(command: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """As `online`, for commands that only show: with --output."""
-    return _with_options(command, form_of_listing)
+    """As `online`, for commands that only show: with --output and --watch."""
+    return _with_options(command, form_of_listing, _watched)
+
+
+def repeating(command: Callable[..., Awaitable[None]], seconds: Callable[..., float | None]) -> Callable[..., None]:
+    """As `online`, for commands that go on by themselves: `seconds` declares the options that say how often."""
+    return _with_options(command, form_of_one, seconds)
+
+
+def _once() -> None:
+    return None
+
+
+def _watched(watch: options.WatchOption = None) -> float | None:
+    return None if watch is None else checked_seconds(watch)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(function, eval_str=True).parameters)
 
 
-def _with_options(command: Callable[..., Awaitable[None]], form: Callable[..., Form]) -> Callable[..., None]:
-    """`form` declares the options of output, and makes the form of what is given."""
-    common, printed = _parameters(_common), _parameters(form)
+def _with_options(
+    command: Callable[..., Awaitable[None]], form: Callable[..., Form], seconds: Callable[..., float | None]
+) -> Callable[..., None]:
+    """`form` and `seconds` declare options, and make of what is given how to print, and how often."""
+    shared = [_parameters(function) for function in (form, seconds, _common)]
 
     def run(**given: Any) -> None:  # noqa: ANN401 - what the command declares
-        chosen = form(**{name: given.pop(name) for name in printed})
-        endpoint = _common(**{name: given.pop(name) for name in common})
+        form_given, seconds_given, common_given = ({name: given.pop(name) for name in each} for each in shared)
+        chosen, pause_s, endpoint = form(**form_given), seconds(**seconds_given), _common(**common_given)
         endpoint.check()
-        asyncio.run(_with_client(command, endpoint, chosen, given))
+        if pause_s is None:
+            asyncio.run(_with_bar(command, endpoint, chosen, given))
+        else:
+            _run_watched(lambda write: _call(command, endpoint, Output(chosen, write=write), given), chosen, pause_s)
 
-    own = [each for name, each in _parameters(command).items() if name != "call"]
-    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own, *printed.values(), *common.values())]
+    own = {name: each for name, each in _parameters(command).items() if name != "call"}
+    merged = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for part in (own, *shared) for each in part.values()]
     run.__signature__ = inspect.Signature(merged)  # type: ignore[attr-defined]
     run.__annotations__ = {each.name: each.annotation for each in merged}
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     return run
 
 
-async def _with_client(
+def _run_watched(one: Round, form: Form, pause_s: float) -> None:
+    """Until Ctrl-C, which is how it is meant to end."""
+    in_place = form in (Form.TABLE, Form.WIDE) and sys.stdout.isatty()
+    with suppress(KeyboardInterrupt):
+        asyncio.run((repeat_in_place if in_place else repeat_below)(one, pause_s))
+
+
+async def _with_bar(
     command: Callable[..., Awaitable[None]], endpoint: Endpoint, form: Form, given: dict[str, Any]
 ) -> None:
+    with Bar(f"waiting for timerd at {endpoint.server}") as bar:
+        await _call(command, endpoint, Output(form, bar.stop), given, bar)
+
+
+async def _call(
+    command: Callable[..., Awaitable[None]],
+    endpoint: Endpoint,
+    out: Output,
+    given: dict[str, Any],
+    bar: Bar | None = None,
+) -> None:
+    """`bar` None: one that is never shown."""
     from timerd.client import TimerdError
 
     try:
-        with Bar(f"waiting for timerd at {endpoint.server}") as bar:
-            async with AsyncExitStack() as opened:
-                await command(CommandCall(endpoint, Output(form, bar.stop), bar, opened), **given)
+        async with AsyncExitStack() as opened:
+            await command(CommandCall(endpoint, out, bar or Bar(""), opened), **given)
     except TimerdError as error:
         raise failure_of(error, endpoint.server) from error
 

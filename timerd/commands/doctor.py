@@ -3,7 +3,7 @@ the server's own advice; `findings` is where each figure is judged, doctor_clust
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -78,13 +78,17 @@ def _mib(count: int) -> str:
 
 
 def lateness_quantile_ms(info: GetServerInfoResponse, share: float) -> float | None:
-    """The upper bound of the class in which the quantile lies; None before the first delivery."""
-    wanted, seen = share * sum(info.lateness_counts), 0
-    for bound_ms, count in zip(info.lateness_bounds_ms, info.lateness_counts, strict=False):
+    return quantile_ms(info.lateness_bounds_ms, info.lateness_counts, share)
+
+
+def quantile_ms(bounds_ms: Sequence[float], counts: Sequence[int], share: float) -> float | None:
+    """The upper bound of the class in which the quantile lies; None before the first delivery, infinite in the last."""
+    wanted, seen = share * sum(counts), 0
+    for bound_ms, count in zip(bounds_ms, counts, strict=False):
         seen += count
         if count and seen >= wanted:
             return bound_ms
-    return None if not seen else float("inf")
+    return None if not sum(counts) else float("inf")
 
 
 def record_of(info: GetServerInfoResponse, wrong: list[str]) -> dict[str, Any]:
@@ -100,13 +104,13 @@ def record_of(info: GetServerInfoResponse, wrong: list[str]) -> dict[str, Any]:
         **{name: getattr(info, name) for name in plain},
         "uptime_s": info.uptime.ToTimedelta().total_seconds(),
         "oldest_due_time": oldest,
-        "lateness_p50_ms": _finite(lateness_quantile_ms(info, 0.5)),
-        "lateness_p99_ms": _finite(lateness_quantile_ms(info, 0.99)),
+        "lateness_p50_ms": finite(lateness_quantile_ms(info, 0.5)),
+        "lateness_p99_ms": finite(lateness_quantile_ms(info, 0.99)),
         "ledger": ledger,
     }
 
 
-def _finite(value: float | None) -> float | None:
+def finite(value: float | None) -> float | None:
     """JSON knows no infinity."""
     return None if value is None or value == float("inf") else value
 

@@ -56,6 +56,11 @@ OutputOption = Annotated[
     Form | None, typer.Option("--output", "-o", metavar="FORM", help="table; wide: all columns, ISO times; json; name.")
 ]
 
+WatchOption = Annotated[
+    str | None,
+    typer.Option("--watch", metavar="[SECONDS]", help="Again and again until Ctrl-C; every 2 s if left open."),
+]
+
 Delay = Annotated[str | None, typer.Option("--in", metavar="SPAN", help="So long from now: 10s, 5m, 2h30m, 1d.")]
 AtOption = Annotated[str | None, typer.Option("--at", metavar="TIME", help="At this ISO time: 2030-01-31T09:00:00Z.")]
 KeyOption = Annotated[str | None, typer.Option("--key", help="The task that was scheduled with this key.")]
