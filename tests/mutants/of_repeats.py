@@ -36,6 +36,15 @@ MUTANTS = (
         tests=(PROCEDURES + "test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody",),
     ),
     Mutant(
+        name="moved-away-counts-as-ended",
+        guarantee="G7",
+        file="timerd/core/protocol/lookup.py",
+        old="        if here.ending.outcome is not Outcome.MOVED:\n            return here\n",
+        new="        return here\n",
+        breaks="who takes a key over leaves the task alive that has just been moved",
+        tests=("tests/unit/test_moved_meanwhile.py",),
+    ),
+    Mutant(
         name="cancelled-by-whom-the-holder-heard",
         guarantee="G2",
         file="timerd/core/protocol/cancel.py",

@@ -74,11 +74,18 @@ def unwritten(place: Place) -> RowKey:
 
 
 def locate(task: TaskId, *, durable: bool = False) -> Procedure[Located]:
-    """`durable`: that it has ended is said when nothing takes it back."""
+    """`durable`: that it has ended is said when nothing takes it back. Where the row was moved away since the register
+    was read, it is looked for again: a task that was moved has not ended."""
     stored = yield from settled_move(task.digest)
-    move = Move.from_bytes(stored) if stored is not None else None
-    place = move.place if move is not None else home_of(task)
-    return (yield from follow(task, place, move, stored, durable=durable))
+    while True:
+        move = Move.from_bytes(stored) if stored is not None else None
+        place = move.place if move is not None else home_of(task)
+        here = yield from follow(task, place, move, stored, durable=durable)
+        if here.ending.outcome is not Outcome.MOVED:
+            return here
+        before, stored = stored, (yield from settled_move(task.digest))
+        if stored == before:
+            return here
 
 
 def follow(
