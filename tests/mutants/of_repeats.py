@@ -42,7 +42,7 @@ MUTANTS = (
         old="        if here.ending.outcome is not Outcome.MOVED:\n            return here\n",
         new="        return here\n",
         breaks="who takes a key over leaves the task alive that has just been moved",
-        tests=("tests/unit/test_moved_meanwhile.py",),
+        tests=("tests/unit/test_moved_meanwhile.py::test_a_task_that_is_moved_while_it_is_looked_for_has_not_ended",),
     ),
     Mutant(
         name="cancelled-by-whom-the-holder-heard",

@@ -175,10 +175,9 @@ class DeliveryModel(RuleBasedStateMachine):
         current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
         unknown = self.not_outlived(chosen)
         late = [x.token.key.digest for x in settled.failed_late]
-        # Whoever rejects what was sent again hears that it is over; a failure of it is passed over.
-        outlived = [
-            at for at, (i, key, _) in enumerate(chosen) if i in self.open and self.open[i].key.version != key.version
-        ]
+        # Whoever rejects what was sent again hears that it is over, also where a worker has brought back the later
+        # attempt; a failure of it is passed over.
+        outlived = [at for at, (i, key, _) in enumerate(chosen) if self.is_outlived(i, key)]
         assert late == [i[:DIGEST_BYTES] for i in unknown]
         assert list(settled.refused) == (outlived if hopeless else [])
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
@@ -197,6 +196,11 @@ class DeliveryModel(RuleBasedStateMachine):
         for delivery_id in current:
             delivery = self.open.pop(delivery_id)
             self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
+
+    def is_outlived(self, delivery_id: bytes, key: RowKey) -> bool:
+        if delivery_id in self.open:
+            return self.open[delivery_id].key.version != key.version
+        return self.held.get(delivery_id, 0) > key.version
 
     def not_outlived(self, chosen: list[tuple[bytes, RowKey, bytes]]) -> list[bytes]:
         """Of those that are not open: where a worker has brought back a later attempt, an older one counts no more."""
