@@ -128,7 +128,7 @@ class FaultyStore:
 
     async def _perform(self, name: str, work: Callable[[], Result], *, writes: bool) -> Result:
         weather = self._weather
-        await held_up()
+        await held_up(name)
         await weather.way(name)
         self._step(name)
         fate = weather.fate()
@@ -152,7 +152,7 @@ class FaultyStore:
 
     async def append(self, messages: Sequence[Append]) -> Sequence[Appended]:
         """What comes while a commit is being gathered goes with it."""
-        await held_up()
+        await held_up("append")
         await self._weather.way("append")
         if self._weather.writes_at_the_floor:
             await self._weather.until_the_floor()
@@ -191,7 +191,7 @@ class FaultyStore:
 
     async def cas(self, changes: Sequence[Any]) -> Sequence[CasResult]:
         """Never raises for an outcome."""
-        await held_up()
+        await held_up("cas")
         weather = self._weather
         weather.cas_on_the_way += 1
         weather.cas_begun += 1

@@ -40,10 +40,14 @@ class Hold:
 HOLD: ContextVar[Hold | None] = ContextVar("hold", default=None)
 
 
-async def held_up() -> None:
+# One read of these serves all who ask at that time: it is slow for all of them, or for none.
+SHARED = ("settled",)
+
+
+async def held_up(step: str) -> None:
     """Before a step at the store."""
     hold = HOLD.get()
-    if hold is not None and hold.steps:
+    if hold is not None and hold.steps and step not in SHARED:
         hold.steps -= 1
         if not hold.steps:
             await asyncio.sleep(hold.for_ms / 1000)

@@ -176,7 +176,7 @@ class RemoteStore:
         self, name: str, work: Callable[[], Any], *, writes: bool = False, parts: Sequence[Land] = (), kind: str = ""
     ) -> Any:
         """`parts`: of a write that may be done in pieces."""
-        await held_up()
+        await held_up(name)
         answer: Answer = self._loop.create_future()
         late_ms = self._sprung(name, kind)
         landing = (parts or (work,)) if writes and name not in AT_ONCE else ()
