@@ -106,7 +106,7 @@ QUICK = (
     "cancel",
     "cancel NOSET",
     "closing NOCHECK",
-    "finish NOANNOUNCE",
+    "finish OPENFOREVER",
     "places VACUITY1",
     "repeats VACUITY1",
     "moves VACUITY1",
