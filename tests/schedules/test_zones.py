@@ -188,7 +188,9 @@ async def by_old_data_while_the_new_ones_are_swept(
     world = world_of(server, OLD, (await server.node.store.read([ZONES]))[0])
     stopped = Stopped(runner, stands_before)
     calling = asyncio.ensure_future(drive(call(world), stopped))
-    await stopped.is_there.wait()
+    waiting = asyncio.ensure_future(stopped.is_there.wait())
+    await asyncio.wait([calling, waiting], return_when=asyncio.FIRST_COMPLETED)
+    assert stopped.is_there.is_set(), "the call ended before it came to that step"
     newer = await sweeping(server, runner)
     await newer.begin()
     await newer.sweep()
