@@ -151,6 +151,7 @@ def _tell_usage(error: BaseException) -> int:
         print(context.get_help() if context else "", file=sys.stderr)
         return 2
     sentence = " ".join(error.format_message().split()) if hasattr(error, "format_message") else str(error)
+    sentence = sentence.replace(": Value error, ", ": ")
     command = context.command_path if context else "timerd"
     hint = ""
     if type(error).__name__ == "NoSuchOption" and command == "timerd schedule":

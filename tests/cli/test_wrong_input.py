@@ -12,6 +12,7 @@ from tests.sdk.refused_addresses import REFUSED
 WRONG = [
     (("nonsense",), "No such command 'nonsense'"),
     (("get", "x", "--nonsense"), "No such option: --nonsense"),
+    (("list", "-o", "tree"), "'-o': 'tree' is not one of 'table', 'wide', 'json', 'name'."),
     (("get",), "either an ID, or --key"),
     (("get", "x", "--key", "k"), "either an ID, or --key"),
     (("get", "x", "--server", "http://here"), "HOST:PORT"),

@@ -44,7 +44,8 @@ from timerd.services.peers.peer_wire import (
 )
 from timerd.services.peers.second_way import OtherWay
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
-from timerd.services.transport.tls import Stamp, peer_credentials, stamp_of
+from timerd.services.transport.tls import peer_credentials, stamp_of
+from timerd.services.transport.watched_files import Stamp
 
 log = logging.getLogger(__name__)
 DEADLINE_S = 2.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timerd.model.errors import StartupError
-from timerd.services.transport.watched_files import read_watched
+from timerd.services.transport.watched_files import WatchedFile, read_watched
 
 log = logging.getLogger(__name__)
 SCHEDULE, WORK, OPERATE = "schedule", "work", "operate"
@@ -35,9 +35,8 @@ class Principals:
     """`of_token` and `of_names` find the caller, or nobody, as of the last `refresh`."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
         self._changed: Callable[[], None] = lambda: None
-        self._stamp = self._look()
+        self._file = WatchedFile(path)
         self._by_proof = read_principals(path)
 
     def of_token(self, token: str) -> Principal | None:
@@ -54,24 +53,15 @@ class Principals:
 
     def refresh(self) -> None:
         """Takes the file up where it is another one."""
-        stamp = self._look()
-        if stamp == self._stamp:
+        if not self._file.has_changed():
             return
-        self._stamp = stamp
         try:
-            self._by_proof = read_principals(self._path)
+            self._by_proof = read_principals(self._file.path)
         except StartupError as error:
             log.error("The principals changed and are not taken up; the old ones stay in force. %s", error)
         else:
-            log.info("The principals were taken up anew from %s", self._path)
+            log.info("The principals were taken up anew from %s", self._file.path)
             self._changed()
-
-    def _look(self) -> tuple[int, int, int]:
-        try:
-            stat = self._path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
 
 
 def read_principals(path: Path) -> dict[str, Principal]:

@@ -6,17 +6,16 @@ from __future__ import annotations
 import logging
 import ssl
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import grpc
 
 from timerd.config import TlsConfig
 from timerd.model.errors import StartupError
-from timerd.services.transport.watched_files import read_watched
+from timerd.services.transport.watched_files import Stamp, read_watched, stamp_of_files
 
 log = logging.getLogger(__name__)
 # Of files: when changed, how large, which.
-Stamp: TypeAlias = tuple[tuple[int, int, int], ...] | None
 
 
 class Tls(NamedTuple):
@@ -55,13 +54,8 @@ class TlsFiles:
 
 
 def stamp_of(config: TlsConfig) -> Stamp:
-    """Another one as soon as a file changes; None while one is not there."""
     paths = (config.certificate_file, config.key_file, config.client_ca_file, config.peer_ca_file)
-    try:
-        stats = [path.stat() for path in paths if path is not None]
-    except OSError:
-        return None
-    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+    return stamp_of_files(path for path in paths if path is not None)
 
 
 def server_credentials(files: TlsFiles) -> grpc.ServerCredentials:

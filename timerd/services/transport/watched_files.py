@@ -3,9 +3,36 @@ for ever."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import TypeAlias
 
 from timerd.model.errors import StartupError
+
+# None: a file is not there.
+Stamp: TypeAlias = tuple[tuple[int, int, int], ...] | None
+
+
+def stamp_of_files(paths: Iterable[Path]) -> Stamp:
+    """Another one as soon as a file changes."""
+    try:
+        stats = [path.stat() for path in paths]
+    except OSError:
+        return None
+    return tuple((stat.st_mtime_ns, stat.st_size, stat.st_ino) for stat in stats)
+
+
+class WatchedFile:
+    """A file as it was at the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._seen = stamp_of_files([path])
+
+    def has_changed(self) -> bool:
+        """Whether it is another one since, or is not there."""
+        before, self._seen = self._seen, stamp_of_files([self.path])
+        return self._seen != before
 
 
 def read_watched(path: Path, what: str) -> bytes:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from timerd.core.webhooks.signing import parse_secret
 from timerd.model.errors import StartupError
-from timerd.services.transport.watched_files import read_watched
+from timerd.services.transport.watched_files import WatchedFile, read_watched
 
 _log = logging.getLogger("timerd.webhooks")
 
@@ -25,29 +25,19 @@ class SecretFile:
     """`keys`: those in force, as of the last `refresh`. Raises StartupError where the file cannot be used."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stamp = self._look()
+        self._file = WatchedFile(path)
         self.keys: Sequence[bytes] = read_secrets(path)
 
     def refresh(self) -> None:
         """Takes the file up where it is another one."""
-        stamp = self._look()
-        if stamp == self._stamp:
+        if not self._file.has_changed():
             return
-        self._stamp = stamp
         try:
-            self.keys = read_secrets(self._path)
+            self.keys = read_secrets(self._file.path)
         except StartupError as error:
             _log.error("The secrets changed and are not taken up; the old ones stay in force. %s", error)
         else:
-            _log.info("%d secrets were taken up anew from %s", len(self.keys), self._path)
-
-    def _look(self) -> tuple[int, int, int]:
-        try:
-            stat = self._path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+            _log.info("%d secrets were taken up anew from %s", len(self.keys), self._file.path)
 
 
 def read_secrets(path: Path) -> Sequence[bytes]:
