@@ -125,7 +125,8 @@ class Worker:
 
         Args:
             queue: the queue; a worker has one handler for each.
-            concurrency: how many calls of the handler run at a time, and so how many deliveries are here. Default 16.
+            concurrency: how many calls of the handler run at a time. Of a handler that is faster than messages are the
+                next deliveries are here already, what it takes in 20 ms, up to 1,000. Default 16.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a

@@ -55,8 +55,8 @@ async def test_acknowledgements_of_one_turn_share_a_message_and_free_their_credi
         return None
 
     async with running(worker):
-        server.work.put(deliver_of("q", [b"x"] * 50))
-        await server.work.until(lambda: sum(credit.tasks for credit in server.work.credits) == 50)
+        server.work.put(deliver_of("q", [b"x"] * 30))
+        await server.work.until(lambda: sum(credit.tasks for credit in server.work.credits) == 30)
     assert len(server.work.settles) == 1
     assert len(server.work.credits) == 1
 

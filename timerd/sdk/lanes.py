@@ -1,7 +1,7 @@
 """From a delivery to its handler and back: one lane per queue.
 
-A single lane has as much credit as it runs handlers, so nothing waits in the worker. A batch lane has more, so that the
-next batch is here when one ends (sdk/batch_credit.py).
+A lane has credit for what its handlers take, and for more where they are so fast that they would wait for messages
+(sdk/read_ahead.py, sdk/batch_credit.py). What has come and not begun waits here.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ from timerd.sdk.deliveries import DeliveredBatch, Delivery
 from timerd.sdk.dispositions import ACK, RELEASE, Disposition, Reject, Retry, clip, disposition_of
 from timerd.sdk.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.leases import Hold, InHand
+from timerd.sdk.read_ahead import ReadAhead
 from timerd.sdk.traces import Traces
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
+# What is read ahead is done in a tenth of it (sdk/read_ahead.py).
+_LONGEST_WAIT_S = 0.2
 
 
 class LaneHost(Protocol):
@@ -52,36 +55,111 @@ class Lane(Protocol):
     async def abort(self) -> None: ...
 
 
+class Waiting:
+    """What has come and not begun, in the order in which it came."""
+
+    def __init__(self, host: LaneHost) -> None:
+        self._in_hand = host.in_hand
+        self._holds: deque[Hold] = deque()
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def add(self, hold: Hold) -> None:
+        self._in_hand.add(hold)
+        self._holds.append(hold)
+
+    def take(self, room: int) -> Hold | None:
+        """The first of them, or as much of it as there is room for."""
+        if not self._holds:
+            return None
+        if len(self._holds[0]) > room:
+            return self._in_hand.split(self._holds[0], room)
+        return self._holds.popleft()
+
+    def take_all(self) -> list[Hold]:
+        taken = [*self._holds]
+        self._holds.clear()
+        return taken
+
+    @property
+    def first(self) -> Hold | None:
+        return self._holds[0] if self._holds else None
+
+
 class SingleLane:
-    """One handler call per delivery, `concurrency` at a time."""
+    """One handler call per delivery, `concurrency` at a time.
+
+    What was read ahead goes back when it has waited for a while: its handlers have become slow, and another worker's
+    may not have.
+    """
 
     def __init__(self, queue: str, handler: Handler, concurrency: int, tracing: Traces | None = None) -> None:
         self.queue = queue
-        self.credit = concurrency
         self.held = 0
+        self._credit = ReadAhead(concurrency)
+        self._concurrency = concurrency
         self._handler = handler
         self._tracing = tracing
-        self._running = HandlerCalls(handler, queue, concurrency, tracing)
+        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._watching: asyncio.TimerHandle | None = None
         self._host: LaneHost
+        self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return SingleLane(self.queue, self._handler, self.credit, self._tracing)
+        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing)
+
+    @property
+    def credit(self) -> int:
+        return self._credit.tasks
 
     def start(self, host: LaneHost) -> None:
         self._host = host
+        self._waiting = Waiting(host)
 
     def accept(self, batch: DeliveredBatch) -> None:
-        for index in range(len(batch)):
-            hold = Hold(batch, index, index + 1)
-            self.held += 1
-            self._host.in_hand.add(hold)
-            self._running.spawn(self._run(hold))
+        self.held += len(batch)
+        self._waiting.add(Hold(batch, 0, len(batch)))
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while len(self._running) < self._concurrency and (hold := self._waiting.take(1)) is not None:
+            if self._host.in_hand.is_lost(hold):
+                self._end(hold)
+            else:
+                self._running.spawn(self._run(hold))
+        if self._waiting and self._watching is None:
+            self._watch(self._waiting.first)
+
+    def _watch(self, first: Hold | None) -> None:
+        """Whether that one has gone on within the time that what is read ahead may wait."""
+        at = (first, first.start if first is not None else 0)
+        self._watching = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._look_after, at)
+
+    def _look_after(self, at: tuple[Hold | None, int]) -> None:
+        self._watching = None
+        first = self._waiting.first
+        if first is None:
+            return
+        if (first, first.start) == at:
+            self.hand_back()
+            self._credit.restart()
+        else:
+            self._watch(first)
 
     def hand_back(self) -> None:
-        """Nothing waits here: what has come has begun."""
+        """What has not begun goes to another worker."""
+        for hold in self._waiting.take_all():
+            self._host.settle(RELEASE, hold.tokens)
+            self._end(hold)
+
+    def _end(self, hold: Hold) -> None:
+        self.held -= len(hold)
+        self._host.end(hold)
 
     async def _run(self, hold: Hold) -> None:
+        begun_s = monotonic()
         try:
             result = await self._running.invoke(Delivery(hold.batch, hold.start))
             if result is not None:
@@ -94,13 +172,15 @@ class SingleLane:
         else:
             self._host.settle(ACK, hold.tokens)
         finally:
-            self.held -= 1
-            self._host.end(hold)
+            self._end(hold)
+            if change := self._credit.ran(monotonic() - begun_s):
+                self._host.resized(self.queue, change)
 
     def running(self) -> set[asyncio.Task[None]]:
         return self._running.tasks()
 
     async def abort(self) -> None:
+        self._waiting.take_all()
         await self._running.abort()
 
 
@@ -118,8 +198,8 @@ class BatchLane:
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
-        self._waiting: deque[Hold] = deque()
         self._host: LaneHost
+        self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
@@ -131,18 +211,16 @@ class BatchLane:
 
     def start(self, host: LaneHost) -> None:
         self._host = host
+        self._waiting = Waiting(host)
 
     def accept(self, batch: DeliveredBatch) -> None:
-        hold = Hold(batch, 0, len(batch))
-        self.held += len(hold)
-        self._host.in_hand.add(hold)
-        self._waiting.append(hold)
+        self.held += len(batch)
+        self._waiting.add(Hold(batch, 0, len(batch)))
         self._start_waiting()
 
     def hand_back(self) -> None:
         """What waits for a batch to end goes to another worker."""
-        waiting = [*self._waiting]
-        self._waiting.clear()
+        waiting = self._waiting.take_all()
         for hold in waiting:
             self._host.settle(RELEASE, hold.tokens)
         self._end(waiting)
@@ -156,15 +234,10 @@ class BatchLane:
         """Up to `max_size`; what the server gave to another worker meanwhile is not begun here."""
         taken: list[Hold] = []
         room = self._max_size
-        while room and self._waiting:
-            hold = self._waiting[0]
+        while room and (hold := self._waiting.take(room)) is not None:
             if self._host.in_hand.is_lost(hold):
-                self._end([self._waiting.popleft()])
+                self._end([hold])
                 continue
-            if len(hold) > room:
-                hold = self._host.in_hand.split(hold, room)
-            else:
-                self._waiting.popleft()
             taken.append(hold)
             room -= len(hold)
         return taken
@@ -208,7 +281,7 @@ class BatchLane:
         return self._running.tasks()
 
     async def abort(self) -> None:
-        self._waiting.clear()
+        self._waiting.take_all()
         await self._running.abort()
 
 

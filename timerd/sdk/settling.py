@@ -42,6 +42,11 @@ class Settler:
     def is_idle(self) -> bool:
         return not self._collected and not self._unconfirmed
 
+    @property
+    def is_releasing(self) -> bool:
+        """Whether the server has not confirmed yet all that went back to it unbegun."""
+        return RELEASE in self._collected or any(sent.disposition is RELEASE for sent in self._unconfirmed.values())
+
     def add(self, disposition: Disposition, tokens: bytes) -> None:
         self._collected[disposition].append(tokens)
 

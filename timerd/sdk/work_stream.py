@@ -73,6 +73,8 @@ class WorkStream:
         # Of the streams since the last one that was answered, this one last: a server may have sent on any of them.
         self._names: list[bytes] = []
         self._takes_new = True
+        # A RELEASE voids the credit of the stream: it is given anew when the server has taken that in.
+        self._is_credit_void = False
         self._stopping = False
         # Confirmed: the server sends nothing new on this stream.
         self._parted: asyncio.Event | None = None
@@ -123,6 +125,7 @@ class WorkStream:
 
     def settle(self, disposition: Disposition, tokens: bytes) -> None:
         self._settler.add(disposition, tokens)
+        self._is_credit_void |= disposition is RELEASE
         self._flush_later(_ACKS_EVERY_S if disposition is ACK and self._takes_new else _FLUSH_EVERY_S)
 
     def extend(self) -> None:
@@ -177,11 +180,11 @@ class WorkStream:
 
     def _open_message(self) -> bytes:
         self._names = [*self._names[-_MOST_REPLACED:], secrets.token_bytes(_NAME_BYTES)]
-        free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()} if self._takes_new else {}
+        free = self._free() if self._takes_new else {}
         opening = pb.Open(
             namespace=self._namespace,
             worker=self._name,
-            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items() if tasks > 0],
+            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items()],
             lease_ms=self._lease_ms,
             merges_confirmed=True,
             resume=self.in_hand.tokens() + self._settler.tokens(),
@@ -189,6 +192,11 @@ class WorkStream:
             replaces=self._names[:-1],
         )
         return pb.WorkRequest(open=opening).SerializeToString()
+
+    def _free(self) -> dict[str, int]:
+        """What the server may send where it has no credit left and all that it has sent is here."""
+        free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()}
+        return {queue: tasks for queue, tasks in free.items() if tasks > 0}
 
     def _note_end(self, ended: TimerdError | None) -> None:
         if ended is None or self._is_finished():
@@ -240,6 +248,10 @@ class WorkStream:
             asyncio.get_running_loop().call_later(_SETTLE_AGAIN_S, self._flush_later)
         elif not self._takes_new:
             self._flush_later()
+        if self._is_credit_void and not self._settler.is_releasing:
+            self._is_credit_void = False
+            self._credits = Counter(self._free())
+            self._flush_later()
 
     def _flush_later(self, every_s: float = _FLUSH_EVERY_S) -> None:
         """Everything of one loop turn leaves together: settlements first, then the credit that they free. Under load,
@@ -261,7 +273,7 @@ class WorkStream:
         if self._stream is None:
             return
         messages = self._settler.take_new()
-        if self._takes_new and self._credits:
+        if self._takes_new and self._credits and not self._is_credit_void:
             credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items() if tasks]
             self._credits.clear()
             if messages:
