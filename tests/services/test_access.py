@@ -20,8 +20,10 @@ from timerd.config import AuthConfig, ServerConfig, TlsConfig
 from timerd.model.errors import Denied, StartupError, Unauthenticated
 from timerd.peer.keda import externalscaler_pb2
 from timerd.services.server import HEALTH_SERVICE, TIMER_SERVICE, WORK_SERVICE
-from timerd.services.transport.access import NEEDED, allow
-from timerd.services.transport.principals import ROLES, Principal, Principals, read_principals
+from timerd.services.transport.access import ANYWHERE, NEEDED, SERVER_WIDE, STREAMS, allow
+from timerd.services.transport.permission import Permission
+from timerd.services.transport.principals import Principal, Principals, read_principals
+from timerd.services.transport.roles import ROLES, Role, parse_roles
 from timerd.services.transport.tls import peer_credentials
 from timerd.testing import Server
 from timerd.v1 import cycle_service_pb2, overview_service_pb2, schedule_service_pb2, timer_service_pb2, work_service_pb2
@@ -71,28 +73,125 @@ async def with_tokens(server_pair: Pair, principals: Path) -> AsyncIterator[Serv
 
 def test_every_method_of_ours_needs_a_role() -> None:
     assert sorted(NEEDED) == sorted(METHODS)
-    assert set(NEEDED.values()) == set(ROLES)
+    assert {role for roles in NEEDED.values() for role in roles} == set(ROLES)
+
+
+def test_what_names_no_namespace_is_for_the_server_as_a_whole() -> None:
+    inputs = {
+        f"/{service.full_name}/{method.name}": method.input_type for service in SERVICES for method in service.methods
+    }
+    without = {name for name, message in inputs.items() if "namespace" not in message.fields_by_name}
+    assert without - STREAMS <= SERVER_WIDE
+    assert all("request" in inputs[name].oneofs_by_name for name in STREAMS)
 
 
 def test_the_page_says_which_method_needs_which_role() -> None:
     page = (Path(__file__).parents[2] / "docs" / "operate" / "security.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", page, re.MULTILINE))
     named = {role: set(re.findall(r"\b[A-Z][A-Za-z]+\b", text)) for role, text in rows.items()}
-    assert named == {role: {name.rpartition("/")[2] for name in METHODS if NEEDED[name] == role} for role in ROLES}
+    assert named == {role: {name.rpartition("/")[2] for name in METHODS if role in NEEDED[name]} for role in ROLES}
 
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_role_allows_its_methods_and_no_other(role: str) -> None:
-    caller = Principal("somebody", frozenset({role}))
+    caller = Principal("somebody", frozenset({Role(role)}))
     for method in [*METHODS, "/timerd.v1.TimerService/Invented", "/other.Service/Call"]:
-        if NEEDED.get(method) == role:
-            allow(caller, method)
-        else:
-            with pytest.raises(Denied, match="somebody may not call"):
-                allow(caller, method)
-        with pytest.raises(Unauthenticated):
-            allow(None, method)
-    allow(caller, "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        for place in (None, ANYWHERE, "shop"):
+            if role in NEEDED.get(method, ()):
+                allow(method, caller, place)
+            else:
+                with pytest.raises(Denied, match="somebody may not call"):
+                    allow(method, caller, place)
+    allow("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", caller, ANYWHERE)
+
+
+def test_who_is_nobody_is_told_so() -> None:
+    with pytest.raises(Unauthenticated):
+        Permission(lambda: None, lambda *_: None).check(ANYWHERE)
+
+
+@pytest.mark.parametrize(
+    ("roles", "namespace", "queue", "allowed"),
+    [
+        ("work", "shop", "mails", True),
+        ("work", None, None, True),
+        ("work@shop", "shop", "mails", True),
+        ("work@shop", "shopping", "mails", False),
+        ("work@shop", None, None, False),
+        ("work@*", None, None, True),
+        ("work@team-*", "team-a", "mails", True),
+        ("work@team-*", "team", "mails", False),
+        ("work@shop/mails", "shop", "mails", True),
+        ("work@shop/mails", "shop", None, True),
+        ("work@shop/mails", "shop", "bills", False),
+        ("work@*/mails", None, None, False),
+        ("work@shop/eu/*", "shop", "eu/mails", True),
+        ("work@a.b", "a.b", "mails", True),
+        ("work@a.b", "aXb", "mails", False),
+        ("schedule,work@shop", "other", "mails", False),
+    ],
+)
+def test_a_role_may_be_for_a_namespace_and_a_queue(
+    roles: str, namespace: str | None, queue: str | None, allowed: bool
+) -> None:
+    caller = Principal("somebody", parse_roles(roles))
+    if allowed:
+        allow("/timerd.v1.WorkService/Receive", caller, namespace, queue)
+    else:
+        with pytest.raises(Denied, match=re.escape("it needs the role work, and somebody has")):
+            allow("/timerd.v1.WorkService/Receive", caller, namespace, queue)
+
+
+@pytest.mark.parametrize("roles", ROLES)
+@pytest.mark.parametrize("place", ["", "@shop", "@*", "@team-*"])
+def test_a_role_is_said_as_it_was_written(roles: str, place: str) -> None:
+    (role,) = parse_roles(roles + place)
+    assert parse_roles(str(role)) == {role}
+
+
+async def test_a_namespace_is_its_callers_own(server_pair: Pair, principals: Path, authority: Authority) -> None:
+    """By unary calls, the Session stream and the Work stream."""
+    write(
+        principals,
+        f"shop schedule@shop,work@shop/mails,inspect@shop {proof('t-shop')}\nall schedule,operate {proof('t-all')}\n",
+    )
+    tls = TlsConfig(certificate_file=server_pair.certificate, key_file=server_pair.key)
+    config = ServerConfig(
+        listen="127.0.0.1:0", synchronous="normal", tls=tls, auth=AuthConfig(principals_file=principals)
+    )
+    async with Server(config=config) as server:
+
+        def client(token: str, namespace: str) -> Client:
+            return Client(server.address, ca_file=authority.certificate, token=token, namespace=namespace, timeout=5)
+
+        async with client("t-all", "bank") as bank, client("t-shop", "bank") as thief:
+            task = await bank.schedule("mails", b"x", at=LATER)
+            for attempt in (
+                thief.schedule("mails", b"x", at=LATER),
+                thief.schedule_many("mails", [(b"x", LATER)]),
+                thief.cancel(task.id),
+                thief.cancel_many([task.id]),
+                thief.reschedule(task.id, at=LATER),
+                thief.get(task.id),
+                thief.fire_now(task.id),
+            ):
+                with pytest.raises(AccessDenied, match=r"in the namespace 'bank'.*and shop has .*schedule@shop"):
+                    await attempt
+            with pytest.raises(AccessDenied, match="in the namespace 'bank'"):
+                _ = [letter async for letter in thief.dead_letters()]
+            assert (await bank.get(task.id)).state.name == "PENDING"
+        async with client("t-shop", "shop") as shop:
+            await shop.schedule("mails", b"x", at=LATER)
+            assert [letter async for letter in shop.dead_letters()] == []
+            with pytest.raises(AccessDenied, match="it needs the role operate"):
+                await shop.purge()
+            with pytest.raises(AccessDenied, match="may not call GetServerInfo"):
+                await shop.server_info()
+        for namespace, queue in (("bank", "mails"), ("shop", "bills")):
+            worker = Worker(server.address, ca_file=authority.certificate, token="t-shop", namespace=namespace)
+            worker.on(queue)(lambda delivery: None)
+            with pytest.raises(AccessDenied, match=f"may not call Work in the namespace '{namespace}'"):
+                await worker.run()
 
 
 async def test_a_token_gives_its_roles(with_tokens: Server, authority: Authority, tmp_path: Path) -> None:
@@ -212,7 +311,10 @@ async def test_instances_call_each_other_with_what_they_show_to_callers(
 
 WRONG = [
     ("mails schedule\n", "line 1: write NAME ROLES PROOF"),
-    (f"\nmails sleep {proof('x')}\n", "line 2: the roles of mails may be schedule, work, operate"),
+    (f"\nmails sleep {proof('x')}\n", "line 2: sleep is no role for mails: write one of schedule, work"),
+    (f"mails work,schedule@shop/mails {proof('x')}\n", "line 1: schedule@shop/mails is no role"),
+    (f"mails work@ {proof('x')}\n", "line 1: work@ is no role"),
+    (f"mails work@shop/ {proof('x')}\n", "line 1: work@shop/ is no role"),
     ("mails work secret-token\n", "line 1: the proof of mails must be"),
     (f"a work {proof('x')}\nb work {proof('x')}\n", "line 2: b has the proof of a"),
 ]

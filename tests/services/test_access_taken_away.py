@@ -124,8 +124,10 @@ async def delivered(call: Any) -> bytes:  # noqa: ANN401
     [
         (OTHERS, "UNAUTHENTICATED", "does not know this caller"),
         (MAILS.replace(",work", ""), "PERMISSION_DENIED", "mails may not call Work"),
+        (MAILS.replace("work", "work@shop"), "PERMISSION_DENIED", "may not call Work in the namespace 'default'"),
+        (MAILS.replace("work", "work@default/b*"), "PERMISSION_DENIED", "in the namespace 'default', queue 'mails'"),
     ],
-    ids=["token", "role"],
+    ids=["token", "role", "namespace", "queue"],
 )
 async def test_a_worker_that_may_no_longer_hears_why(
     server: Server,

@@ -16,7 +16,12 @@ _TOKEN_BYTES = 32
 def token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who will show it.")],
     roles: Annotated[
-        str, typer.Option("--roles", metavar="ROLE[,ROLE]", help="schedule, work, operate.")
+        str,
+        typer.Option(
+            "--roles",
+            metavar="ROLE[,ROLE]",
+            help="schedule, work, inspect, operate; schedule@NAMESPACE, work@NAMESPACE/QUEUE.",
+        ),
     ] = "schedule,work",
     json: options.Json = False,
 ) -> None:
@@ -27,10 +32,12 @@ def token(
     import secrets
     from hashlib import sha256
 
-    from timerd.services.transport.principals import ROLES
+    from timerd.services.transport.roles import FORM, parse_roles
 
-    if not set(roles.split(",")) <= set(ROLES):
-        raise WrongInput(f"--roles {roles}: allowed are {', '.join(ROLES)}, with commas between them.")
+    try:
+        parse_roles(roles)
+    except ValueError as wrong:
+        raise WrongInput(f"--roles {roles}: {wrong} is no role: {FORM}. Commas stand between roles.") from wrong
     if not name or name.split() != [name] or "#" in name:
         raise WrongInput(f"{name!r} is no name for a caller: write one word without #.")
     made = secrets.token_urlsafe(_TOKEN_BYTES)

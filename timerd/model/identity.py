@@ -16,6 +16,8 @@ from typing import NamedTuple, cast
 
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 
+# Of calls that name none.
+DEFAULT_NAMESPACE = "default"
 PREFIX_BYTES = 12
 DIGEST_BYTES = 16
 MAC_BYTES = 8

@@ -19,6 +19,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Invalid
+from timerd.model.identity import DEFAULT_NAMESPACE
 from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
@@ -28,6 +29,7 @@ from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.open_streams import end_by
+from timerd.services.transport.permission import check_namespace
 from timerd.services.transport.session import Session, SessionMessage
 from timerd.services.transport.status import Context, abort, caught
 from timerd.v1 import timer_service_pb2 as wire
@@ -182,6 +184,8 @@ class TimerApi:
 
     async def _answered(self, request: wire.SessionRequest) -> wire.SessionResponse:
         which = request.WhichOneof("request")
+        if which is not None:
+            check_namespace(getattr(request, which).namespace or DEFAULT_NAMESPACE)
         if which == "schedule":
             return wire.SessionResponse(schedule=await self._change.schedule_batch(request.schedule))
         if which == "cancel":

@@ -11,8 +11,8 @@ import secrets
 from functools import lru_cache
 
 from timerd.model.errors import Invalid
+from timerd.model.identity import DEFAULT_NAMESPACE
 
-DEFAULT_NAMESPACE = "default"
 MAX_REQUEST_ID_CHARS = 128
 MAX_KEY_CHARS = 256
 _NAMESPACE = re.compile(r"[A-Za-z0-9._-]{1,64}")

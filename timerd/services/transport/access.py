@@ -1,5 +1,5 @@
-"""Lets a call pass if its caller is known and has the role that the method needs; nothing is done for it before. A
-stream ends when its caller may no longer have it."""
+"""Lets a call pass if its caller is known and has the role that the method needs, in the namespace that it names;
+nothing is done for it before. A stream ends when its caller may no longer have it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,14 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from timerd.model.errors import Denied, NotStored, Unauthenticated
+from timerd.model.errors import Denied, NotStored
+from timerd.model.identity import DEFAULT_NAMESPACE
+from timerd.services.transport.decoding import Received
 from timerd.services.transport.handlers import Behaviour, Handler, answered, behaviour_of, remade
 from timerd.services.transport.open_streams import OpenStreams
-from timerd.services.transport.principals import OPERATE, ROLES, SCHEDULE, WORK, Principal, Principals
+from timerd.services.transport.permission import Permission, enter
+from timerd.services.transport.principals import Principal, Principals
+from timerd.services.transport.roles import INSPECT, OPERATE, SCHEDULE, WORK
 from timerd.services.transport.status import Context, abort, problem_of
 
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
@@ -22,33 +26,43 @@ _SCHEDULES = "/timerd.v1.ScheduleService/"
 _OVERVIEW = "/timerd.v1.OverviewService/"
 _CYCLES = "/timerd.v1.CycleService/"
 _SCALER = "/externalscaler.ExternalScaler/"
-_OF_CALLERS = (
-    *("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow"),
-    *("Get", "List", "Count"),
+_CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow")
+_READS = ("Get", "List", "Count")
+_SCHEDULE_CHANGES = (
+    *("CreateSchedule", "CreateScheduleBatch", "TriggerSchedule", "UpdateSchedule", "PauseSchedule", "ResumeSchedule"),
+    *("DeleteSchedule", "PruneSchedules", "CreateBackfill", "CancelBackfill"),
 )
-_OF_SCHEDULES = (
-    *("CreateSchedule", "CreateScheduleBatch", "GetSchedule", "ListSchedules", "PreviewSchedule", "TriggerSchedule"),
-    *("UpdateSchedule", "PauseSchedule", "ResumeSchedule", "DeleteSchedule", "PruneSchedules"),
-    *("CreateBackfill", "GetBackfill", "ListBackfills", "CancelBackfill"),
+_SCHEDULE_READS = ("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills")
+_CYCLE_CHANGES = (
+    *("CreateCycle", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
+    *("PutMembers", "RemoveMembers"),
 )
-_OF_CYCLES = (
-    *("CreateCycle", "GetCycle", "ListCycles", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
-    *("PutMembers", "RemoveMembers", "ListMembers"),
-)
-_OF_OPERATORS = (
-    *("Purge", "ListDeadLetters", "Redrive"),
-    *("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones"),
-)
-# Method -> the role it needs. A method that is not here is nobody's.
+_CYCLE_READS = ("GetCycle", "ListCycles", "ListMembers")
+# Of the server as a whole, also where the message names a namespace.
+_OF_THE_SERVER = ("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones")
+_OF_AUTOSCALERS = ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")
+# Method -> the roles of which it needs one. A method that is not here is nobody's.
 NEEDED = {
-    **{f"{_TIMER}{name}": SCHEDULE for name in _OF_CALLERS},
-    **{f"{_TIMER}{name}": OPERATE for name in _OF_OPERATORS},
-    **{f"{_SCHEDULES}{name}": SCHEDULE for name in _OF_SCHEDULES},
-    **{f"{_CYCLES}{name}": SCHEDULE for name in _OF_CYCLES},
-    **{f"{_WORKER}{name}": WORK for name in ("Work", "Receive", "Finish", "Extend")},
-    **{f"{_OVERVIEW}{name}": OPERATE for name in ("GetOverview", "GetLoad")},
-    **{f"{_SCALER}{name}": OPERATE for name in ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")},
+    **{f"{_TIMER}{name}": (SCHEDULE,) for name in _CHANGES},
+    **{f"{_TIMER}{name}": (SCHEDULE, INSPECT) for name in _READS},
+    **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "Redrive", *_OF_THE_SERVER)},
+    **{f"{_TIMER}{name}": (OPERATE, INSPECT) for name in ("ListDeadLetters",)},
+    **{f"{_SCHEDULES}{name}": (SCHEDULE,) for name in _SCHEDULE_CHANGES},
+    **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT) for name in _SCHEDULE_READS},
+    **{f"{_CYCLES}{name}": (SCHEDULE,) for name in _CYCLE_CHANGES},
+    **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT) for name in _CYCLE_READS},
+    **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
+    f"{_OVERVIEW}GetOverview": (OPERATE,),
+    f"{_OVERVIEW}GetLoad": (OPERATE, INSPECT),
+    **{f"{_SCALER}{name}": (OPERATE,) for name in _OF_AUTOSCALERS},
 }
+SERVER_WIDE = {
+    *(f"{_TIMER}{name}" for name in _OF_THE_SERVER),
+    *(f"{_SCALER}{name}" for name in _OF_AUTOSCALERS),
+    f"{_OVERVIEW}GetOverview",
+}
+# Their messages name the namespace, one after the other: who takes them asks (transport/permission.py).
+STREAMS = {f"{_TIMER}Session", f"{_WORKER}Work"}
 # They wait for long, so they end as streams do when their caller may no longer have them.
 WAITING = {f"{_WORKER}Receive"}
 # Health is for all who watch; other instances show a secret of their own.
@@ -56,6 +70,8 @@ OPEN = ("/grpc.health.v1.Health/", "/timerd.peer.v1.")
 # For every caller that is known.
 _OF_ALL = ("/grpc.reflection.",)
 _BEARER = "bearer "
+# Of a stream that has not named its namespace yet.
+ANYWHERE = ""
 
 
 class Access(grpc.aio.ServerInterceptor):
@@ -80,20 +96,16 @@ class Access(grpc.aio.ServerInterceptor):
 
     def _checked(self, behaviour: Behaviour, method: str, is_stream: bool) -> Behaviour:
         async def run(request: object, context: Context) -> object:
-            check = partial(self._check, context, method)
+            permission = Permission(partial(self._caller, context), partial(allow, method))
             try:
                 self._principals.refresh()
-                check()
-                with self._streams.one(check) if is_stream else nullcontext():
+                _admit(permission, method, request)
+                with self._streams.one(permission.check_kept) if is_stream else nullcontext():
                     return await answered(behaviour(request, context), context)
             except NotStored as error:
                 await abort(context, problem_of(error))
 
         return run
-
-    def _check(self, context: Context, method: str) -> None:
-        """Raises Unauthenticated or Denied."""
-        allow(self._caller(context), method)
 
     def _caller(self, context: Context) -> Principal | None:
         """By its token, or by its certificate."""
@@ -103,24 +115,39 @@ class Access(grpc.aio.ServerInterceptor):
         return self._principals.of_names(_names(context))
 
 
-def allow(caller: Principal | None, method: str) -> None:
+def _admit(permission: Permission, method: str, request: object) -> None:
     """Raises Unauthenticated or Denied."""
-    if caller is None:
-        raise Unauthenticated(
-            "This server asks who calls, and it does not know this caller: show a token (`token=`, --token-file) or "
-            "the client certificate that was agreed on.",
-            "UNAUTHENTICATED",
-        )
+    enter(permission)
+    if method in STREAMS or method.startswith(_OF_ALL):
+        permission.keep(ANYWHERE)
+    elif method in SERVER_WIDE:
+        permission.keep(None)
+    else:
+        message: Any = request.parsed if isinstance(request, Received) else request
+        queue = message.queue if method in WAITING and message is not None else None
+        permission.keep(getattr(message, "namespace", "") or DEFAULT_NAMESPACE, queue)
+
+
+def allow(method: str, caller: Principal, namespace: str | None, queue: str | None = None) -> None:
+    """Raises Denied where none of the caller's roles is for this method in this place."""
     if method.startswith(_OF_ALL):
         return
-    needed, name = NEEDED.get(method), method.rpartition("/")[2]
-    if needed is None or needed not in caller.roles:
-        roles = ", ".join(role for role in ROLES if role in caller.roles)
-        raise Denied(
-            f"{caller.name} may not call {name}: it needs the role {needed or 'of nobody'}, and {caller.name} has "
-            f"{roles}. Ask the operator of the server for it.",
-            "ROLE_MISSING",
-        )
+    needed, name = NEEDED.get(method, ()), method.rpartition("/")[2]
+    having = [role for role in caller.roles if role.name in needed]
+    if any(namespace == ANYWHERE or role.is_for(namespace, queue) for role in having):
+        return
+    raise Denied(
+        f"{caller.name} may not call {name}{_place(namespace, queue) if having else ''}: it needs the role "
+        f"{' or '.join(needed) or 'of nobody'}, and {caller.name} has {', '.join(sorted(map(str, caller.roles)))}. Ask "
+        "the operator of the server for it.",
+        "ROLE_MISSING",
+    )
+
+
+def _place(namespace: str | None, queue: str | None) -> str:
+    if namespace is None:
+        return " for the whole server"
+    return f" in the namespace {namespace!r:.80}" + (f", queue {queue!r:.150}" if queue else "")
 
 
 def _names(context: Context) -> Iterator[str]:

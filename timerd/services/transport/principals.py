@@ -1,10 +1,10 @@
 """Who may do what: a file with a line for each caller, read again when it changes.
 
-    # name     roles            proof
-    mails      schedule,work    sha256:5d41...      the SHA-256 of a token, in hex
-    orders     schedule         cert:orders.example  a name in a client certificate (SAN or CN)
+    # name     roles                   proof
+    mails      schedule,work           sha256:5d41...       the SHA-256 of a token, in hex
+    orders     schedule@shop           cert:orders.example  a name in a client certificate (SAN or CN)
 
-The file holds no token, so that reading it gives nobody a role.
+Roles are those of transport/roles.py. The file holds no token, so that reading it gives nobody a role.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timerd.model.errors import StartupError
+from timerd.services.transport.roles import FORM, Role, parse_roles
 from timerd.services.transport.watched_files import WatchedFile, read_watched
 
 log = logging.getLogger(__name__)
-SCHEDULE, WORK, OPERATE = "schedule", "work", "operate"
-ROLES = (SCHEDULE, WORK, OPERATE)
 _TOKEN = re.compile(r"sha256:([0-9a-f]{64})")
 _CERTIFICATE = re.compile(r"cert:(\S+)")
 
 
 class Principal(NamedTuple):
     name: str
-    roles: frozenset[str]
+    roles: frozenset[Role]
 
 
 class Principals:
@@ -78,8 +77,10 @@ def read_principals(path: Path) -> dict[str, Principal]:
         if len(words) != 3:
             raise StartupError(f"{path}, line {number}: write NAME ROLES PROOF, three words.")
         name, roles, proof = words
-        if not set(roles.split(",")) <= set(ROLES):
-            raise StartupError(f"{path}, line {number}: the roles of {name} may be {', '.join(ROLES)}, with commas.")
+        try:
+            parsed = parse_roles(roles)
+        except ValueError as wrong:
+            raise StartupError(f"{path}, line {number}: {wrong} is no role for {name}: {FORM}.") from wrong
         if not (_TOKEN.fullmatch(proof) or _CERTIFICATE.fullmatch(proof)):
             raise StartupError(
                 f"{path}, line {number}: the proof of {name} must be sha256: and 64 hex digits (`timerd token` makes "
@@ -87,5 +88,5 @@ def read_principals(path: Path) -> dict[str, Principal]:
             )
         if proof in found:
             raise StartupError(f"{path}, line {number}: {name} has the proof of {found[proof].name}.")
-        found[proof] = Principal(name, frozenset(roles.split(",")))
+        found[proof] = Principal(name, parsed)
     return found

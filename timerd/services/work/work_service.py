@@ -19,6 +19,7 @@ from timerd.services.calls.fields import namespace_of, plain_text, queue_of
 from timerd.services.transport.decoding import Received, decoder
 from timerd.services.transport.hanging_up import HangingUp
 from timerd.services.transport.open_streams import is_refused
+from timerd.services.transport.permission import keep_queue
 from timerd.services.transport.status import Context, abort, problem_of
 from timerd.services.work.connected import ConnectedWorkers
 from timerd.services.work.poll_service import PollService
@@ -149,6 +150,7 @@ class WorkService(WorkServiceServicer):
             stream.merge_confirmed()
         lease_ms = _lease_ms(asked.lease_ms)
         namespace = namespace_of(asked.namespace)
+        keep_queue(namespace, None)
         self._frontend.join(stream, namespace, lease_ms, asked.stream)
         self._connected.join(stream.number, asked.worker, namespace)
         for queue, _ in credits:
@@ -184,6 +186,7 @@ class WorkService(WorkServiceServicer):
     def _credit(self, stream: WorkStream, queue: str, tasks: int) -> None:
         if not self._frontend.may_serve(stream, queue, MAX_QUEUES):
             raise Invalid(f"A worker serves at most {MAX_QUEUES} queues: open another stream for more.", "credit.queue")
+        keep_queue(stream.namespace, queue)
         self._frontend.credit(stream, queue, tasks)
         self._connected.credit(stream.number, queue)
 
