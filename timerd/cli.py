@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 
 from timerd.commands import (
     announce,
+    audit,
     backup,
     change,
     cluster,
@@ -46,7 +47,7 @@ _PANELS = {
     "Tasks": (schedule, look, change, purge, work),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, doctor, health, cluster, partition, announce, backup),
+    "Operate": (top, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

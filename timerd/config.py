@@ -70,6 +70,8 @@ class AuthConfig:
     """Who may do what (services/transport/principals.py). Without the file, all who may connect may do everything."""
 
     principals_file: Path | None = None
+    # What operators do is written down there (services/transport/audit.py).
+    audit_file: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

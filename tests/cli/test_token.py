@@ -47,7 +47,7 @@ def test_only_the_hash_is_for_the_server(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("token", "ops", "--roles", "everything"), "everything is no role: write one of schedule, work, inspect, operate"),
+        (("token", "ops", "--roles", "everything"), "everything is no role: write one of schedule, work"),
         (("token", "two words"), "is no name for a caller"),
         (("get", "x", "--token-file", "absent"), "There is no file absent"),
     ],

@@ -17,6 +17,8 @@ from timerd.services.api import TimerApi
 from timerd.services.background import begin
 from timerd.services.health.health_board import API, LIVE, PARTS, READY, HealthBoard
 from timerd.services.transport.access import Access
+from timerd.services.transport.audit import Audit
+from timerd.services.transport.audit_log import AuditLog
 from timerd.services.transport.decoding import MAX_WIRE_BYTES
 from timerd.services.transport.last_line import LastLine
 from timerd.services.transport.listen import Address, check_listen
@@ -71,6 +73,10 @@ class ApiServer:
         self._streams = StreamLimit(config.max_streams)
         self._unfinished = Unfinished()
         interceptors: list[grpc.aio.ServerInterceptor] = [self._unfinished, LastLine(), self._streams]
+        self._audit: Audit | None = None
+        if config.auth.audit_file is not None:
+            self._audit = Audit(AuditLog(config.auth.audit_file))
+            interceptors.insert(2, self._audit)
         self._principals: Principals | None = None
         if config.auth.principals_file is not None:
             self._principals = Principals(config.auth.principals_file)
@@ -88,6 +94,8 @@ class ApiServer:
         await self.set_serving(serving=False)
         self.board.on_change(self._board_changed)
         address = check_listen(self._config)
+        if self._audit is not None:
+            self._audit.begin()
         port = self._bind(address)
         await self._server.start()
         self.local.open()

@@ -129,7 +129,7 @@ def _timeout_s(request: web.Request) -> float | None:
 def caller_of(request: web.Request) -> Caller:
     # What is no UTF-8 stands for nobody.
     metadata = [(name.lower(), value.encode(errors="replace").decode()) for name, value in request.headers.items()]
-    return Caller(metadata, names_of(request.get_extra_info("peercert")))
+    return Caller(metadata, names_of(request.get_extra_info("peercert")), f"http:{request.remote}")
 
 
 def names_of(certificate: Mapping[str, Any] | None) -> Mapping[str, Sequence[bytes]]:

@@ -22,10 +22,12 @@ Continuation: TypeAlias = "Callable[[grpc.HandlerCallDetails], Awaitable[Handler
 
 
 class Caller(NamedTuple):
-    """What a call has shown: its headers, names in lower case, and the names in its certificate, which was verified."""
+    """What a call has shown: its headers, names in lower case, the names in its certificate, which was verified, and
+    where it came from."""
 
     metadata: Metadata = ()
     certificate: Mapping[str, Sequence[bytes]] = {}
+    peer: str = ""
 
 
 class CallFailure(grpc.aio.AbortError):
@@ -48,6 +50,9 @@ class LocalContext:
 
     def invocation_metadata(self) -> Metadata:
         return self._caller.metadata
+
+    def peer(self) -> str:
+        return self._caller.peer
 
     def auth_context(self) -> Mapping[str, Sequence[bytes]]:
         return self._caller.certificate

@@ -19,14 +19,14 @@ class Permission:
     """Of one call. `caller` finds who it is, as of now; `allow` raises Denied."""
 
     def __init__(self, caller: Callable[[], Principal | None], allow: Allow) -> None:
-        self._caller = caller
+        self.caller = caller
         self._allow = allow
         # In the order in which they were asked for.
         self._kept: dict[tuple[str | None, str | None], None] = {}
 
     def check(self, namespace: str | None, queue: str | None = None) -> None:
         """Raises Unauthenticated or Denied. None as a namespace: the server as a whole; as a queue: whichever."""
-        caller = self._caller()
+        caller = self.caller()
         if caller is None:
             raise Unauthenticated(
                 "This server asks who calls, and it does not know this caller: show a token (`token=`, --token-file) "
@@ -55,6 +55,13 @@ def enter(permission: Permission) -> None:
     _THIS.set(permission)
 
 
+def caller_name() -> str:
+    """Who calls; empty where the server asks nobody."""
+    permission = _THIS.get()
+    caller = permission.caller() if permission is not None else None
+    return caller.name if caller is not None else ""
+
+
 def check_namespace(namespace: str) -> None:
     """Raises Unauthenticated or Denied where the caller has no role in this namespace."""
     if (permission := _THIS.get()) is not None:
@@ -67,4 +74,4 @@ def keep_queue(namespace: str, queue: str | None) -> None:
         permission.keep(namespace, queue)
 
 
-__all__ = ["Allow", "Permission", "check_namespace", "enter", "keep_queue"]
+__all__ = ["Allow", "Permission", "caller_name", "check_namespace", "enter", "keep_queue"]

@@ -1,0 +1,129 @@
+"""What operators do is written down: before it is done, and what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tests.certificates import Authority
+from tests.services.access_rig import proof, write
+from tests.web.rig import CONFIG, serving
+from timerd.client import AccessDenied, Client, InvalidTask, Unavailable
+from timerd.config import AuthConfig, ServerConfig, TlsConfig
+from timerd.model.errors import StartupError
+from timerd.services.transport.access import NEEDED
+from timerd.services.transport.audit import AUDITED
+from timerd.services.transport.audit_log import read_audit_log
+from timerd.services.transport.roles import OPERATE
+from timerd.testing import Server
+
+LATER = datetime(2030, 6, 1, tzinfo=UTC)
+READS = {"ListDeadLetters", "GetServerInfo", "GetCluster", "GetPartition"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+@pytest.fixture
+async def server(log: Path) -> AsyncIterator[Server]:
+    config = ServerConfig(listen="127.0.0.1:0", synchronous="normal", auth=AuthConfig(audit_file=log))
+    async with Server(config=config) as server:
+        yield server
+
+
+def stages(log: Path) -> list[str]:
+    return [json.loads(line)["stage"] for line in log.read_text().splitlines()]
+
+
+async def until(log: Path, lines: int) -> None:
+    """The second line of a call that is refused may come after the reply."""
+    while len(stages(log)) < lines:  # noqa: ASYNC110 - nobody tells of a line in a file
+        await asyncio.sleep(0.01)
+
+
+def mode(log: Path) -> int:
+    return log.stat().st_mode
+
+
+def put_folder(log: Path) -> None:
+    """Where nothing can be written to."""
+    log.unlink()
+    log.mkdir()
+
+
+def test_every_verb_of_operators_that_changes_something_is_audited() -> None:
+    of_operators = {
+        name for name, roles in NEEDED.items() if OPERATE in roles and "/TimerService/" in name.replace(".v1.", "/")
+    }
+    assert {name.rpartition("/")[2] for name in of_operators} - READS == {name.rpartition("/")[2] for name in AUDITED}
+
+
+async def test_a_verb_is_written_down_with_what_became_of_it(server: Server, log: Path) -> None:
+    async with Client(server.address) as client:
+        await client.schedule("mails", b"x", at=LATER)
+        await client.purge(queue="mails", force=True)
+        with pytest.raises(InvalidTask):
+            await client.purge(queue="no queue", force=True)
+    await until(log, 5)
+    assert stages(log) == ["began", "asked", "ended", "asked", "ended"]
+    purged, refused = read_audit_log(log)
+    assert (purged.method, purged.outcome, purged.caller) == ("Purge", "OK", "")
+    assert purged.request["filter"]["queue"] == "mails"
+    assert purged.peer.startswith("ipv4:127.0.0.1:")
+    assert refused.outcome == "INVALID_ARGUMENT"
+    assert "no queue" in refused.result
+    assert mode(log) & 0o007 == 0
+
+
+async def test_what_cannot_be_written_down_is_not_done(server: Server, log: Path) -> None:
+    async with Client(server.address, timeout=5) as client:
+        task = await client.schedule("mails", b"x", at=LATER)
+        put_folder(log)
+        with pytest.raises(Unavailable, match=r"cannot write its audit log .*so nothing was done"):
+            await client.purge(queue="mails", force=True)
+        assert (await client.get(task.id)).state.name == "PENDING"
+
+
+async def test_who_may_not_do_it_does_not_fill_the_log(tmp_path: Path, log: Path) -> None:
+    authority, principals = Authority(tmp_path), tmp_path / "principals"
+    pair = authority.sign("server", "DNS:localhost", "IP:127.0.0.1")
+    write(principals, f"mails schedule {proof('t-mails')}\nops operate {proof('t-ops')}\n")
+    config = ServerConfig(
+        listen="127.0.0.1:0",
+        synchronous="normal",
+        tls=TlsConfig(certificate_file=pair.certificate, key_file=pair.key),
+        auth=AuthConfig(principals_file=principals, audit_file=log),
+    )
+    async with Server(config=config) as server:
+        for token in ("t-mails", "t-ops"):
+            async with Client(server.address, ca_file=authority.certificate, token=token) as client:
+                try:
+                    await client.purge(queue="mails", force=True)
+                except AccessDenied:
+                    assert token == "t-mails"
+    (purged,) = read_audit_log(log)
+    assert (purged.caller, purged.method) == ("ops", "Purge")
+
+
+async def test_a_call_by_http_is_written_down_as_well(log: Path) -> None:
+    async with serving(replace(CONFIG, auth=AuthConfig(audit_file=log))) as rig:
+        answer = await rig.caller.rpc("TimerService/Purge", {"filter": {"queue": "no queue"}, "force": True})
+        assert answer.status == 400
+        await until(log, 3)
+    (purged,) = read_audit_log(log)
+    assert (purged.peer, purged.outcome) == ("http:127.0.0.1", "INVALID_ARGUMENT")
+
+
+async def test_a_server_that_could_not_write_it_does_not_start(tmp_path: Path) -> None:
+    config = ServerConfig(listen="127.0.0.1:0", auth=AuthConfig(audit_file=tmp_path / "absent" / "audit.log"))
+    with pytest.raises(StartupError, match="Cannot write the audit log"):
+        async with Server(config=config):
+            pass
