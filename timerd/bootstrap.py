@@ -24,7 +24,7 @@ from timerd.adapters.process import allow_open_files, give_back_large_buffers, g
 from timerd.adapters.signals import hear_signals
 from timerd.adapters.sqlite.store import SqliteStore
 from timerd.adapters.zones import TzdataPackage
-from timerd.config import CassandraConfig, ServerConfig
+from timerd.config import CassandraConfig, JwtConfig, ServerConfig
 from timerd.core.cluster import Timing
 from timerd.core.dispatch import RETURN_MS, Deliveries, DeliveryMachine, Limit, RedeliveryGuard
 from timerd.core.gates import Gate
@@ -34,7 +34,7 @@ from timerd.core.partition import HoldingSettings, Memory
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
-from timerd.ports import Clock, Hints, Store, StoreTraits, ZoneData
+from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
 from timerd.services.api import TimerApi, Verb
 from timerd.services.background import noted_by_loop
 from timerd.services.calls.call_deadline import LIMIT_S, CallDeadline
@@ -75,6 +75,7 @@ from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
 from timerd.services.server import ApiServer
 from timerd.services.transport.hanging_up import HangingUp
+from timerd.services.transport.key_file import KeyFile
 from timerd.services.webhooks.targets_file import read_targets
 from timerd.services.webhooks.webhooks import Webhooks
 from timerd.services.work.connected import ConnectedWorkers
@@ -236,6 +237,24 @@ def _schedule_verbs(schedules: Schedules, engine: Engine) -> Mapping[str, Verb]:
     return {name: verb for calls in each for name, verb in calls.verbs().items()}
 
 
+def _api_server(
+    config: ServerConfig, api: TimerApi, work: WorkService, handlers: Sequence[grpc.GenericRpcHandler]
+) -> ApiServer:
+    return ApiServer(config, api, work, handlers, _token_reader(config.auth.jwt))
+
+
+def _token_reader(config: JwtConfig) -> TokenReader | None:
+    """Raises StartupError."""
+    if not config.keys:
+        return None
+    try:
+        from timerd.adapters.json_web_tokens import FetchedKeys, JwtReader
+    except ModuleNotFoundError as error:
+        raise StartupError("Signed tokens need PyJWT: `pip install timerd[jwt]`.") from error
+    is_address = config.keys.startswith("https://")
+    return JwtReader(config, FetchedKeys(config.keys) if is_address else KeyFile(Path(config.keys)))
+
+
 async def assemble(
     config: ServerConfig,
     store: Store,
@@ -243,7 +262,7 @@ async def assemble(
     make: Callable[[Callable[[], float]], Alarm],
     name: str,
     timing: Timing | None = None,
-    serve: Serving = ApiServer,
+    serve: Serving = _api_server,
     hints: Hints | None = None,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     connect: Connect | None = None,

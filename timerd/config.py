@@ -65,6 +65,20 @@ class TlsConfig:
     peer_name: str = ""
 
 
+# By how much the clock of who signs a token may differ.
+TOKEN_LEEWAY_S = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
+class JwtConfig:
+    """Tokens that an identity provider signs (adapters/json_web_tokens.py). All three, or none."""
+
+    issuer: str = ""
+    audience: str = ""
+    # A file with a JWK set, or the https address of one.
+    keys: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class AuthConfig:
     """Who may do what (services/transport/principals.py). Without the file, all who may connect may do everything."""
@@ -72,6 +86,7 @@ class AuthConfig:
     principals_file: Path | None = None
     # What operators do is written down there (services/transport/audit.py).
     audit_file: Path | None = None
+    jwt: JwtConfig = JwtConfig()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)

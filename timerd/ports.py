@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from datetime import tzinfo
-from typing import Protocol
+from typing import Any, Protocol
 
 from timerd.model.partition import Partition
 from timerd.model.registers import RegisterKey
@@ -223,6 +223,25 @@ class ZoneData(Protocol):
 
     def zone(self, name: str) -> tzinfo:
         """The same object each time. Raises Invalid where there is none of that name."""
+
+
+class KeySource(Protocol):
+    """Where the keys come from by which tokens are verified."""
+
+    async def changed(self, *, is_missing: bool) -> bytes | None:
+        """The JWK set, where it is another one than before or has not been asked for; else None.
+
+        `is_missing`: a token has come whose key is not known."""
+
+
+class TokenReader(Protocol):
+    """Reads tokens that somebody else has signed (JWT)."""
+
+    async def prepare(self, token: str) -> None:
+        """What `claims` needs for it is here, where it can be had."""
+
+    def claims(self, token: str) -> Mapping[str, Any] | None:
+        """What it says of who shows it; None where it is not to be believed, now."""
 
 
 class Poster(Protocol):

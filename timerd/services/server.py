@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection, reflection_pb2
 
 from timerd.config import ServerConfig
 from timerd.model.errors import StartupError
+from timerd.ports import TokenReader
 from timerd.services.api import TimerApi
 from timerd.services.background import begin
 from timerd.services.health.health_board import API, LIVE, PARTS, READY, HealthBoard
@@ -61,8 +62,10 @@ class ApiServer:
         api: TimerApi,
         work: WorkServiceServicer,
         inside: Sequence[grpc.GenericRpcHandler] = (),
+        tokens: TokenReader | None = None,
     ) -> None:
-        """`inside`: services for other instances of the cluster and for KEDA; they are in no reflection."""
+        """`inside`: services for other instances of the cluster and for KEDA; they are in no reflection. `tokens`:
+        reads those of an identity provider."""
         self._config = config
         self.api = api
         self.board = HealthBoard()
@@ -79,7 +82,7 @@ class ApiServer:
             interceptors.insert(2, self._audit)
         self._principals: Principals | None = None
         if config.auth.principals_file is not None:
-            self._principals = Principals(config.auth.principals_file)
+            self._principals = Principals(config.auth.principals_file, tokens)
             interceptors.insert(2, Access(self._principals))
         self._server = grpc.aio.server(interceptors=interceptors, options=_options(config))
         handlers = (api.handler(), work_handler(work), *inside)

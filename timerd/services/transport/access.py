@@ -99,6 +99,7 @@ class Access(grpc.aio.ServerInterceptor):
             permission = Permission(partial(self._caller, context), partial(allow, method))
             try:
                 self._principals.refresh()
+                await self._principals.prepare(_token(context) or "")
                 _admit(permission, method, request)
                 with self._streams.one(permission.check_kept) if is_stream else nullcontext():
                     return await answered(behaviour(request, context), context)
@@ -109,10 +110,17 @@ class Access(grpc.aio.ServerInterceptor):
 
     def _caller(self, context: Context) -> Principal | None:
         """By its token, or by its certificate."""
-        for name, value in context.invocation_metadata() or ():
-            if name == "authorization" and str(value).lower().startswith(_BEARER):
-                return self._principals.of_token(str(value)[len(_BEARER) :].strip())
-        return self._principals.of_names(_names(context))
+        token = _token(context)
+        if token is None:
+            return self._principals.of_names(_names(context))
+        return self._principals.of_token(token)
+
+
+def _token(context: Context) -> str | None:
+    for name, value in context.invocation_metadata() or ():
+        if name == "authorization" and str(value).lower().startswith(_BEARER):
+            return str(value)[len(_BEARER) :].strip()
+    return None
 
 
 def _admit(permission: Permission, method: str, request: object) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from typing import NamedTuple
 
-from timerd.config import ServerConfig
+from timerd.config import AuthConfig, ServerConfig
 from timerd.model.errors import StartupError
 
 
@@ -47,12 +47,29 @@ def check_listen(config: ServerConfig) -> Address:
             f"Refusing to listen on {address} without TLS: everybody who reaches it could read and change all tasks. "
             "Give a TLS certificate and key, listen on 127.0.0.1, or say --insecure if the network itself is trusted."
         )
+    check_jwt(config.auth)
     if tls.certificate_file is None and (config.auth.principals_file or tls.client_ca_file or tls.peer_ca_file):
         raise StartupError(
             "auth.principals_file, tls.client_ca_file and tls.peer_ca_file need TLS, for a token would be readable on "
             "its way and there would be no certificates: give a TLS certificate and key."
         )
     return address
+
+
+def check_jwt(auth: AuthConfig) -> None:
+    """Raises StartupError where tokens of an identity provider could not be judged."""
+    given = auth.jwt.issuer, auth.jwt.audience, auth.jwt.keys
+    if not any(given):
+        return
+    if not all(given) or auth.principals_file is None:
+        raise StartupError(
+            "Signed tokens need auth.jwt.issuer, auth.jwt.audience, auth.jwt.keys (a file with a JWK set, or its https "
+            "address), and auth.principals_file, which says which claims give which roles: set all four."
+        )
+    if auth.jwt.keys.startswith("http://"):
+        raise StartupError(
+            f"auth.jwt.keys is {auth.jwt.keys}: keys that come by plain HTTP could be anybody's. Use https, or a file."
+        )
 
 
 def check_http(config: ServerConfig) -> Address | None:
