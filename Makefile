@@ -145,7 +145,7 @@ image-lock:
 	@build/lock/bin/pip install --quiet --disable-pip-version-check uv
 	@tail -n +2 requirements.lock > build/lock/requirements
 	@build/lock/bin/uv pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url \
-	  --python-version 3.11 --extra cassandra --extra redis $(UPGRADE) --output-file build/lock/requirements pyproject.toml
+	  --python-version 3.11 --extra cassandra --extra redis --extra jwt $(UPGRADE) --output-file build/lock/requirements pyproject.toml
 	@{ head -n 1 requirements.lock; cat build/lock/requirements; } > build/lock/new && mv build/lock/new requirements.lock
 
 clean:
