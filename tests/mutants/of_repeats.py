@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 PROCEDURES = "tests/unit/test_procedures.py::"
+WITHOUT_KEY = "tests/unit/test_without_key.py::"
 REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
@@ -30,10 +31,40 @@ MUTANTS = (
         name="key-taken-by-another-try",
         guarantee="G2",
         file="timerd/core/protocol/keys.py",
-        old="        if reserved_anew.active or not is_of(reserved_anew, mine):\n            break\n",
-        new="        break\n",
+        old="        if found is None or (is_of(entry, mine) and not entry.active):\n",
+        new="        if is_of(entry, mine):\n            return False\n        if found is None:\n",
         breaks="two tries of one call take the key from each other, and a task that is stored is cancelled",
         tests=(PROCEDURES + "test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody",),
+    ),
+    Mutant(
+        name="said-before-its-key-is-decided",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="            return Reserved(had_it=had is Had.ACTIVE, is_behind=had is not Had.ACTIVE)\n",
+        new="            return Reserved(had_it=True)\n",
+        breaks="a repeat says STORED of a task that the first try cancels, for another call took its key",
+        tests=(
+            WITHOUT_KEY + "test_a_repeat_does_not_say_that_a_task_is_stored_which_the_first_try_cancels",
+            WITHOUT_KEY + "test_a_repeat_looks_for_its_task_where_it_was_stored_the_first_time",
+        ),
+    ),
+    Mutant(
+        name="key-lost-without-a-trace",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="        wanted, latest_ms = yield from with_past(entry, mine, first.asked_ms)\n",
+        new="        return False\n",
+        breaks="one try of a call takes the key back and says STORED, while another one cancels their task",
+        tests=(WITHOUT_KEY + "test_no_try_takes_the_key_back_while_another_one_cancels_their_task",),
+    ),
+    Mutant(
+        name="replaces-nobody-without-the-key",
+        guarantee="G7",
+        file="timerd/core/protocol/keys.py",
+        old="    yield from _end_named(_before(entry, mine), mine, reserved.replaces)\n",
+        new="",
+        breaks="a call that replaces a task is answered STORED, and that task fires after it",
+        tests=(WITHOUT_KEY + "test_a_task_that_stands_without_its_key_has_replaced_whom_it_was_to_replace",),
     ),
     Mutant(
         name="moved-away-counts-as-ended",
