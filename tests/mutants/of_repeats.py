@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 PROCEDURES = "tests/unit/test_procedures.py::"
 WITHOUT_KEY = "tests/unit/test_without_key.py::"
+CANCEL_AGAIN = "tests/unit/test_cancel_again.py::"
 REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
@@ -103,6 +104,44 @@ MUTANTS = (
         tests=(
             "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
         ),
+    ),
+    Mutant(
+        name="came-back-where-nobody-holds-it",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    if asked.is_repeat or not isinstance(said, Cancelled):\n",
+        new="    if not isinstance(said, Cancelled):\n",
+        breaks="a worker comes back after CANCELLED was said where nobody holds the task: the repeat says IN_FLIGHT",
+        tests=(CANCEL_AGAIN + "test_a_worker_that_comes_back_where_nobody_holds_the_task_changes_nothing",),
+    ),
+    Mutant(
+        name="cancelled-and-then-stopped",
+        guarantee="G2",
+        file="timerd/services/holding/own_machines.py",
+        old="        if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):\n",
+        new="        if in_hand and asked is not Asked.UNKNOWN:\n",
+        breaks="a worker comes back after CANCELLED was said, and its holder says that it is in flight",
+        tests=(
+            CANCEL_AGAIN + "test_a_worker_that_comes_back_changes_nothing_while_its_holder_has_yet_to_write_the_end",
+        ),
+    ),
+    Mutant(
+        name="in-flight-to-one-try-only",
+        guarantee="G2",
+        file="timerd/services/holding/own_machines.py",
+        old="        was_open = machine.stopped_by(request.key) == request.request\n",
+        new="        was_open = False\n",
+        breaks="of two tries of a cancel one says IN_FLIGHT, and the other one CANCELLED",
+        tests=(CANCEL_AGAIN + "test_tries_beside_each_other_say_the_same_when_the_worker_fails_the_task_between_them",),
+    ),
+    Mutant(
+        name="cancelled-is-not-set",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="            said = yield from _said_by_all_tries(task, here, request, said, now_ms)\n",
+        new="",
+        breaks="a try of a cancel says CANCELLED, and another one that was held up IN_FLIGHT",
+        tests=(CANCEL_AGAIN + "test_a_try_that_finds_the_task_cancelled_answers_for_one_that_found_it_with_a_worker",),
     ),
     Mutant(
         name="repeat-says-pending",
