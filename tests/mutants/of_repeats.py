@@ -59,6 +59,15 @@ MUTANTS = (
         tests=(WITHOUT_KEY + "test_no_try_takes_the_key_back_while_another_one_cancels_their_task",),
     ),
     Mutant(
+        name="key-of-a-task-to-come",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="    return named[0] if entry.active and named else None\n",
+        new="    return named[0] if named else None\n",
+        breaks="a cancel by key says NOT_FOUND of a task that is not written yet, and its repeat cancels it",
+        tests=("tests/unit/test_key_targets.py::test_a_call_by_key_is_about_no_task_that_is_not_written_yet",),
+    ),
+    Mutant(
         name="replaces-nobody-without-the-key",
         guarantee="G7",
         file="timerd/core/protocol/keys.py",

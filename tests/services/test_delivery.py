@@ -17,8 +17,8 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.dispatch.delivery import STREAM_BYTES
 from timerd.services.dispatch import unanswered
+from timerd.services.dispatch.delivery import STREAM_BYTES
 from timerd.services.dispatch.late_settling import SLICE_TOKENS, SLICES_AT_ONCE
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens

@@ -231,13 +231,20 @@ def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId 
 
 
 def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
-    """The task that has the key, by the place where it is."""
+    """The task that has the key, by the place where it is. Where the key is reserved for one that is not written yet,
+    it is the one that loses it then: the call may yet come to nothing."""
     current: bytes | None = yield ReadRegister(name)
-    named = names_of(KeyEntry.from_bytes(current)) if current is not None else []
-    for task in named[1:] and named:
+    if current is None:
+        return None
+    entry = KeyEntry.from_bytes(current)
+    named = names_of(entry)
+    if entry.active and len(named) == 1:
+        return named[0]
+    before = [task for task in map(parse_task_id, entry.replaces) if task is not None and task not in named]
+    for task in named if entry.active else (*named, *before):
         if (yield from locate(task)).rows is not None:
             return task
-    return named[0] if named else None
+    return named[0] if entry.active and named else None
 
 
 def resolve_once(name: RegisterKey, request: bytes, now_ms: int) -> Procedure[TaskId | None]:
