@@ -162,6 +162,15 @@ MUTANTS = (
         tests=("tests/unit/test_acked_together.py::test_the_next_holder_sends_none_of_them_again",),
     ),
     Mutant(
+        name="acks-held-for-a-while-only",
+        guarantee="G5",
+        file="timerd/services/dispatch/unanswered.py",
+        old="                self._hold(self._acks.keys())\n",
+        new="                pass\n",
+        breaks="over a store that is slow for long a task is sent again while its ack is looked for",
+        tests=("tests/services/test_delivery.py::test_what_is_acked_is_held_back_until_its_ack_is_answered",),
+    ),
+    Mutant(
         name="acked-together-whatever-the-attempt",
         guarantee="G6",
         file="timerd/core/partition/open_rows.py",

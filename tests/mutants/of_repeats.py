@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 PROCEDURES = "tests/unit/test_procedures.py::"
+WITHOUT_KEY = "tests/unit/test_without_key.py::"
+CANCEL_AGAIN = "tests/unit/test_cancel_again.py::"
 REPEATS = "tests/fundamentals/test_repeats.py::"
 
 MUTANTS = (
@@ -30,10 +32,49 @@ MUTANTS = (
         name="key-taken-by-another-try",
         guarantee="G2",
         file="timerd/core/protocol/keys.py",
-        old="        if reserved_anew.active or not is_of(reserved_anew, mine):\n            break\n",
-        new="        break\n",
+        old="        if found is None or (is_of(entry, mine) and not entry.active):\n",
+        new="        if is_of(entry, mine):\n            return False\n        if found is None:\n",
         breaks="two tries of one call take the key from each other, and a task that is stored is cancelled",
         tests=(PROCEDURES + "test_tries_of_one_call_that_reserve_in_turn_take_the_key_from_nobody",),
+    ),
+    Mutant(
+        name="said-before-its-key-is-decided",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="            return Reserved(had_it=had is Had.ACTIVE, is_behind=had is not Had.ACTIVE)\n",
+        new="            return Reserved(had_it=True)\n",
+        breaks="a repeat says STORED of a task that the first try cancels, for another call took its key",
+        tests=(
+            WITHOUT_KEY + "test_a_repeat_does_not_say_that_a_task_is_stored_which_the_first_try_cancels",
+            WITHOUT_KEY + "test_a_repeat_looks_for_its_task_where_it_was_stored_the_first_time",
+        ),
+    ),
+    Mutant(
+        name="key-lost-without-a-trace",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="        wanted, latest_ms = yield from with_past(entry, mine, first.asked_ms)\n",
+        new="        return False\n",
+        breaks="one try of a call takes the key back and says STORED, while another one cancels their task",
+        tests=(WITHOUT_KEY + "test_no_try_takes_the_key_back_while_another_one_cancels_their_task",),
+    ),
+    Mutant(
+        name="key-of-a-task-to-come",
+        guarantee="G2",
+        file="timerd/core/protocol/keys.py",
+        old="    return named[0] if entry.active and named else None\n",
+        new="    return named[0] if named else None\n",
+        breaks="a cancel by key says NOT_FOUND of a task that is not written yet, and its repeat cancels it",
+        tests=("tests/unit/test_key_targets.py::test_a_call_by_key_is_about_no_task_that_is_not_written_yet",),
+    ),
+    Mutant(
+        name="replaces-nobody-without-the-key",
+        guarantee="G7",
+        file="timerd/core/protocol/keys.py",
+        old="    yield from _end_named(_before(entry, mine), mine, reserved.replaces)\n",
+        new="",
+        breaks="a call that replaces a task is answered STORED, and that task fires after it",
+        tests=(WITHOUT_KEY + "test_a_task_that_stands_without_its_key_has_replaced_whom_it_was_to_replace",),
     ),
     Mutant(
         name="moved-away-counts-as-ended",
@@ -72,6 +113,44 @@ MUTANTS = (
         tests=(
             "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
         ),
+    ),
+    Mutant(
+        name="came-back-where-nobody-holds-it",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    if asked.is_repeat or not isinstance(said, Cancelled):\n",
+        new="    if not isinstance(said, Cancelled):\n",
+        breaks="a worker comes back after CANCELLED was said where nobody holds the task: the repeat says IN_FLIGHT",
+        tests=(CANCEL_AGAIN + "test_a_worker_that_comes_back_where_nobody_holds_the_task_changes_nothing",),
+    ),
+    Mutant(
+        name="cancelled-and-then-stopped",
+        guarantee="G2",
+        file="timerd/services/holding/own_machines.py",
+        old="        if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):\n",
+        new="        if in_hand and asked is not Asked.UNKNOWN:\n",
+        breaks="a worker comes back after CANCELLED was said, and its holder says that it is in flight",
+        tests=(
+            CANCEL_AGAIN + "test_a_worker_that_comes_back_changes_nothing_while_its_holder_has_yet_to_write_the_end",
+        ),
+    ),
+    Mutant(
+        name="in-flight-to-one-try-only",
+        guarantee="G2",
+        file="timerd/services/holding/own_machines.py",
+        old="        was_open = machine.stopped_by(request.key) == request.request\n",
+        new="        was_open = False\n",
+        breaks="of two tries of a cancel one says IN_FLIGHT, and the other one CANCELLED",
+        tests=(CANCEL_AGAIN + "test_tries_beside_each_other_say_the_same_when_the_worker_fails_the_task_between_them",),
+    ),
+    Mutant(
+        name="cancelled-is-not-set",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="            said = yield from _said_by_all_tries(task, here, request, said, now_ms)\n",
+        new="",
+        breaks="a try of a cancel says CANCELLED, and another one that was held up IN_FLIGHT",
+        tests=(CANCEL_AGAIN + "test_a_try_that_finds_the_task_cancelled_answers_for_one_that_found_it_with_a_worker",),
     ),
     Mutant(
         name="repeat-says-pending",

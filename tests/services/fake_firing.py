@@ -37,6 +37,7 @@ class FakeFiring:
         # How many acks were looked for together.
         self.slices: list[int] = []
         self.leases: dict[bytes, int] = {}
+        self.held: list[list[bytes]] = []
         self.presence: list[tuple[str, bool]] = []
         self.ends = 0
         self.error: Exception | None = None
@@ -146,8 +147,12 @@ class FakeFiring:
         await self._durable()
         return self.states.get(token.key.digest)
 
-    def settling(self, settlement: Settlement, now_ms: int) -> None:
-        """Nothing waits elsewhere here."""
+    def settling(self, settlement: Settlement, now_ms: int) -> list[bytes]:
+        """Nothing that is open waits elsewhere here."""
+        return [*settlement.late.values()]
+
+    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
+        self.held.append(sorted(delivery_ids))
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self.leases |= lease_until

@@ -17,6 +17,7 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
+from timerd.services.dispatch import unanswered
 from timerd.services.dispatch.delivery import STREAM_BYTES
 from timerd.services.dispatch.late_settling import SLICE_TOKENS, SLICES_AT_ONCE
 from timerd.services.dispatch.ports import Confirmation, Sent
@@ -306,6 +307,26 @@ async def test_what_a_broken_stream_has_said_late_is_looked_for_no_more(rig: Rig
     assert 0 < under_way <= SLICES_AT_ONCE * SLICE_TOKENS
     assert len(rig.firing.late) == under_way
     assert not rig.delivery._settling.busy
+
+
+async def test_what_is_acked_is_held_back_until_its_ack_is_answered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the store is; and not for who is gone: he says it again."""
+    monkeypatch.setattr(unanswered, "HOLD_AGAIN_S", 0.0)
+    rig.firing.durable.clear()
+    worker, gone = await rig.worker(("mail", 2)), await rig.worker(("mail", 2))
+    await worker.settle(ACK, tokens_of(taken_of([1])))
+    await gone.settle(ACK, tokens_of(taken_of(range(10 * SLICE_TOKENS), prefix=b"another one.")))
+    await rig.settle_down()
+    gone.call.cancel()
+    await rig.settle_down()
+    rig.firing.held.clear()
+    await rig.settle_down()
+    assert rig.firing.held[-1] == ids_of(taken_of([1]))
+    rig.firing.durable.set()
+    await worker.confirmed()
+    rig.firing.held.clear()
+    await rig.settle_down()
+    assert not rig.firing.held
 
 
 async def test_a_worker_says_no_more_late_acks_than_are_looked_for_in_a_while(rig: Rig) -> None:

@@ -151,6 +151,14 @@ def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:
     assert (redelivery_guard.lease_ms(SENT), said) == (0, [LOOKED_FOR_MS, 0])
 
 
+def test_what_is_looked_for_still_is_held_for_a_while_more_here_and_elsewhere() -> None:
+    rig = Rig({})
+    with rig.firing.looking.for_row_of(ID, NOW_MS, is_elsewhere=True):
+        rig.firing.hold_acked([ID, b"of another one"])
+        assert rig.firing._redelivery_guard.lease_ms(SENT) == rig.firing.clock_ms() + LOOKED_FOR_MS
+        assert rig.said == [(ID, LOOKED_FOR_MS)] * 2
+
+
 def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_it_is_over() -> None:
     redelivery_guard = RedeliveryGuard()
     looking, number = Looking(redelivery_guard), iter(range(9))

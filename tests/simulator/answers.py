@@ -41,11 +41,16 @@ class Answers:
                 yield f"G2: {called.request} was refused as overtaken, and is answered {replied.answers}"
         elif "OVERTAKEN" in replied.answers:
             self._overtaken.add(content)
-        is_beside = first is not None and called.at_ms <= first.at_ms and replied.said is Said.NOT_DONE
+        is_beside = first is not None and called.at_ms <= first.at_ms and _is_undone(called.verb, replied)
         if first is not None and not (_is_alike(called.verb, first, replied) or (is_beside and called.verb in MOVES)):
             yield f"G2: {called.request} was answered {first.answers} first, and {replied.answers} now"
         elif first is not None and replied.said is Said.OK and first.ids and first.ids != replied.ids:
             yield f"G2: {called.request} was about {first.ids} first, and about {replied.ids} now"
+
+
+def _is_undone(verb: Verb, replied: Replied) -> bool:
+    """A refusal; of a redrive also that there was no dead letter to it, which the API says by a count."""
+    return replied.said is Said.NOT_DONE or (verb is Verb.REDRIVE and "False" in replied.answers)
 
 
 def _content(called: Called) -> Content:

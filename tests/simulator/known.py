@@ -95,8 +95,12 @@ class Known:
         self.ended_ms.setdefault(delivery_id, now_ms)
 
     def may_have_left(self, delivery_id: bytes) -> bool:
-        """Whether the task may be on to another delivery than this one: a move, or a redrive of what was given up."""
-        return delivery_id in self.given_up or self.moves.is_any_open or self.redrives.is_any_open
+        """Whether the task may be on to another delivery than this one: a redrive of what was given up, or a move. That
+        one may have been asked for before this delivery came, and be carried out by a server that does not know of it;
+        then this one does not stand among those that the move has ended."""
+        came_ms = self.came_ms[delivery_id]
+        is_moved = self.moves.may_be_done_since(came_ms) or self.redrives.may_be_done_since(came_ms)
+        return delivery_id in self.given_up or is_moved
 
     def may_live_again(self, got: Delivered) -> bool:
         """Another task took its key, but it was dead by then, and not cancelled: it may be redriven."""

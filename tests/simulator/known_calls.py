@@ -74,9 +74,11 @@ class Changes:
     def is_any(self) -> bool:
         return bool(self.of)
 
-    @property
-    def is_any_open(self) -> bool:
-        return any(change.is_open for change in self.of.values())
+    def may_be_done_since(self, at_ms: float) -> bool:
+        """One is open, or was answered then or later."""
+        return any(
+            change.is_open or (change.is_answered and change.answered_ms >= at_ms) for change in self.of.values()
+        )
 
     def instants(self, first_ms: int) -> set[int]:
         """At which the task may be, of those that a call has named: not where an acknowledged one has moved it away

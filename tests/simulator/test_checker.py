@@ -114,6 +114,24 @@ def test_who_is_told_that_it_was_cancelled_already_is_not_the_one_who_did_it(tal
     assert tale.wrong == []
 
 
+@pytest.mark.parametrize(("asked_ms", "wrong"), [(9_000, []), (9_301, ["G2"])])
+def test_a_try_of_a_redrive_may_have_looked_before_the_other_one_did_it(
+    tale: Tale, asked_ms: float, wrong: list[str]
+) -> None:
+    """It says then that nothing was redriven; one that is made after the answer says what that said."""
+    tale.stored(1_000, "one", 2_000)
+    tale.came(2_000, "one", 2_000)
+    tale.said(2_100, "one", "reject")
+    tale.confirmed(2_110)
+    first, other = (tale.call(at_ms, Verb.REDRIVE, "redrive", "one") for at_ms in (9_000, min(asked_ms, 9_200)))
+    tale.reply(9_300, first, "True")
+    if asked_ms > 9_300:
+        tale.reply(9_300, other, "True")
+        other = tale.call(asked_ms, Verb.REDRIVE, "redrive", "one")
+    tale.reply(9_400, other, "False")
+    assert [sentence[:2] for sentence in tale.wrong if sentence.startswith("G2")] == wrong
+
+
 def test_a_repeat_of_a_cancel_is_not_another_one(tale: Tale) -> None:
     tale.stored(1_000, "one", 5_000)
     tale.cancelled(2_000, "one", "CANCELLED")
@@ -218,6 +236,28 @@ def test_until_it_is_brought_the_task_may_be_moved(in_hand: Tale) -> None:
     in_hand.came(6_000, "one", 6_000, worker="w2", delivery=b"one again")
     in_hand.reply(6_100, moving, "6000")
     assert g5(in_hand) == []
+
+
+def test_a_move_that_was_asked_for_before_it_came_may_be_carried_out_until_it_is_brought(tale: Tale) -> None:
+    """By another try, after the crash."""
+    tale.stored(1_000, "one", 5_000)
+    tale.call(4_999, Verb.MOVE, "move", "one", fire_at_ms=8_000)
+    tale.came(5_000, "one", 5_000)
+    crash(tale, 5_100)
+    tale.moved(5_120, "one", 8_000)
+    tale.came_back(5_200, b"one")
+    tale.came(8_000, "one", 8_000, worker="w2", delivery=b"one again")
+    assert g5(tale) == []
+
+
+def test_a_move_that_was_answered_before_it_came_is_none_that_may_be_carried_out(tale: Tale) -> None:
+    tale.stored(1_000, "one", 5_000)
+    tale.moved(2_000, "one", 6_000)
+    tale.came(6_000, "one", 6_000)
+    crash(tale, 6_100)
+    tale.came_back(6_200, b"one")
+    tale.came(8_000, "one", 6_000, worker="w2", delivery=b"one again")
+    assert g5(tale) == HELD
 
 
 def test_once_it_is_brought_a_move_comes_too_late(in_hand: Tale) -> None:

@@ -39,6 +39,16 @@ def going_on(procedure: Procedure[Result], request: Request) -> Procedure[Result
             return over.value  # type: ignore[no-any-return]
 
 
+def up_to(world: World, procedure: Procedure[Result], kind: type[Request], times: int = 1) -> Request:
+    """The request that it is about to make for the so-manieth time."""
+    request = next(procedure)
+    while True:
+        times -= isinstance(request, kind)
+        if not times:
+            return request
+        request = procedure.send(done(world.runner.perform(request)))
+
+
 def scheduled(world: World, *delays_ms: int) -> list[Task]:
     before = len(world.tasks)
     world.insert(delays_ms, 0)

@@ -169,6 +169,10 @@ class PartitionMachine:
         """Whether the retries of a task were stopped that a worker had, and that is not known to have ended."""
         return self._table.is_stopped(key)
 
+    def stopped_by(self, key: RowKey) -> bytes | None:
+        """The request that gave the task its outcome while a worker had it; also after its end. None: it was not so."""
+        return self._table.stopped_by(key)
+
     def cancel_all(self, keys: Sequence[RowKey], outcome: Outcome, request: bytes) -> Asked | None:
         """As `ask`, `cancel` and `end_met` for each of many rows that wait, and of which nothing else is known: the
         common case. None: nothing was done, for something is known of one of them."""

@@ -19,10 +19,10 @@ BY_WORD = frozenset((Outcome.ACKED, Outcome.DEAD))
 
 class PendingOutcomes:
     """Keeps an outcome of a task by its digest, of a generation (BY_WORD) by its delivery id, of a row by its key.
-    `in_hand`: digests of tasks that a worker had when their outcome was given."""
+    `in_hand`: tasks that a worker had when their outcome was given, by digest, with the request that gave it."""
 
     def __init__(self) -> None:
-        self.in_hand: set[bytes] = set()
+        self.in_hand: dict[bytes, bytes] = {}
         # Of tasks and generations, with the hash of the request that gave it first.
         self._given: dict[bytes, Pending] = {}
         # Whether one of them is of a generation.

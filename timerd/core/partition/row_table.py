@@ -233,7 +233,7 @@ class RowTable:
         worker has the task, and may finish it all the same."""
         outcomes = self._rows.outcomes
         if in_hand and outcomes.of_task(key) is None:
-            outcomes.in_hand.add(key.digest)
+            outcomes.in_hand[key.digest] = request
         return outcomes.give(key, outcome, request)
 
     def is_stopped(self, key: RowKey) -> bool:
@@ -241,6 +241,10 @@ class RowTable:
         outcomes = self._rows.outcomes
         is_given = key.digest in outcomes.in_hand and outcomes.of_task(key) is not None
         return is_given and self._log.settled.get(key) is None
+
+    def stopped_by(self, key: RowKey) -> bytes | None:
+        """The request that gave the task its outcome while a worker had it; also after its end. None: it was not so."""
+        return self._rows.outcomes.in_hand.get(key.digest)
 
     def cancel_all(self, keys: Sequence[RowKey], outcome: Outcome, request: bytes) -> bool:
         """As `cancel` of each. False: one has an outcome, and nothing was done."""

@@ -12,7 +12,6 @@ from timerd.core.protocol.keys import (
     reserve,
     resolve,
     resolve_once,
-    was_lost,
 )
 from timerd.core.protocol.late_failure import free_position, waits_for
 from timerd.core.protocol.late_look import look_at_many
@@ -56,6 +55,7 @@ from timerd.core.protocol.procedures import (
 )
 from timerd.core.protocol.relocation import relocate, relocated_rows
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
+from timerd.core.protocol.without_key import was_lost
 
 __all__ = [
     "said_for_good",

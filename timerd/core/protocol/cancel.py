@@ -8,7 +8,7 @@ answer may send the task once more before it meets the mark: then PENDING is sai
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import Enum
 from hashlib import blake2b
 
@@ -100,6 +100,8 @@ def end_task(
             yield from _remember_of_dead(task, here, request, said, now_ms)
             # Who came back with a delivery after CANCELLED was said changes nothing of it.
             said = said if is_repeat else (yield from _or_in_flight(here, outcome, said))
+            # It was our mark, so another try may be about to say how it found the task before it ended.
+            said = yield from _said_by_all_tries(task, here, request, said, now_ms)
             return (yield from said_for_good(task, request, said, now_ms))
         if (before := (yield from _said_of_earlier_life(task, here, request, now_ms))) is not None:
             return before
@@ -110,12 +112,13 @@ def end_task(
             mine = mine or (yield from _is_marked(here.place, MARK_OF_OUTCOME[outcome], request))
             here = again
             continue
-        said = yield from _ask(again, pending, value, outcome, request, mine)
+        said = yield from _ask(again, pending, value, _Try(outcome, request, mine, is_repeat))
         if said is Outcome.FORWARDED:
             # A call that writes it elsewhere reads the mark after it has pointed there; it may have died before that.
             is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
             said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
+            said = (yield from _said_by_all_tries(task, again, request, said, now_ms)) if is_repeat else said
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
 
@@ -130,6 +133,16 @@ def said_for_good(
     if said is Cancelled.IN_FLIGHT and now_ms:
         return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
     return said
+
+
+def _said_by_all_tries(
+    task: TaskId, here: Located, request: bytes, said: Cancelled, now_ms: int
+) -> Procedure[Cancelled]:
+    """CANCELLED by a try that is not the first: set, for another one may have found the task with a worker, and be
+    about to say so. What was never due was with nobody."""
+    if said is not Cancelled.CANCELLED or not now_ms or (not here.place.key.version and task.position_ms > now_ms):
+        return said
+    return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
 
 
 def _said_before(task: TaskId, request: bytes, now_ms: int) -> Procedure[Cancelled | None]:
@@ -158,17 +171,26 @@ def _is_over(here: Located) -> bool:
     return here.ending.outcome is not None and here.ending.outcome not in ONWARD
 
 
-def _ask(
-    here: Located, pending: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
-) -> Procedure[Cancelled | Outcome]:
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """Of the call. `mine`: its mark stands on a place that the task has left. `is_repeat`: its mark was there when the
+    try began, so CANCELLED may have been said: what a worker came back with since then changes nothing of that."""
+
+    outcome: Outcome
+    request: bytes
+    mine: bool
+    is_repeat: bool = False
+
+
+def _ask(here: Located, pending: Outcome, value: bytes, asked: _Try) -> Procedure[Cancelled | Outcome]:
     """There, where it was carried from as long as no row is there, and where it may live as well."""
-    said = yield from _ask_at(here, pending, value, outcome, request, mine)
+    said = yield from _ask_at(here, pending, value, asked)
     if here.source is not None and isinstance(said, Cancelled):
-        there = yield from _ask_at(replace(here, place=here.source), pending, value, outcome, request, mine)
+        there = yield from _ask_at(replace(here, place=here.source), pending, value, asked)
         said = max(said, there, key=GRAVITY.index) if isinstance(there, Cancelled) else said
     for other in here.others:
         if isinstance(said, Cancelled) or said is Outcome.FORWARDED:
-            there = yield from _ask(other, pending, value, outcome, request, mine)
+            there = yield from _ask(other, pending, value, asked)
             said = _graver(said, there)
     return said
 
@@ -180,21 +202,21 @@ def _graver(said: Cancelled | Outcome, there: Cancelled | Outcome) -> Cancelled 
     return said if there in LEFT_FOR_GOOD else there
 
 
-def _ask_at(
-    here: Located, pending: Outcome, value: bytes, outcome: Outcome, request: bytes, mine: bool
-) -> Procedure[Cancelled | Outcome]:
+def _ask_at(here: Located, pending: Outcome, value: bytes, asked: _Try) -> Procedure[Cancelled | Outcome]:
     lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
     key = here.place.key if here.rows is not None else unwritten(here.place)
     answer: HolderAnswer = yield AskToEnd(here.place.partition, key, pending, value, lease_ms)
-    said = yield from _conclude(here, answer, outcome, request, mine)
-    return (yield from _or_in_flight(here, outcome, said)) if isinstance(said, Cancelled) else said
+    said = yield from _conclude(here, answer, asked)
+    if asked.is_repeat or not isinstance(said, Cancelled):
+        return said
+    return (yield from _or_in_flight(here, asked.outcome, said))
 
 
 def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | Outcome]:
     """The record that says so may be that of a holder which had a successor by then: it has read the records without
     it, and would send the task again after its ack was confirmed."""
     answer: HolderAnswer = yield AskToEnd(here.place.partition, here.place.key, Outcome.ACKED, request)
-    return (yield from _conclude(here, answer, Outcome.ACKED, request, mine))
+    return (yield from _conclude(here, answer, _Try(Outcome.ACKED, request, mine)))
 
 
 def _pending_outcome(here: Located, outcome: Outcome, request: bytes) -> tuple[Outcome, bytes]:
@@ -233,10 +255,9 @@ def _is_marked_at_home(task: TaskId, here: Located, outcome: Outcome, request: b
     return (yield from _is_marked(home_of(task), MARK_OF_OUTCOME[outcome], request))
 
 
-def _conclude(
-    here: Located, answer: HolderAnswer, outcome: Outcome, request: bytes, mine: bool
-) -> Procedure[Cancelled | Outcome]:
+def _conclude(here: Located, answer: HolderAnswer, asked: _Try) -> Procedure[Cancelled | Outcome]:
     """One of ONWARD: it was carried on meanwhile, look again."""
+    outcome, request = asked.outcome, asked.request
     if answer.asked is Asked.SILENT:
         return Cancelled.PENDING
     if answer.asked is Asked.OPEN:
@@ -249,13 +270,13 @@ def _conclude(
     if answer.asked is not Asked.ENDED:
         ending: Ending = yield FindSettled(here.place.partition, here.place.key)
         settled = ending.outcome
-    if settled is None and answer.in_hand:
+    if settled is None and answer.in_hand and not asked.is_repeat:
         return Cancelled.IN_FLIGHT
     if settled is None and (before := _marked_otherwise(here, outcome)) is not None:
         return before
     if settled is None:
         return Cancelled.CANCELLED if here.first(MARK_OF_OUTCOME[outcome]) == request else Cancelled.ALREADY_CANCELLED
-    return settled if settled in ONWARD else _ended(here, settled, request, mine=mine and settled is outcome)
+    return settled if settled in ONWARD else _ended(here, settled, request, mine=asked.mine and settled is outcome)
 
 
 def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:

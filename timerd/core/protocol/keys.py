@@ -13,11 +13,12 @@ from timerd.core.partition import Asked
 from timerd.core.protocol.cancel import Cancelled, end_task
 from timerd.core.protocol.late_record import tell_end
 from timerd.core.protocol.lookup import ENDS, Located, locate
-from timerd.core.protocol.past_keys import Had, had_key, has_had_key, is_of, latest_ms, names_of, stands_without_key
-from timerd.core.protocol.procedures import AskToMove, HolderAnswer, Procedure, ReadRegister, TryCas
+from timerd.core.protocol.past_keys import Had, had_key, has_had_key, is_of, latest_ms, names_of
+from timerd.core.protocol.procedures import Procedure, ReadRegister, TryCas
 from timerd.core.protocol.request_memory import is_overtaken, overtaken, recall, remember
+from timerd.core.protocol.without_key import stands, with_past
 from timerd.model.errors import Aborted, NotStored, StoreUnknown
-from timerd.model.identity import TaskId, attempt_of, generation_of, parse_task_id
+from timerd.model.identity import TaskId, generation_of, parse_task_id
 from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
@@ -25,7 +26,6 @@ from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
 # A key is kept so long after its task's fire time.
 KEY_RETENTION_MS = 7 * 86_400_000
 MAX_TRIES = 20
-LOST = b"key lost "
 OLD_IS_SILENT = "Who holds the task that had the key did not answer: that task may still fire."
 # By what the ack of a task is answered that may be sent, or was sent again.
 NOT_OVER = {Cancelled.PENDING: Asked.SILENT, Cancelled.IN_FLIGHT: Asked.OPEN}
@@ -43,13 +43,15 @@ class Conflict(IntEnum):
 class Reserved:
     """`taken_by` None: the key is ours to write for (`stored` is what `activate` must find; `replaces` are cancelled
     then, but those of `unsure` that their workers acked). `had_it`: the task has got the key before, so nothing is left
-    to do, whichever task has it now. `refused`: a later call, or a faster one, has the key and keeps it."""
+    to do, whichever task has it now. `is_behind`: a try of the call wrote the task and lost the key, and what becomes
+    of it is seen to when it is known where it lives. `refused`: a later call has the key and keeps it."""
 
     taken_by: TaskId | None = None
     stored: bytes = b""
     replaces: tuple[TaskId, ...] = ()
     unsure: tuple[TaskId, ...] = ()
     had_it: bool = False
+    is_behind: bool = False
     refused: NotStored | None = None
 
 
@@ -65,8 +67,7 @@ def reserve(
         entry = KeyEntry.from_bytes(current) if current is not None else None
         had = yield from has_had_key(entry, mine)
         if had is not Had.NEVER:
-            lost = had is Had.RESERVED and (yield from was_lost(mine))
-            return Reserved(had_it=not lost, refused=key_lost() if lost else None)
+            return Reserved(had_it=had is Had.ACTIVE, is_behind=had is not Had.ACTIVE)
         held_ms = latest_ms(entry) if entry is not None and not is_of(entry, mine) else 0
         if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms()):
             refusal = overtaken("got the key", asked_ms, held_ms)
@@ -91,47 +92,53 @@ def key_lost() -> Aborted:
     return Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
 
 
-def activate(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[TaskId | None]:
+def activate(name: RegisterKey, mine: TaskId, reserved: Reserved, now_ms: int = 0) -> Procedure[TaskId | None]:
     """After the row is durable. None: the task stands. Else somebody took the key over: our own row is cancelled.
     `mine`: by the place where it lives, which may be that of another try of the call."""
     for old in reserved.replaces:
         if old not in reserved.unsure or not (yield from _is_over_by_ack(old)):
             yield from _end_for_good(old, b"replaced by " + str(mine).encode())
-    active = _activated(KeyEntry.from_bytes(reserved.stored), mine)
+    if not reserved.is_behind and (yield from _is_given(name, mine, reserved)):
+        return None
+    current: bytes | None = yield ReadRegister(name)
+    entry = KeyEntry.from_bytes(current) if current is not None else KeyEntry(str(mine))
+    if not (yield from stands(mine, now_ms)):
+        return parse_task_id(entry.task_id) or mine
+    # Whom it was to replace the call that took the key ends as well, but may not have come so far.
+    yield from _end_named(_before(entry, mine), mine, reserved.replaces)
+    return None
+
+
+def _is_given(name: RegisterKey, mine: TaskId, reserved: Reserved) -> Procedure[bool]:
+    """Whether the task has the key, or had it. Else another call has it: by then the task stands among those that had
+    it before, so that no other try of the call takes it back while this one cancels the row."""
+    first = KeyEntry.from_bytes(reserved.stored)
     found: bytes | None = reserved.stored
+    wanted, latest_ms = _activated(first, mine), mine.position_ms
     for _ in range(MAX_TRIES):
-        result: CasResult = yield TryCas(Cas(name, found, active, mine.position_ms + KEY_RETENTION_MS))
-        if result.status is CasStatus.APPLIED or result.current == active:
-            return None
-        # The task that had it is forgotten already: it is free.
+        result: CasResult = yield TryCas(Cas(name, found, wanted, latest_ms + KEY_RETENTION_MS))
+        if result.status is CasStatus.APPLIED or result.current == wanted:
+            return is_of(KeyEntry.from_bytes(wanted), mine)
         found = result.current
-        if found is None:
+        entry = KeyEntry.from_bytes(found) if found is not None else first
+        if found is None or (is_of(entry, mine) and not entry.active):
+            # Forgotten already, and free; or another try of the call has reserved it since.
+            yield from _end_named(entry, mine, reserved.replaces)
+            wanted, latest_ms = _activated(entry, mine), mine.position_ms
             continue
-        reserved_anew = KeyEntry.from_bytes(found)
-        if reserved_anew.active or not is_of(reserved_anew, mine):
-            break
-        # Another try of the call has reserved it since: it is this task's key as before.
-        yield from _end_named(reserved_anew, mine, reserved.replaces)
-        active = _activated(reserved_anew, mine)
-    # Another try of the call was faster than the call that took the key; or the task is with a worker already.
-    taken = KeyEntry.from_bytes(result.current) if result.current is not None else None
-    if (yield from has_had_key(taken, mine)) is Had.ACTIVE:
-        return None
-    if (yield from _was_sent(mine)):
-        yield from stands_without_key(mine)
-        return None
-    said = yield from end_task(mine, Outcome.CANCELLED, LOST + str(mine).encode())
-    if said is Cancelled.PENDING:
-        raise StoreUnknown("Another call took the key, and who holds this task did not answer: it may still fire.")
-    if said is Cancelled.IN_FLIGHT:
-        raise StoreUnknown("Another call took the key while the task went to a worker: it is not tried again.")
-    if said is Cancelled.ALREADY_FIRED:
-        yield from stands_without_key(mine)
-        return None
-    if said is Cancelled.ALREADY_CANCELLED and not (yield from was_lost(mine)):
-        # Who took the key over has ended it: it was stored, and replaced, as another try of the call may have said.
-        return None
-    return parse_task_id(KeyEntry.from_bytes(result.current).task_id) if result.current is not None else mine
+        had = yield from has_had_key(entry, mine)
+        if had is not Had.NEVER:
+            return had is Had.ACTIVE
+        wanted, latest_ms = yield from with_past(entry, mine, first.asked_ms)
+    raise StoreUnknown("Other calls change the key all the time: the task is stored, and may lose its key yet.")
+
+
+def _before(entry: KeyEntry, mine: TaskId) -> KeyEntry:
+    """Of those that are to be replaced only the ones that had the key before this task."""
+    digests = [each.digest for each in entry.done]
+    earlier = {*digests[: digests.index(mine.digest.hex())]} if mine.digest.hex() in digests else set()
+    named = [(text, parse_task_id(text)) for text in entry.replaces]
+    return replace(entry, replaces=tuple(text for text, task in named if task and task.digest.hex() in earlier))
 
 
 def _activated(entry: KeyEntry, mine: TaskId) -> bytes:
@@ -177,30 +184,16 @@ def _stays_over(task: TaskId) -> Procedure[bool]:
     return here.rows is None or any(map(here.first, ENDS))
 
 
-def _was_sent(mine: TaskId) -> Procedure[bool]:
-    """Asked without a mark, which would stop the retries of a task that stands. What is not sent yet is suspended, and
-    so is not sent before the mark is written, unless that takes long."""
-    here = yield from locate(mine)
-    if here.rows is None or attempt_of(here.place.key.version) > 1:
-        return here.rows is not None
-    answer: HolderAnswer = yield AskToMove(here.place.partition, here.place.key)
-    return answer.asked is Asked.OPEN
-
-
-def was_lost(mine: TaskId) -> Procedure[bool]:
-    """Of a repeat: whether the row was cancelled the first time, because another call took the key."""
-    here = yield from locate(mine)
-    return (here.first(MarkKind.CANCELLED) or b"").startswith(LOST)
-
-
 def give_back(name: RegisterKey, reserved: Reserved) -> Procedure[None]:
-    """What was reserved for a row that does not live: the task that had the key has it again."""
+    """What was reserved for a row that does not live: the task that had the key has it again, if its call came to its
+    end."""
     entry = KeyEntry.from_bytes(reserved.stored)
     for old in reserved.replaces[:1]:
-        before = [each for each in entry.done if each.digest != old.digest.hex()]
-        asked_ms = next((each.asked_ms for each in entry.done if each.digest == old.digest.hex()), 0)
-        active = KeyEntry(str(old), True, (), asked_ms, tuple(before), entry.has_older).to_bytes()
-        yield TryCas(Cas(name, reserved.stored, active, old.position_ms + KEY_RETENTION_MS))
+        past = next((each for each in entry.done if each.digest == old.digest.hex()), None)
+        if past is None or past.active:
+            before, asked_ms = tuple(each for each in entry.done if each != past), past.asked_ms if past else 0
+            active = KeyEntry(str(old), True, (), asked_ms, before, entry.has_older).to_bytes()
+            yield TryCas(Cas(name, reserved.stored, active, old.position_ms + KEY_RETENTION_MS))
 
 
 def keep(name: RegisterKey, digest: bytes, latest_ms: int) -> Procedure[None]:
@@ -238,13 +231,20 @@ def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId 
 
 
 def resolve(name: RegisterKey) -> Procedure[TaskId | None]:
-    """The task that has the key, by the place where it is."""
+    """The task that has the key, by the place where it is. Where the key is reserved for one that is not written yet,
+    it is the one that loses it then: the call may yet come to nothing."""
     current: bytes | None = yield ReadRegister(name)
-    named = names_of(KeyEntry.from_bytes(current)) if current is not None else []
-    for task in named[1:] and named:
+    if current is None:
+        return None
+    entry = KeyEntry.from_bytes(current)
+    named = names_of(entry)
+    if entry.active and len(named) == 1:
+        return named[0]
+    before = [task for task in map(parse_task_id, entry.replaces) if task is not None and task not in named]
+    for task in named if entry.active else (*named, *before):
         if (yield from locate(task)).rows is not None:
             return task
-    return named[0] if named else None
+    return named[0] if entry.active and named else None
 
 
 def resolve_once(name: RegisterKey, request: bytes, now_ms: int) -> Procedure[TaskId | None]:

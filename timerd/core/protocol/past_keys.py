@@ -10,24 +10,30 @@ from collections.abc import Sequence
 from enum import Enum
 
 from timerd.core.protocol.lookup import locate
-from timerd.core.protocol.procedures import Procedure
+from timerd.core.protocol.procedures import Procedure, TryCas
 from timerd.core.protocol.request_memory import REQUEST_MEMORY_MS, recall, remember
+from timerd.model.errors import StoreUnknown
 from timerd.model.identity import TaskId, parse_task_id
-from timerd.model.registers import HadKey, KeyEntry
+from timerd.model.registers import HadKey, KeyEntry, request_key
+from timerd.model.storage import Cas, CasResult, CasStatus
 
 # So many stand in the register; older ones are remembered under their digests, some at a time.
 MOST_IN_REGISTER = 32
 PUT_AWAY_AT_ONCE = 16
 _KEY = b"key"
+_MARGIN_MS = 3_600_000
+# It may be put away as RESERVED meanwhile, once.
+_MOST_CHANGES = 4
 
 
 class Had(Enum):
-    """NEVER: its call is not known. RESERVED: it wrote the task, and may have lost the key before it was answered.
-    ACTIVE: it may have been answered that the task is stored."""
+    """NEVER: its call is not known. RESERVED: it wrote the task, and lost the key before it was answered; it is decided
+    once whether the task is LOST. ACTIVE: it may have been answered that the task is stored."""
 
     NEVER = "never"
     RESERVED = "reserved"
     ACTIVE = "active"
+    LOST = "lost"
 
 
 def has_had_key(entry: KeyEntry | None, mine: TaskId) -> Procedure[Had]:
@@ -36,11 +42,11 @@ def has_had_key(entry: KeyEntry | None, mine: TaskId) -> Procedure[Had]:
         return Had.NEVER
     if is_of(entry, mine):
         return Had.ACTIVE if entry.active else Had.NEVER
-    for each in entry.done:
-        if each.digest == mine.digest.hex():
-            return Had.ACTIVE if each.active else Had.RESERVED
-    known = yield from recall(_KEY + mine.digest)
-    return Had(known.decode()) if known is not None else Had.NEVER
+    past = next((each for each in entry.done if each.digest == mine.digest.hex()), None)
+    if past is not None and past.active:
+        return Had.ACTIVE
+    known = yield from decided(mine)
+    return Had.RESERVED if known is Had.NEVER and past is not None else known
 
 
 def is_of(entry: KeyEntry, mine: TaskId) -> bool:
@@ -48,9 +54,24 @@ def is_of(entry: KeyEntry, mine: TaskId) -> bool:
     return task is not None and task.digest == mine.digest
 
 
-def stands_without_key(mine: TaskId) -> Procedure[None]:
-    """It was sent before its call was answered, and another call has taken the key meanwhile."""
-    yield from remember(_KEY + mine.digest, Had.ACTIVE.value.encode(), mine.position_ms)
+def decided(mine: TaskId) -> Procedure[Had]:
+    """What is known of the task beside the register of the key."""
+    known = yield from recall(_KEY + mine.digest)
+    return Had(known.decode()) if known is not None else Had.NEVER
+
+
+def decide(mine: TaskId, had: Had, now_ms: int) -> Procedure[Had]:
+    """ACTIVE or LOST, whichever a try has said first: of a task that has lost its key before its call was answered."""
+    key, stored = request_key(_KEY + mine.digest), None
+    kept_until_ms = max(now_ms, mine.position_ms) + REQUEST_MEMORY_MS + _MARGIN_MS
+    for _ in range(_MOST_CHANGES):
+        result: CasResult = yield TryCas(Cas(key, stored, had.value.encode(), kept_until_ms))
+        if result.status is CasStatus.APPLIED:
+            return had
+        stored = result.current
+        if stored is not None and (known := Had(stored.decode())) is not Had.RESERVED:
+            return known
+    raise StoreUnknown("It is not known whether the task stands without its key.")
 
 
 def latest_ms(entry: KeyEntry) -> int:

@@ -192,8 +192,8 @@ class Delivery:
         settlement = self.machine.settle(sink.namespace, action, tokens, now_ms, delay_ms, error)
         if settlement.released:
             self._settling.release(settlement.released, now_ms)
-        self._firing.settling(settlement, now_ms)
-        self._settling.confirm(sink, sequence, tokens, settlement)
+        acked = self._firing.settling(settlement, now_ms)
+        self._settling.confirm(sink, sequence, tokens, settlement, acked)
 
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from timerd.core.dispatch import LateFailure, Refusal
@@ -33,13 +33,15 @@ BECAME = {
 
 @dataclass(slots=True, eq=False)
 class Owed:
-    """One message that is to be confirmed. `late`: what is to be looked for, acks by their places among `tokens`."""
+    """One message that is to be confirmed. `late`: what is to be looked for, acks by their places among `tokens`.
+    `acked`: delivery ids whose rows are held back until then."""
 
     settler: Settler
     sequence: int
     tokens: bytes
     refused: dict[int, Refusal]
     late: deque[int | LateFailure] = field(default_factory=deque)
+    acked: Sequence[bytes] = ()
     under_way: int = 0
     error: Exception | None = None
 
@@ -70,9 +72,9 @@ class LateSettling:
             self._running.add(run)
             run.add_done_callback(self._done)
 
-    def drop(self, stream: int) -> None:
-        """Nobody waits for it any more. What is under way is finished."""
-        self._turns.pop(stream, None)
+    def drop(self, stream: int) -> Iterable[Owed]:
+        """Nobody waits for these any more. What is under way is finished."""
+        return self._turns.pop(stream, ())
 
     def _done(self, run: asyncio.Task[None]) -> None:
         self._running.discard(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from timerd.core.dispatch import LateFailure, Settlement
 from timerd.model.ack_token import parse_token, token_at
@@ -13,6 +13,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES, delivery_id_of
 from timerd.services.background import begin
 from timerd.services.dispatch.late_settling import LateSettling, Owed, refusal_of
 from timerd.services.dispatch.ports import Confirmation, Settler
+from timerd.services.dispatch.unanswered import Unanswered
 from timerd.services.engine.verbs import Firing, Otherwise
 
 _LOG = logging.getLogger("timerd.delivery")
@@ -28,7 +29,8 @@ class Settling:
         self._owed: list[Owed] = []
         self._running: set[asyncio.Task[None]] = set()
         self._collecting = False
-        self._late = LateSettling(firing, _confirm, changed)
+        self._late = LateSettling(firing, self._confirm, changed)
+        self._unanswered = Unanswered(firing.hold_acked)
         self._hear: Callable[[Settlement], None] | None = None
 
     def on_durable(self, hear: Callable[[Settlement], None]) -> None:
@@ -39,11 +41,14 @@ class Settling:
     def busy(self) -> bool:
         return bool(self._running) or self._late.busy
 
-    def confirm(self, settler: Settler, sequence: int, tokens: bytes, settlement: Settlement) -> None:
-        """Of one message; the worker is answered when it is durable."""
+    def confirm(
+        self, settler: Settler, sequence: int, tokens: bytes, settlement: Settlement, acked: Sequence[bytes]
+    ) -> None:
+        """Of one message; the worker is answered when it is durable. `acked`: whose rows are held back until then."""
         settler.owe(len(tokens) // ACK_TOKEN_BYTES)
         late: deque[int | LateFailure] = deque((*settlement.late, *settlement.failed_late))
-        self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late))
+        self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late, acked))
+        self._unanswered.add(acked)
         self._batch.add(settlement)
         self._start()
 
@@ -55,7 +60,8 @@ class Settling:
 
     def drop(self, stream: int) -> None:
         """It is gone: what it said of deliveries that have to be looked for, it says again."""
-        self._late.drop(stream)
+        for dropped in self._late.drop(stream):
+            self._unanswered.discard(dropped.acked)
 
     def release(self, ids: Iterable[bytes], now_ms: int) -> None:
         """Deliveries from before a restart whose worker gave them back: their rows may fire."""
@@ -88,9 +94,14 @@ class Settling:
             if each.late and error is None:
                 self._late.add(each)
             else:
-                _confirm(each)
+                self._confirm(each)
         if error is not None:
             _LOG.warning("what became of %d deliveries is not durable yet: %s", batch.size, error)
+
+    def _confirm(self, owed: Owed) -> None:
+        tokens = len(owed.tokens) // ACK_TOKEN_BYTES
+        self._unanswered.discard(owed.acked)
+        owed.settler.confirm(Confirmation(owed.sequence, tokens, owed.refused, owed.error))
 
     async def _store(self, batch: Settlement, otherwise: Otherwise) -> None:
         """All of it is handed over before the first wait: from then on it counts."""
@@ -125,8 +136,3 @@ async def _error_of(work: Awaitable[None]) -> Exception | None:
     except Exception as error:  # noqa: BLE001 - told to those who wait for it
         return error
     return None
-
-
-def _confirm(owed: Owed) -> None:
-    tokens = len(owed.tokens) // ACK_TOKEN_BYTES
-    owed.settler.confirm(Confirmation(owed.sequence, tokens, owed.refused, owed.error))

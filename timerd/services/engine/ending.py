@@ -55,9 +55,9 @@ async def end_all(
     noting = _Noting(runner)
     groups = _dealt(tasks, side_by_side)
     said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
-    for group, each in zip(groups, said, strict=True):
-        if Cancelled.IN_FLIGHT in each:
-            await _said_for_good(group, each, request, noting, now_ms)
+    said = [
+        await _said_for_good(group, each, request, noting, now_ms) for group, each in zip(groups, said, strict=True)
+    ]
     if len(groups) == 1 and groups[0] is tasks and None not in said[0]:
         return cast(list[Cancelled], said[0])
     answers = {
@@ -76,13 +76,18 @@ async def end_all(
 
 async def _said_for_good(
     tasks: Sequence[TaskId], said: Sequence[Cancelled | None], request: bytes, noting: _Noting, now_ms: int
-) -> None:
-    """What is remembered of those that are IN_FLIGHT. No try of the call was answered before, or it would have met a
-    mark."""
-    in_flight = [task for task, each in zip(tasks, said, strict=True) if each is Cancelled.IN_FLIGHT]
+) -> Sequence[Cancelled | None]:
+    """Those that are IN_FLIGHT are remembered as such, unless another try of the call has set another answer."""
+    if Cancelled.IN_FLIGHT not in said:
+        return said
+    known = list(said)
+    in_flight = [n for n, each in enumerate(said) if each is Cancelled.IN_FLIGHT]
     for at in range(0, len(in_flight), AT_ONCE):
         part = in_flight[at : at + AT_ONCE]
-        await _side_by_side([said_for_good(task, request, Cancelled.IN_FLIGHT, now_ms) for task in part], noting)
+        work = [said_for_good(tasks[n], request, Cancelled.IN_FLIGHT, now_ms) for n in part]
+        for n, each in zip(part, await _side_by_side(work, noting), strict=True):
+            known[n] = each
+    return known
 
 
 async def _side_by_side(procedures: Sequence[Procedure[Returned]], noting: _Noting) -> list[Returned]:

@@ -222,13 +222,18 @@ class SchedulerFiring:
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self._redelivery_guard.hold(lease_until)
 
-    def settling(self, settlement: Settlement, now_ms: int) -> None:
-        acked = _each_of(settlement.acked)
-        ids = self._redelivery_guard.waiting(chain(settlement.ended, acked, settlement.again, settlement.dead))
-        ids += settlement.late.values()
-        ids += [delivery_id_of(key.digest, key.version) for key in (late.token.key for late in settlement.failed_late)]
-        if ids:
-            self._redelivery_guard.hold(dict.fromkeys(ids, now_ms + LOOKED_FOR_MS))
+    def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:
+        acked = self._redelivery_guard.waiting(chain(settlement.ended, _each_of(settlement.acked)))
+        acked += settlement.late.values()
+        failed = self._redelivery_guard.waiting(chain(settlement.again, settlement.dead))
+        failed += [delivery_id_of(late.token.key.digest, late.token.key.version) for late in settlement.failed_late]
+        if acked or failed:
+            self._redelivery_guard.hold(dict.fromkeys([*acked, *failed], now_ms + LOOKED_FOR_MS))
+        return acked
+
+    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
+        self._redelivery_guard.hold(dict.fromkeys(delivery_ids, self.clock_ms() + LOOKED_FOR_MS))
+        self.looking.tell_again(delivery_ids)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

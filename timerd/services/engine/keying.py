@@ -101,7 +101,9 @@ class Keying:
         lost = await self._lost_before(tasks, ids, keys) if may_be_repeat else []
         ours = {row: held for row, held in keys.reserved.items() if row not in lost}
         work = [
-            drive(activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held), self._runner)
+            drive(
+                activate(name_key(tasks.namespace, tasks.keys[row][0]), ids[row], held, self._time_ms()), self._runner
+            )
             for row, held in ours.items()
         ]
         answers = await asyncio.gather(*work)
@@ -111,9 +113,10 @@ class Keying:
         return keys.refused | {row: key_lost() for row in lost}
 
     async def _lost_before(self, tasks: NewTasks, ids: Sequence[TaskId], keys: Keys) -> list[int]:
-        """The rows of a repeat that lost their key the first time: the task that has it keeps it, and they stay
-        cancelled."""
-        lost = [row for row in keys.reserved if await drive(was_lost(ids[row]), self._runner)]
+        """The rows of a repeat that lost their key the first time and have reserved it anew: the task that has it keeps
+        it, and they stay cancelled."""
+        anew = [row for row, held in keys.reserved.items() if not held.is_behind]
+        lost = [row for row in anew if await drive(was_lost(ids[row]), self._runner)]
         for row in lost:
             name = name_key(tasks.namespace, tasks.keys[row][0])
             await drive(give_back(name, keys.reserved[row]), self._runner)

@@ -4,7 +4,7 @@ the store may be slow: where it waits with another instance, that one is told.""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from timerd.core.dispatch import RedeliveryGuard
@@ -71,6 +71,11 @@ class Looking:
     def gave_away(self) -> None:
         """Rows of this instance are another one's from now on, perhaps some that are looked for."""
         for delivery_id in self._looks.keys() - self._told:
+            self._tell(delivery_id)
+
+    def tell_again(self, delivery_ids: Iterable[bytes]) -> None:
+        """Of those that are looked for still: what the others hold they hold for a while."""
+        for delivery_id in self._told.intersection(delivery_ids):
             self._tell(delivery_id)
 
     def _tell(self, delivery_id: bytes) -> None:

@@ -23,7 +23,7 @@ from timerd.model.storage import MarkKind
 from timerd.model.task import Template
 from timerd.ports import DeadLetter
 
-# So long a row waits for the look-up of an ack that may end it.
+# So long a row waits for the look-up of an ack that may end it, and anew as long as that ack is not answered.
 LOOKED_FOR_MS = 10_000
 
 
@@ -312,9 +312,13 @@ class Firing(Protocol):
         end. None: it counts, or a reject finds its dead letter; else what the task is instead."""
         ...
 
-    def settling(self, settlement: Settlement, now_ms: int) -> None:
+    def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:
         """A worker has said what became of these: rows that wait elsewhere for the same deliveries do not fire while
-        they are looked for."""
+        they are looked for. Delivery ids of those that it acked."""
+        ...
+
+    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
+        """Their acks are not answered yet: their rows do not fire for LOOKED_FOR_MS more."""
         ...
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:

@@ -112,13 +112,15 @@ class OwnMachines:
             return HolderAnswer(asked, outcome)
         is_stopped = in_hand or (request.outcome is not Outcome.ACKED and asked is Asked.OPEN)
         given = machine.cancel(request.key, request.outcome, request.request, in_hand=is_stopped)
-        if in_hand and asked is not Asked.UNKNOWN:
+        if in_hand and asked is not Asked.UNKNOWN and machine.is_stopped(request.key):
             return HolderAnswer(Asked.OPEN, None, given)
         if asked in (Asked.WAITING, Asked.ENDED):
             # Also where the outcome came first: it was given to a row that the task was carried from.
             machine.end_met(request.key, request.outcome)
             self._held.settle_soon(machine)
-        return HolderAnswer(asked, outcome, given)
+        # Another try of the call has heard that it is open, and perhaps said so.
+        was_open = machine.stopped_by(request.key) == request.request
+        return HolderAnswer(Asked.OPEN, None, given) if was_open else HolderAnswer(asked, outcome, given)
 
     def end_waiting(self, request: AskToEndMany) -> list[HolderAnswer] | None:
         """Of rows that nobody has in hand: the answers of all, or None, and nothing is done, where each is to be asked

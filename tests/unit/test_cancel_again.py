@@ -1,0 +1,86 @@
+"""A cancel comes again, or its tries run beside each other, while a worker has the task or comes back with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.property.world import Task, World
+from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to, world
+from timerd.core.protocol.cancel import Cancelled, end_task
+from timerd.core.protocol.procedures import AskToEnd, Procedure, TryCas
+from timerd.model.settle import Outcome
+
+__all__ = ["world"]
+
+
+def cancel(world: World, task: Task, request: bytes = b"r") -> Procedure[Cancelled]:
+    """As the engine does."""
+    return end_task(task.id, Outcome.CANCELLED, request, now_ms=world.now_ms)
+
+
+def comes_back(patch: pytest.MonkeyPatch) -> None:
+    """A worker, with all that it had before."""
+    patch.setattr(World, "has_in_hand", lambda *_: True)
+    patch.setattr(World, "has_lease", lambda *_: True)
+
+
+def nobody_holds(world: World) -> None:
+    world.settle_down()
+    world.machines.clear()
+
+
+def test_a_worker_that_comes_back_where_nobody_holds_the_task_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task waits for its next attempt."""
+    task, other = scheduled(world, 30_000, 31_000)
+    nobody_holds(world)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    comes_back(monkeypatch)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    assert run(world, cancel(world, other)) is Cancelled.IN_FLIGHT
+
+
+def test_a_worker_that_comes_back_changes_nothing_while_its_holder_has_yet_to_write_the_end(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task, other = scheduled(world, 30_000, 31_000)
+    monkeypatch.setattr(World, "settle_soon", lambda *_: None)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    comes_back(monkeypatch)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    assert run(world, cancel(world, other)) is Cancelled.IN_FLIGHT
+
+
+def test_tries_beside_each_other_say_the_same_when_the_worker_fails_the_task_between_them(world: World) -> None:
+    """The holder has said to one of them that the task is with a worker, and says so to the other one."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    other = cancel(world, task)
+    asking = up_to(world, other, AskToEnd)
+    first = cancel(world, task)
+    setting = up_to(world, first, TryCas)
+    world.nack(task, 1_000)
+    assert run(world, going_on(other, asking)) is Cancelled.IN_FLIGHT
+    assert run(world, going_on(first, setting)) is Cancelled.IN_FLIGHT
+
+
+def test_a_try_that_finds_the_task_cancelled_answers_for_one_that_found_it_with_a_worker(world: World) -> None:
+    """That one has not said so yet."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    first = cancel(world, task)
+    setting = up_to(world, first, TryCas)
+    world.nack(task, 1_000)
+    world.settle_down()
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    assert run(world, going_on(first, setting)) is Cancelled.CANCELLED
+
+
+def test_of_what_was_never_due_a_repeat_sets_nothing(world: World) -> None:
+    """It was with nobody, so no try has said otherwise; and a compare-and-set is dear."""
+    [task] = scheduled(world, 30_000)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    before = dict(world.store._registers)
+    assert run(world, cancel(world, task)) is Cancelled.CANCELLED
+    assert world.store._registers == before
