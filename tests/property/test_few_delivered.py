@@ -49,7 +49,7 @@ def taken_with(template: Template, given_rows: list[Row], partition: Partition) 
         group.columns["fire_at_ms"] = position_ms - at
         groups.append(group)
     joined = concat(groups)
-    return Taken(partition, 42, joined, joined.digests())
+    return Taken.of(partition, 42, joined)
 
 
 @settings(max_examples=150, deadline=None)

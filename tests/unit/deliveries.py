@@ -37,7 +37,7 @@ def taken_of(
     columns["length"] = len(payload)
     columns["offset"] = np.arange(len(indexes)) * len(payload)
     rows = RowGroup(columns, np.frombuffer(prefix, PREFIX), [template], payload * len(indexes), [])
-    return Taken(Partition(0, bucket_of(position_ms), 0), token, rows, rows.digests())
+    return Taken.of(Partition(0, bucket_of(position_ms), 0), token, rows)
 
 
 def deliver_of(taken: Taken, now_ms: int = NOW_MS) -> pb.Deliver:

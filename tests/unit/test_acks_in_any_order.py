@@ -65,7 +65,7 @@ def test_two_generations_of_a_task_are_two_deliveries(rows: int) -> None:
         flights.register(1, batch, 10_000, 10_000, 0, stats)
     flights.check()
     found = [flights.find(each) for each in (*ids_of(first), *ids_of(second))]
-    assert [each and each[0].versions[each[1]] for each in found] == [0] * rows + [1 << 16] * rows
+    assert [each and each[0].key(each[1]).version for each in found] == [0] * rows + [1 << 16] * rows
     assert flights.places(ids_of(second)).keys() == set(ids_of(second))
     flights.acked(list(map(short_id, ids_of(second))), now_ms=5)
     assert flights.pop(ids_of(second)[0]) is None

@@ -42,7 +42,7 @@ def mixed(extras: list[Extra], kinds: list[Template], positions_ms: list[int]) -
             RowGroup(rows.columns, rows.prefixes, rows.templates, rows.payloads, [extra] if extra != Extra() else [])
         )
     rows = concat(groups)
-    return Taken(BACKLOG, 42, rows, rows.digests())
+    return Taken.of(BACKLOG, 42, rows)
 
 
 def test_ids_and_tokens_say_where_each_task_lives() -> None:

@@ -42,7 +42,7 @@ def test_a_row_of_what_a_worker_has_by_another_ends_as_requeued_there() -> None:
 def test_of_two_rows_that_are_about_to_be_sent_together_one_is() -> None:
     machine, gate = hot(rows(FIRST)), InHandGate(workers_have_none)
     group = rows(FIRST)
-    elsewhere = Taken(ELSEWHERE.partition, 1, group, group.digests())
+    elsewhere = Taken.of(ELSEWHERE.partition, 1, group)
     assert gate.judge(DueBatch(elsewhere, 0, 0), NOW_MS) == {}
     assert machine.take(QUEUE, 100, NOW_MS, gates=[gate]) is None
     carry = machine.carry_of(FIRST)

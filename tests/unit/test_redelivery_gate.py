@@ -20,7 +20,7 @@ MAILS = Template("default", "mails")
 
 def carried(*leases: tuple[RowKey, int], template: Template = MAILS) -> DueBatch:
     groups = [single_row(k, k.position_ms, template, b"", Extra(lease_until_ms=ms), FLAG_CARRIED) for k, ms in leases]
-    return DueBatch(Taken(HERE, 7, concat(groups), [k.digest for k, _ in leases]), NOW_MS, 0)
+    return DueBatch(Taken.of(HERE, 7, concat(groups)), NOW_MS, 0)
 
 
 def fates_at(now_ms: int, lease_ms: int = 0, *, template: Template = MAILS) -> dict[RowKey, Fate]:

@@ -33,7 +33,7 @@ def judged(hand: RowsInHand, limit: int, until_ms: int, past_ms: int = 0) -> Due
     found = hand.pull(QUEUE, limit, until_ms)
     if found is None:
         return None
-    batch = DueBatch(Taken(HERE, 1, found, found.digests()), 0, past_ms)
+    batch = DueBatch(Taken.of(HERE, 1, found), 0, past_ms)
     judge(hand.gates(), batch, until_ms)
     return batch
 
@@ -43,7 +43,7 @@ def take(hand: RowsInHand, limit: int = 100) -> list[RowKey]:
     if batch is None or not (left := list(batch.left())):
         return []
     found = batch.due.part(np.array(left))
-    hand.send(found.rows, found.digests, START_MS + 1_000_000)
+    hand.send(found, START_MS + 1_000_000)
     return found.rows.keys()
 
 

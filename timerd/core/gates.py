@@ -67,8 +67,7 @@ class DueBatch:
         return len(self.due)
 
     def key(self, row: int) -> RowKey:
-        columns = self.due.rows.columns
-        return RowKey(int(columns["position_ms"][row]), self.due.digests[row], int(columns["version"][row]))
+        return self.due.key(row)
 
     def left(self) -> Iterator[int]:
         """The rows that no gate has objected to so far."""

@@ -43,21 +43,39 @@ BACKFILL_TICKS = QueueKey("(schedules)", "(backfill ticks)")
 @dataclass(slots=True)
 class Taken:
     """Due rows of one queue and one partition in the order of firing: fire and send are one step, so they are open
-    until `Ended` or `Again` says otherwise. `digests` has one entry a row."""
+    until `Ended` or `Again` says otherwise. The lists have one entry a row. They are made once, for the partition and
+    for the delivery both read each row's key field by field as long as it is open."""
 
     partition: Partition
     token: int
     rows: RowGroup
     digests: Sequence[bytes]
+    positions: list[int]
+    versions: list[int]
+
+    @classmethod
+    def of(cls, partition: Partition, token: int, rows: RowGroup) -> Taken:
+        """All of the rows."""
+        columns = rows.columns
+        return cls(partition, token, rows, rows.digests(), columns["position_ms"].tolist(), columns["version"].tolist())
 
     def __len__(self) -> int:
         return len(self.digests)
 
+    def key(self, row: int) -> RowKey:
+        return RowKey(self.positions[row], self.digests[row], self.versions[row])
+
     def part(self, rows: slice | npt.NDArray[np.intp]) -> Taken:
         """Some rows of it."""
+        some = self.rows.select(rows)
         if isinstance(rows, slice):
-            return Taken(self.partition, self.token, self.rows.select(rows), self.digests[rows])
-        return Taken(self.partition, self.token, self.rows.select(rows), [self.digests[r] for r in rows.tolist()])
+            return Taken(
+                self.partition, self.token, some, self.digests[rows], self.positions[rows], self.versions[rows]
+            )
+        which: list[int] = rows.tolist()
+        digests = [self.digests[r] for r in which]
+        positions, versions = [self.positions[r] for r in which], [self.versions[r] for r in which]
+        return Taken(self.partition, self.token, some, digests, positions, versions)
 
 
 class Ended(NamedTuple):

@@ -52,8 +52,6 @@ class Batch:
     taken: Taken
     deadline_ms: int
     ids: Sequence[bytes]
-    positions: list[int]
-    versions: list[int]
     lease_until_ms: list[int]
     open: int
     sent_ms: int
@@ -63,23 +61,23 @@ class Batch:
         self.stats.settled(outcome, now_ms - self.sent_ms, times)
 
     def key(self, row: int) -> RowKey:
-        return RowKey(self.positions[row], self.taken.digests[row], self.versions[row])
+        return self.taken.key(row)
 
     def acked(self, first: int, stop: int) -> AckedRows:
         """Rows that follow one another."""
-        rows = slice(first, stop)
-        return AckedRows(self.taken.partition, self.positions[rows], self.taken.digests[rows], self.versions[rows])
+        rows, taken = slice(first, stop), self.taken
+        return AckedRows(taken.partition, taken.positions[rows], taken.digests[rows], taken.versions[rows])
 
     def place(self, row: int) -> Place:
         return Place(self.taken.partition, self.key(row))
 
     def is_of(self, row: int, version: int, fencing_token: int) -> bool:
-        return (version, fencing_token) == (self.versions[row], self.taken.token)
+        return (version, fencing_token) == (self.taken.versions[row], self.taken.token)
 
     def was_sent_after(self, row: int, version: int, fencing_token: int) -> bool:
         """Whether that delivery came before this one: an earlier attempt, or the same one by an earlier holder, which
         was sent again. What is said of it is said by who has it no more."""
-        return (version, fencing_token) < (self.versions[row], self.taken.token)
+        return (version, fencing_token) < (self.taken.versions[row], self.taken.token)
 
 
 def delivery_ids(taken: Taken) -> bytes:
@@ -92,14 +90,13 @@ def delivery_ids(taken: Taken) -> bytes:
 def each_delivery_id(taken: Taken) -> list[bytes]:
     if _are_first(taken):
         return [digest + FIRST_GENERATION for digest in taken.digests]
-    versions = taken.rows.columns["version"].tolist()
-    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, versions, strict=True)]
+    return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, taken.versions, strict=True)]
 
 
 def _each_short_id(taken: Taken) -> Sequence[bytes]:
     if _are_first(taken):
         return taken.digests
-    each = zip(taken.digests, taken.rows.columns["version"].tolist(), strict=True)
+    each = zip(taken.digests, taken.versions, strict=True)
     return [digest if version < _SECOND else delivery_id_of(digest, version) for digest, version in each]
 
 
@@ -149,13 +146,9 @@ class Flights:
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
         ids = _each_short_id(taken)
-        columns = taken.rows.columns
         until_ms = min(lease_until_ms, deadline_ms)
-        count = len(ids)
-        positions, versions = columns["position_ms"].tolist(), columns["version"].tolist()
-        number = self._next
-        leases_ms = [until_ms] * count
-        batch = Batch(number, worker, taken, deadline_ms, ids, positions, versions, leases_ms, count, sent_ms, stats)
+        count, number = len(ids), self._next
+        batch = Batch(number, worker, taken, deadline_ms, ids, [until_ms] * count, count, sent_ms, stats)
         if not self._slots.keys().isdisjoint(ids):
             self._remove([i for i in ids if i in self._slots])
         self._next += 1
@@ -211,7 +204,7 @@ class Flights:
                     last.settled(ACKED, now_ms, len(ended) - counted)
                 last, counted = batch, len(ended)
             taken = batch.taken
-            key = RowKey(batch.positions[row], taken.digests[row], batch.versions[row])
+            key = RowKey(taken.positions[row], taken.digests[row], taken.versions[row])
             append(Ended(taken.partition, key, outcome))
         if last is not None:
             last.settled(ACKED, now_ms, len(ended) - counted)
@@ -372,7 +365,7 @@ def _slim(batch: Batch, alive: list[int]) -> None:
     columns = rows.columns.copy()
     columns["length"] = lengths
     slim = replace(rows, columns=columns).compact()
-    batch.taken = Taken(batch.taken.partition, batch.taken.token, slim, batch.taken.digests)
+    batch.taken = replace(batch.taken, rows=slim)
 
 
 def _stretches(slots: list[int | None]) -> list[tuple[int, int]] | None:

@@ -6,14 +6,14 @@ together leaves together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, KeysView, Sequence
+from collections.abc import Iterator, KeysView
 from dataclasses import dataclass
 from itertools import repeat
 from typing import NamedTuple
 
 from timerd.core.due_queue import before
 from timerd.core.partition.copies import Copies
-from timerd.core.taken import AckedRows, QueueKey
+from timerd.core.taken import AckedRows, QueueKey, Taken
 from timerd.model.identity import RowKey, generation_of
 from timerd.model.rows import RowGroup
 
@@ -32,20 +32,17 @@ class Closed(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class OpenBatch:
-    """Rows that were sent together; the batch holds `verified` back while one of them is open: `left` of them are.
-    Their places and versions stand by themselves, for every ack asks for them and a record is read field by field."""
+    """Rows that were sent together; the batch holds `verified` back while one of them is open: `left` of them are."""
 
     number: int
-    rows: RowGroup
-    positions: list[int]
-    versions: list[int]
+    taken: Taken
     left: int
     oldest_ms: int
     latest_ms: int
     sent_ms: int
 
     def are_at(self, rows: slice, positions: list[int], versions: list[int]) -> bool:
-        return self.positions[rows] == positions and self.versions[rows] == versions
+        return self.taken.positions[rows] == positions and self.taken.versions[rows] == versions
 
 
 class OpenRows:
@@ -69,7 +66,7 @@ class OpenRows:
 
     def has_behind(self, queue: QueueKey, position_ms: int, tie: int) -> bool:
         """Whether one of the queue, or of what was sent with it, is at or after (position, tie)."""
-        near = (batch.rows for batch in self._batches.values() if batch.latest_ms >= position_ms)
+        near = (batch.taken.rows for batch in self._batches.values() if batch.latest_ms >= position_ms)
         return not all(bool(before(rows, position_ms, tie).all()) for rows in near if _is_of(queue, rows))
 
     def get(self, digest: bytes) -> tuple[OpenBatch, int] | None:
@@ -79,12 +76,12 @@ class OpenRows:
     def is_open(self, key: RowKey) -> bool:
         """Whether the task is open by a row of this attempt."""
         slot = self._slots.get(key.digest)
-        return slot is not None and self._batches[slot // MOST_ROWS].versions[slot % MOST_ROWS] == key.version
+        return slot is not None and self._batches[slot // MOST_ROWS].taken.versions[slot % MOST_ROWS] == key.version
 
     def key_of(self, digest: bytes) -> RowKey | None:
         """The row by which the task is open."""
         found = self.get(digest)
-        return RowKey(found[0].positions[found[1]], digest, found[0].versions[found[1]]) if found is not None else None
+        return found[0].taken.key(found[1]) if found is not None else None
 
     def pop(self, digest: bytes) -> tuple[OpenBatch, int] | None:
         """The batch's tables stay usable."""
@@ -101,12 +98,11 @@ class OpenRows:
         if found is None:
             return None
         batch, row = found
-        version = batch.versions[row]
+        version = batch.taken.versions[row]
         if version != key.version and generation_of(version) != generation_of(key.version):
             return None
-        key = RowKey(batch.positions[row], key.digest, version)
         self.pop(key.digest)
-        return Closed(batch.rows, row, key)
+        return Closed(batch.taken.rows, row, batch.taken.key(row))
 
     def all_of(self, closed: Closed) -> list[RowKey]:
         """The row and the copies that end with it."""
@@ -139,26 +135,25 @@ class OpenRows:
         if slot is None:
             return False
         batch, row = self._batches[slot // MOST_ROWS], slot % MOST_ROWS
-        if batch.positions[row] != position_ms or batch.versions[row] != version:
+        if batch.taken.positions[row] != position_ms or batch.taken.versions[row] != version:
             return False
         del self._slots[digest]
         self._less(batch, 1)
         return True
 
-    def add(self, rows: RowGroup, digests: Sequence[bytes], sent_ms: int) -> None:
+    def add(self, taken: Taken, sent_ms: int) -> None:
         """A task that was open by another row is open by this one."""
+        digests = taken.digests
         if not self._slots.keys().isdisjoint(digests):
             for digest in self._slots.keys() & digests:
                 self.pop(digest)
         number, count = self._next, len(digests)
         self._next += 1
-        column = rows.columns["position_ms"]
-        positions, versions = column.tolist(), rows.columns["version"].tolist()
         # Of a few the list says it sooner.
+        positions, column = taken.positions, taken.rows.columns["position_ms"]
         few = count < FEW_ROWS
         first_ms, last_ms = (min(positions), max(positions)) if few else (int(column.min()), int(column.max()))
-        batch = OpenBatch(number, rows, positions, versions, count, first_ms, last_ms, sent_ms)
-        self._batches[number] = batch
+        self._batches[number] = OpenBatch(number, taken, count, first_ms, last_ms, sent_ms)
         first = number * MOST_ROWS
         self._slots.update(zip(digests, range(first, first + count), strict=True))
 
@@ -179,14 +174,14 @@ class OpenRows:
             self._slots.update((d, slot) for d, slot in zip(acked.digests, slots, strict=True) if slot is not None)
             return None
         self._less(batch, count)
-        return batch.rows.select(where)
+        return batch.taken.rows.select(where)
 
     def keys_of(self, batch: OpenBatch) -> Iterator[RowKey]:
         """Its rows that are open still: the task may be open by a later row of the same attempt."""
         first = batch.number * MOST_ROWS
-        for row, key in enumerate(batch.rows.keys()):
-            if self._slots.get(key.digest) == first + row:
-                yield key
+        for row, digest in enumerate(batch.taken.digests):
+            if self._slots.get(digest) == first + row:
+                yield batch.taken.key(row)
 
     def clear(self) -> None:
         self._slots.clear()

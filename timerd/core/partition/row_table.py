@@ -346,12 +346,12 @@ class RowTable:
             return None
         taken = self._judged(DueBatch(due, since_ms, past_ms), gates, now_ms)
         if taken is not None:
-            self._rows.send(taken.rows, taken.digests, now_ms)
+            self._rows.send(taken, now_ms)
         return taken
 
     def _pull(self, queue: QueueKey, limit: int, until_ms: int, upto: int = LAST) -> Taken | None:
         rows = self._rows.pull(queue, limit, until_ms, upto)
-        return None if rows is None else Taken(self.partition, self._log.token, rows, rows.digests())
+        return None if rows is None else Taken.of(self.partition, self._log.token, rows)
 
     def _judged(self, batch: DueBatch, gates: Sequence[Gate], now_ms: int) -> Taken | None:
         """The rows that may be sent; the others have become what the gates said."""
@@ -545,8 +545,8 @@ class RowTable:
                 continue
             batch, row = found
             others = rows.open.copies.pop(key.digest)
-            if batch.positions[row] != key.position_ms:
-                carry = asked._replace(source=key._replace(position_ms=batch.positions[row]))
+            if batch.taken.positions[row] != key.position_ms:
+                carry = asked._replace(source=key._replace(position_ms=batch.taken.positions[row]))
             outcome = rows.pending(key)
             # The row that it was written again as is among those that go on with it: it is the task, and has not ended.
             if outcome is not None and not (outcome is Outcome.FORWARDED and others):
@@ -561,7 +561,7 @@ class RowTable:
     def _requeue_part(self, target: Partition, part: _Part) -> None:
         carries = [carry for _, _, carry in part]
         which = np.array([row for _, row, _ in part], dtype=np.intp)
-        self._log.carry(carries, (target, carried_rows(part[0][0].rows.select(which), self.partition, carries)))
+        self._log.carry(carries, (target, carried_rows(part[0][0].taken.rows.select(which), self.partition, carries)))
 
     # -- offloading -----------------------------------------------------------------------------------------------
 

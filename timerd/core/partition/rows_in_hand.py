@@ -23,7 +23,7 @@ from timerd.core.partition.pending_outcomes import PendingOutcomes
 from timerd.core.partition.reload import Reload, one_run
 from timerd.core.partition.row_gates import ExpiryGate, MoveGate, OutcomeGate
 from timerd.core.partition.settled_index import SettledIndex
-from timerd.core.taken import CANARY, LAST, QueueKey
+from timerd.core.taken import CANARY, LAST, QueueKey, Taken
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import OUTCOME_OF_MARK
 from timerd.model.partition import Partition
@@ -147,10 +147,10 @@ class RowsInHand:
         self._count()
         return bool(apart)
 
-    def send(self, rows: RowGroup, digests: Sequence[bytes], now_ms: int) -> None:
+    def send(self, taken: Taken, now_ms: int) -> None:
         """From here on they are open."""
-        self.open.add(rows, digests, now_ms)
-        self.canaries += len(digests) if rows.template_of(0).namespace == CANARY.namespace else 0
+        self.open.add(taken, now_ms)
+        self.canaries += len(taken) if taken.rows.template_of(0).namespace == CANARY.namespace else 0
 
     def put_back(self, key: RowKey) -> bool:
         """The open row waits again, as if it had not been sent. False: it is not open, or its queue is being reloaded,
@@ -159,7 +159,7 @@ class RowsInHand:
         if found is None:
             return False
         batch, row = found
-        self._release(batch.rows.one(row))
+        self._release(batch.taken.rows.one(row))
         self.part([key.digest])
         return True
 

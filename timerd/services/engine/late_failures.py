@@ -56,7 +56,7 @@ class LateFailures:
             return False
         if self._peers is not None and self._is_elsewhere(here.place.partition):
             return await self._fail_there(self._peers, here.place.partition, here.rows, token, failure)
-        taken = Taken(token.partition, token.fencing_token, here.rows, [token.key.digest])
+        taken = Taken.of(token.partition, token.fencing_token, here.rows)
         settlement = Settlement()
         fail_row(settlement, taken, 0, token.key, failure, self._secret)
         if settlement.again:
