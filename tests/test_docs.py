@@ -18,6 +18,13 @@ def test_named_tests_exist(page: Path) -> None:
     assert missing == []
 
 
+def test_each_edge_case_of_others_has_a_test() -> None:
+    lines = (ROOT / "docs/understand/schedule-edges.md").read_text().splitlines()
+    rows = [line for line in lines if line.startswith("| ") and not line.startswith("| case |")]
+    assert len(rows) > 25
+    assert [row for row in rows if not re.search(r"\| `tests/[\w/]+\.py::\w+` \|$", row)] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_linked_files_exist(page: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text())

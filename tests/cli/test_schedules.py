@@ -41,6 +41,14 @@ def test_a_schedule_from_its_creation_to_its_end(terminal: Terminal, whole: Serv
     assert terminal("schedules", "show", "report").code == 1
 
 
+def test_a_fixed_delay(terminal: Terminal, whole: Server) -> None:
+    made = terminal("schedules", "create", "poll", "--queue", "mails", "--fixed-delay", "5m", "--json").json
+    assert (made["when"], made["overlap"], len(made["upcoming"])) == ("0:05:00 after each end", "skip", 1)
+    refused = terminal("schedules", "preview", "poll")
+    assert refused.code == 2
+    assert "counts from when the task before ends" in refused.err
+
+
 def test_what_is_open_and_how_the_last_ones_ended(terminal: Terminal, whole: Server) -> None:
     options = ("--overlap", "skip", "--pause-on-dead", "--json")
     made = terminal("schedules", "create", "report", *DAILY, *options).json

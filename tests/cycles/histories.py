@@ -25,7 +25,7 @@ from tests.schedules.histories import (
 from timerd.core.protocol import AppendRows, ListEntries, Procedure, ReadRegister, Request, WriteEntries
 from timerd.core.schedules import changes, roster
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember, member_task
-from timerd.core.schedules.world import SpecTimes
+from timerd.core.schedules.spec_times import SpecTimes
 from timerd.core.slots import hash_of, slot_of
 from timerd.core.taken import SLOTS, TICKS
 from timerd.model.cycles import CycleShape, RosterTurn, Turn, turn_at

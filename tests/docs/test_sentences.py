@@ -9,7 +9,8 @@ from tests.docs.sentences import prose, words
 
 MEAN_WORDS, MOST_WORDS = 20, 35
 UNDERSTAND = [
-    f"docs/understand/{name}.md" for name in ("architecture", "guarantees", "performance", "protocol", "row-states")
+    f"docs/understand/{name}.md"
+    for name in ("architecture", "guarantees", "performance", "protocol", "row-states", "schedule-edges")
 ]
 USE = sorted(path.relative_to(blocks.ROOT).as_posix() for path in (blocks.ROOT / "docs/use").glob("*.md"))
 # Pages that do not hold it yet: words in the mean, sentences above the most. The figures only go down, and no page is

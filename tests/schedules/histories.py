@@ -43,7 +43,8 @@ from timerd.core.protocol import (
 )
 from timerd.core.schedules import changes
 from timerd.core.schedules.changes import Decide, Name, deleted, paused, resumed, updated
-from timerd.core.schedules.world import SpecTimes, World
+from timerd.core.schedules.spec_times import SpecTimes
+from timerd.core.schedules.world import World
 from timerd.core.taken import TICKS
 from timerd.model.errors import Aborted, NotFound, Precondition, StoreUnknown
 from timerd.model.identity import RowKey
@@ -169,6 +170,9 @@ class History:
         """So long it goes on without trouble."""
         return END_MS
 
+    def definition(self, kind: int) -> Definition:
+        return definition(kind, self.overlap)
+
     def _times(self, schedule_id: str, it: Definition) -> SpecTimes:
         return Periods(EVERY_MS[int(it.payload)])
 
@@ -180,7 +184,7 @@ class History:
 
     def play(self) -> None:
         """Raises Broken."""
-        self._call(lambda: changes.create(NAME, "create", definition(1, self.overlap), self.world))
+        self._call(lambda: changes.create(NAME, "create", self.definition(1), self.world))
         for _ in range(self.random.randrange(60, 400)):
             self._something()
         self.crashes = self.repeats = self.changes = 0
@@ -294,8 +298,8 @@ class History:
         self.changes -= 1
         decide: Decide = self.random.choice(
             (
-                updated(lambda old: definition(2, self.overlap)),
-                updated(lambda old: definition(1, self.overlap)),
+                updated(lambda old: self.definition(2)),
+                updated(lambda old: self.definition(1)),
                 paused("", 0),
                 resumed,
                 deleted(),

@@ -25,8 +25,8 @@ from timerd.core.protocol import (
     Request,
 )
 from timerd.core.schedules.hinted import hinted
+from timerd.core.schedules.spec_times import SpecTimes
 from timerd.core.schedules.triggering import trigger
-from timerd.core.schedules.world import SpecTimes
 from timerd.model.identity import RowKey
 from timerd.model.occurrences import Reason
 from timerd.model.overlap import Overlap

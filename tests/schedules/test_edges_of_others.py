@@ -1,5 +1,5 @@
 """What others document of outages, limits and spans of the past, and what a schedule does here: those rows of the table
-in docs/use/schedules.md that need a server."""
+in docs/understand/schedule-edges.md that need a server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from tests.schedules.story import START, Story
 from timerd.client import AlreadyExists, BackfillState, ScheduleState
-from timerd.worker import OccurrenceReason
+from timerd.worker import Delivery, OccurrenceReason
 
 
 async def test_an_outage_of_more_than_a_hundred_instants(story: Story) -> None:
@@ -69,3 +69,43 @@ async def test_a_schedule_that_is_over(story: Story) -> None:
         await story.schedules.create("over", queue="reports", every=10)
     await story.schedules.delete("over")
     await story.schedules.create("over", queue="reports", every=10)
+
+
+async def test_a_restart_does_not_move_a_period(story: Story) -> None:
+    """Celery: the first one so long after beat has started."""
+    await story.schedules.create("often", queue="reports", every=600)
+    await story.server.advance(minutes=13)
+    await story.server.stop()
+    await story.server.start()
+    await story.work()
+    await story.server.advance(minutes=18)
+    assert [came for came, _ in story.came[1:]] == [START + timedelta(minutes=20), START + timedelta(minutes=30)]
+
+
+async def test_a_zone_that_is_changed(story: Story) -> None:
+    """Celery: not every scheduler notices. At 08:00 UTC it is 09:00 in Berlin, and 10:00 in Helsinki."""
+    await story.work()
+    await story.schedules.create("daily", queue="reports", cron="30 10 * * *", zone="Europe/Berlin")
+    await story.server.advance(hours=24)
+    moved = await story.schedules.update("daily", cron="30 10 * * *", zone="Europe/Helsinki")
+    assert moved.upcoming[0].instant == START + timedelta(hours=24.5)
+    await story.server.advance(hours=24)
+    assert story.instants() == [START + timedelta(hours=1.5), START + timedelta(hours=24.5)]
+
+
+async def test_a_change_while_a_run_is_going(story: Story) -> None:
+    """Kubernetes CronJob: what has started goes on unchanged. What was created ahead is made anew here."""
+    worker, came = story.server.worker(), []
+
+    @worker.on("reports")
+    async def handle(delivery: Delivery) -> None:
+        await story.server.sleep(seconds=5)
+        came.append(delivery.payload)
+
+    await worker.start()
+    await story.schedules.create("often", queue="reports", payload="old", every=60)
+    await story.server.advance(seconds=61)
+    assert came == []
+    await story.schedules.update("often", payload="new")
+    await story.server.advance(seconds=65)
+    assert came == [b"old", b"new"]

@@ -213,7 +213,7 @@ def undurable(task: TaskId, **_: object) -> Procedure[Located]:
 
 def trigger_blind(schedule_id: str, entry: Schedule, definition: Definition, at: World) -> Procedure[Schedule]:
     yield from ()
-    return overlap.noted(entry, definition.policies, None)
+    return overlap.noted(entry, definition, None, at.now_ms())
 
 
 def early_skip(step: overlap.Step, entry: Schedule, following: Sequence[int]) -> list[int]:

@@ -36,7 +36,7 @@ _FIELDS: Mapping[str, Callable[[object], object]] = {
     **dict.fromkeys(("cron", "at", "rrule", "zone", "gap", "repeat", "jitter_kind"), _as_is),
     **dict.fromkeys(("exclude_dates", "exclude_cron"), _as_is),
     **dict.fromkeys(("catch_up", "max_count", "overlap", "pause_on_dead"), _as_is),
-    **dict.fromkeys(("every", "jitter", "catch_up_window"), _span),
+    **dict.fromkeys(("every", "fixed_delay", "jitter", "catch_up_window"), _span),
     **dict.fromkeys(("start", "end"), _instant),
 }
 

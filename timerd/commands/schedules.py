@@ -54,6 +54,10 @@ AtTimes = Annotated[
     list[str] | None, typer.Option("--at", metavar="TIME", help="One time; local to --zone.", rich_help_panel=_WHEN)
 ]
 RRuleOption = Annotated[str | None, typer.Option("--rrule", help="A rule of RFC 5545.", rich_help_panel=_WHEN)]
+FixedDelay = Annotated[
+    str | None,
+    typer.Option("--fixed-delay", metavar="SPAN", help="After the end of the last task.", rich_help_panel=_WHEN),
+]
 Zone = Annotated[str | None, typer.Option("--zone", help="IANA name, as Europe/Berlin.", rich_help_panel=_WHEN)]
 StartOption = Annotated[
     str | None, typer.Option("--start", metavar="TIME", help="No instant before it.", rich_help_panel=_WHEN)
@@ -87,6 +91,7 @@ def _when(
     every: str | None,
     at: Sequence[str] | None,
     rrule: str | None,
+    fixed_delay: str | None,
     zone: str | None,
     start: str | None,
     end: str | None,
@@ -95,7 +100,8 @@ def _when(
 ) -> dict[str, Any]:
     """The keywords of the client; only those that are given."""
     given: dict[str, Any] = {"cron": cron, "at": at, "rrule": rrule, "zone": zone, "exclude_dates": days}
-    given |= {"every": every and parse_span(every), "jitter": jitter and parse_span(jitter)}
+    spans = {"every": every, "fixed_delay": fixed_delay, "jitter": jitter}
+    given |= {name: span and parse_span(span) for name, span in spans.items()}
     given |= {"start": start and parse_instant(start), "end": end and parse_instant(end)}
     return {name: value for name, value in given.items() if value}
 
@@ -117,6 +123,7 @@ async def create(
     every: EveryOption = None,
     at: AtTimes = None,
     rrule: RRuleOption = None,
+    fixed_delay: FixedDelay = None,
     zone: Zone = None,
     start: StartOption = None,
     end: EndOption = None,
@@ -141,7 +148,7 @@ async def create(
         return await create_from(call, file, is_update=update)
     if schedule_id is None or queue is None:
         raise WrongInput("Say what to create: an ID and --queue, or --file.")
-    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     client = await call.connect()
     made = await client.schedules.create(
         schedule_id,
@@ -217,7 +224,7 @@ async def preview(
 
     Or of what you are about to create: say when instead of an ID.
     """
-    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    when = _when(cron, every, at, rrule, None, zone, start, end, jitter, days)
     if (schedule_id is None) == (not when):
         raise WrongInput("Say what to look at: either an ID, or when (--cron, --every, --at, --rrule).")
     client = await call.connect()
@@ -275,6 +282,7 @@ async def update(
     every: EveryOption = None,
     at: AtTimes = None,
     rrule: RRuleOption = None,
+    fixed_delay: FixedDelay = None,
     zone: Zone = None,
     start: StartOption = None,
     end: EndOption = None,
@@ -291,7 +299,7 @@ async def update(
 
     What is not given stays; when is given as a whole, but for its zone.
     """
-    when = _when(cron, every, at, rrule, zone, start, end, jitter, days)
+    when = _when(cron, every, at, rrule, fixed_delay, zone, start, end, jitter, days)
     policies = _policies(catch_up, window, overlap, pause_on_dead)
     if max_count and not catch_up:
         raise WrongInput("--max-count belongs to the policy: give --catch-up with it.")

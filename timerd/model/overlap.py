@@ -67,7 +67,8 @@ class EndedOccurrence(NamedTuple):
 class OverlapState:
     """`ousted`: what the one that is open was put in the place of, until its cancel is through. `passed`: instants
     without a task since the last one that was created or waits. `halted_ms`: the instant whose dead letter has paused
-    the schedule."""
+    the schedule. `ended_ms`: from when on a fixed delay counts: the end of the last one, or its creation; 0: that
+    of the revision."""
 
     open: OpenedOccurrence | None = None
     ousted: OpenedOccurrence | None = None
@@ -76,6 +77,7 @@ class OverlapState:
     skipped: int = 0
     last: tuple[EndedOccurrence, ...] = ()
     halted_ms: int = 0
+    ended_ms: int = 0
     kept: str = ""
 
     def to_json(self) -> dict[str, Any]:

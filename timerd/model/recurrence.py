@@ -150,7 +150,8 @@ _SPANS = frozenset(("seconds", "minutes", "hours", "days", "months", "years", "w
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Instants of [start_ms, end_ms); 0 = no beginning, no end. Each comes at most `jitter_ms` after its own."""
+    """Instants of [start_ms, end_ms); 0 = no beginning, no end. Each comes at most `jitter_ms` after its own. With a
+    `fixed_delay_ms` there are no parts: each comes so long after the end of the task before."""
 
     parts: tuple[Part, ...]
     exclude: tuple[Exclusion, ...] = ()
@@ -161,6 +162,7 @@ class Spec:
     jitter: Jitter = Jitter.EACH
     gap: Gap = Gap.AUTO
     repeat: Repeat = Repeat.AUTO
+    fixed_delay_ms: int = 0
     kept: str = field(default="", hash=False)
 
     def to_json(self) -> dict[str, Any]:
@@ -208,11 +210,11 @@ def _frozen(value: object) -> object:
 
 
 def _numbers(spec: Spec) -> list[tuple[str, int]]:
-    names = ("start_ms", "end_ms", "jitter_ms", "jitter", "gap", "repeat")
+    names = ("start_ms", "end_ms", "jitter_ms", "jitter", "gap", "repeat", "fixed_delay_ms")
     return [(name, int(getattr(spec, name))) for name in names]
 
 
 _SPEC = field_names(Spec)
 _DEFAULTS: Mapping[str, object] = {
-    "zone": "UTC", "start_ms": 0, "end_ms": 0, "jitter_ms": 0, "jitter": 0, "gap": 0, "repeat": 0,
+    "zone": "UTC", "start_ms": 0, "end_ms": 0, "jitter_ms": 0, "jitter": 0, "gap": 0, "repeat": 0, "fixed_delay_ms": 0,
 }  # fmt: skip

@@ -199,6 +199,8 @@ class Schedule:
     def when(self) -> str:
         """This is the spec in a few words, as `cron 0 9 * * MON (Europe/Berlin)`."""
         parts = ", ".join(map(_shown_part, self.spec.parts))
+        if self.spec.HasField("fixed_delay"):
+            parts = f"{self.spec.fixed_delay.ToTimedelta()} after each end"
         return parts if self.spec.zone in ("", "UTC") else f"{parts} ({self.spec.zone})"
 
     @classmethod
@@ -246,13 +248,15 @@ class Pruned:
 
 
 class SpecKeywords(TypedDict, total=False):
-    """These keywords say when a schedule comes; at least one of `cron`, `every`, `at`, `rrule`. Several are a union.
+    """These keywords say when a schedule comes: `cron`, `every`, `at` and `rrule`, of which several are a union, or
+    `fixed_delay` by itself.
 
     - `cron`: an expression of five fields, or six with seconds first, or several of them.
     - `every`: a timedelta or seconds, a second or more.
     - `anchor`: the instant, with a zone, from which `every` counts; default 1970.
     - `at`: times: texts in ISO form, which are wall-clock times of the zone where they have no offset, or datetimes.
     - `rrule`: a rule of RFC 5545.
+    - `fixed_delay`: so long after the end of the task before, a timedelta or seconds, a second or more.
     - `zone`: an IANA name, as "Europe/Berlin"; default "UTC".
     - `start`: no instant before it, a datetime with a zone.
     - `end`: no instant at or after it, a datetime with a zone.
@@ -269,6 +273,7 @@ class SpecKeywords(TypedDict, total=False):
     anchor: datetime
     at: Sequence[str | datetime]
     rrule: str
+    fixed_delay: Span
     zone: str
     start: datetime
     end: datetime
@@ -298,8 +303,11 @@ def spec_of(call: str, given: Mapping[str, Any]) -> pb.ScheduleSpec:
         spec.parts.add().at.times.extend(times)
     if "rrule" in given:
         spec.parts.add(rrule=text(given["rrule"], "rrule"))
-    if not spec.parts:
-        raise invalid("Say when: give `cron`, `every`, `at` or `rrule`.", "cron")
+    if "fixed_delay" in given:
+        delay_ms = span_ms(given["fixed_delay"], "fixed_delay", may_be_none=False)
+        spec.fixed_delay.CopyFrom(duration_of_ms(delay_ms))
+    elif not spec.parts:
+        raise invalid("Say when: give `cron`, `every`, `at`, `rrule` or `fixed_delay`.", "cron")
     _add_rest(spec, given)
     return spec
 

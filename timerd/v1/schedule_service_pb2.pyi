@@ -115,7 +115,7 @@ BACKFILL_STATE_DONE: BackfillState
 BACKFILL_STATE_CANCELLED: BackfillState
 
 class ScheduleSpec(_message.Message):
-    __slots__ = ("parts", "exclude", "zone", "start_time", "end_time", "jitter", "jitter_kind", "gap", "repeat")
+    __slots__ = ("parts", "exclude", "zone", "start_time", "end_time", "jitter", "jitter_kind", "gap", "repeat", "fixed_delay")
     PARTS_FIELD_NUMBER: _ClassVar[int]
     EXCLUDE_FIELD_NUMBER: _ClassVar[int]
     ZONE_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +125,7 @@ class ScheduleSpec(_message.Message):
     JITTER_KIND_FIELD_NUMBER: _ClassVar[int]
     GAP_FIELD_NUMBER: _ClassVar[int]
     REPEAT_FIELD_NUMBER: _ClassVar[int]
+    FIXED_DELAY_FIELD_NUMBER: _ClassVar[int]
     parts: _containers.RepeatedCompositeFieldContainer[SpecPart]
     exclude: _containers.RepeatedCompositeFieldContainer[SpecExclusion]
     zone: str
@@ -134,7 +135,8 @@ class ScheduleSpec(_message.Message):
     jitter_kind: JitterKind
     gap: GapPolicy
     repeat: RepeatPolicy
-    def __init__(self, parts: _Optional[_Iterable[_Union[SpecPart, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[SpecExclusion, _Mapping]]] = ..., zone: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., jitter: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter_kind: _Optional[_Union[JitterKind, str]] = ..., gap: _Optional[_Union[GapPolicy, str]] = ..., repeat: _Optional[_Union[RepeatPolicy, str]] = ...) -> None: ...
+    fixed_delay: _duration_pb2.Duration
+    def __init__(self, parts: _Optional[_Iterable[_Union[SpecPart, _Mapping]]] = ..., exclude: _Optional[_Iterable[_Union[SpecExclusion, _Mapping]]] = ..., zone: _Optional[str] = ..., start_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., jitter: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., jitter_kind: _Optional[_Union[JitterKind, str]] = ..., gap: _Optional[_Union[GapPolicy, str]] = ..., repeat: _Optional[_Union[RepeatPolicy, str]] = ..., fixed_delay: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class SpecPart(_message.Message):
     __slots__ = ("cron", "every", "calendar", "rrule", "at")

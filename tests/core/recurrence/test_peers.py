@@ -1,4 +1,4 @@
-"""What other schedulers document about their times: here it is as docs/use/schedules.md says."""
+"""What other schedulers document about their times: here it is as docs/understand/schedule-edges.md says."""
 
 from __future__ import annotations
 

@@ -55,6 +55,12 @@ def test_what_is_read_is_what_was_written() -> None:
     assert hash(read(stored(ALL))) == hash(ALL)
 
 
+def test_a_fixed_delay_stands_without_parts() -> None:
+    delayed = Spec((), start_ms=1, fixed_delay_ms=60_000)
+    assert stored(delayed) == '{"parts":[],"start_ms":1,"fixed_delay_ms":60000}'
+    assert read(stored(delayed)) == delayed
+
+
 def test_what_is_as_by_default_is_not_written() -> None:
     assert stored(Spec((Cron("@daily"),))) == '{"parts":[{"cron":{"expression":"@daily"}}]}'
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from timerd.core.recurrence.errors import SpecError
+from timerd.core.recurrence.periods import MAX_PERIOD_MS
 from timerd.core.recurrence.times import listed
 from timerd.model.recurrence import (
     MAX_INSTANTS_A_MINUTE,
@@ -31,7 +32,9 @@ _KNOWN: dict[str, frozenset[IntEnum]] = {
 
 def check_limits(spec: Spec) -> None:
     """Raises SpecError."""
-    if not 0 < len(spec.parts) <= MAX_PARTS:
+    if spec.fixed_delay_ms:
+        _check_fixed_delay(spec)
+    elif not 0 < len(spec.parts) <= MAX_PARTS:
         raise SpecError("parts", f"The spec has {len(spec.parts)} parts: give 1 to {MAX_PARTS}.")
     if spec.start_ms < 0 or spec.end_ms < 0:
         raise SpecError("start_ms", "The schedule starts or ends before 1970: give later instants, or 0 for none.")
@@ -45,6 +48,19 @@ def check_limits(spec: Spec) -> None:
             "parts",
             f"The spec can have {most:,} instants in a minute: at most {MAX_INSTANTS_A_MINUTE:,} are allowed. "
             "What comes more often is a batch of tasks, each with its own delay.",
+        )
+
+
+def _check_fixed_delay(spec: Spec) -> None:
+    if not MIN_PERIOD_MS <= spec.fixed_delay_ms <= MAX_PERIOD_MS:
+        raise SpecError(
+            "fixed_delay_ms", f"The fixed delay is {spec.fixed_delay_ms} ms: it must be from 1 s to 100 years."
+        )
+    if spec.parts or spec.exclude:
+        raise SpecError(
+            "fixed_delay_ms",
+            "A fixed delay counts from the end of the task before, so it stands without parts and exclusions: take "
+            "them out, or the delay.",
         )
 
 

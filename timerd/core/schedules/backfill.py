@@ -26,7 +26,8 @@ from timerd.core.schedules.backfill_rows import backfill_prefix, backfill_tick_r
 from timerd.core.schedules.changes import TRIES, Name, busy, check_alive
 from timerd.core.schedules.occurrences import OVER_MS
 from timerd.core.schedules.opened import has_ended
-from timerd.core.schedules.world import SpecTimes, World, current_definition, place_rows, read_schedule
+from timerd.core.schedules.spec_times import SpecTimes
+from timerd.core.schedules.world import World, current_definition, place_rows, read_schedule
 from timerd.core.schedules.zones import computed_by
 from timerd.model.backfills import Backfill, BackfillName, BackfillState, BackfillTick
 from timerd.model.errors import AlreadyExists, Invalid, NotFound, StoreUnknown
@@ -97,6 +98,11 @@ def _fresh(name: BackfillName, span: PastSpan, world: World) -> Procedure[tuple[
     schedule, _ = yield from read_schedule(schedule_key(name.namespace, name.schedule_id))
     schedule = check_alive(Name(name.namespace, name.schedule_id), schedule)
     definition = yield from current_definition(name.namespace, name.schedule_id, schedule)
+    if definition.spec.fixed_delay_ms:
+        raise Invalid(
+            "The schedule has a fixed delay, which counts from the ends of its tasks: nothing of the past is known.",
+            "schedule_id",
+        )
     times, generation = yield from _times(name, schedule.zones, definition, world)
     first = [each for each in times.after(span.begin_ms - 1, 1) if each < span.end_ms]
     if not first:

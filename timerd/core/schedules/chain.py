@@ -14,8 +14,8 @@ from timerd.core.schedules.occurrences import rows_of, task_of, tick_row, window
 from timerd.core.schedules.opened import finish, next_record
 from timerd.core.schedules.overlap import is_guarded
 from timerd.core.schedules.planning import LAST_MS, next_instants, plan
+from timerd.core.schedules.spec_times import SpecTimes
 from timerd.core.schedules.world import (
-    SpecTimes,
     World,
     current_definition,
     definition_of,
@@ -130,7 +130,8 @@ def complete(
     if entry.tick:
         tick = tick_of(namespace, schedule_id, entry)
         yield from place_rows([tick_row(tick, *entry.tick)], world)
-    if entry.overlap.open is not None and (entry.overlap.waiting or not entry.win):
+    is_waiting = entry.overlap.waiting or not entry.win or definition.spec.fixed_delay_ms
+    if entry.overlap.open is not None and is_waiting:
         world.watches(namespace, schedule_id, entry.overlap.open.task.digest)
 
 

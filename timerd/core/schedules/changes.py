@@ -104,6 +104,8 @@ def create(name: Name, request: str, definition: Definition, world: World) -> Pr
 def new_schedule(request: str, definition: Definition, world: World) -> Schedule:
     now_ms = world.now_ms()
     fresh = Schedule(world.token(), 1, ScheduleState.ACTIVE, world.token(), cur_ms=now_ms, since_ms=now_ms)
+    if definition.spec.fixed_delay_ms:
+        fresh = replace(fresh, overlap=OverlapState(ended_ms=now_ms))
     return replace(fresh, remaining=definition.policies.max_count or -1).asked(request)
 
 
@@ -256,6 +258,9 @@ def _bring_into_force(
     """The definition, THEN the first tick, THEN the cas, which also notes all that is ahead, not the last window
     alone."""
     cur_ms = wanted.cur_ms if wanted.cur_ms is not None else _reached(entry, now_ms)
+    if wanted.definition.spec.fixed_delay_ms:
+        # What is withdrawn comes at another time.
+        cur_ms = min(cur_ms, now_ms)
     generation, zone = entry.zones, wanted.definition.spec.zone
     if wanted.state is not ScheduleState.DELETED:
         is_announced = bool(entry.coming_zone)
@@ -310,7 +315,7 @@ def _overlap(state: OverlapState, wanted: Change) -> OverlapState:
     state = replace(state, halted_ms=0 if wanted.state is not ScheduleState.PAUSED else state.halted_ms)
     if not wanted.drops_waiting:
         return state
-    return replace(state, waiting=(), skipped=state.skipped + len(state.waiting))
+    return replace(state, waiting=(), skipped=state.skipped + len(state.waiting), ended_ms=0)
 
 
 def _remaining(entry: Schedule, definition: Definition) -> int:

@@ -37,7 +37,7 @@ def next_record(entry: Schedule, definition: Definition, world: World, tick: Tic
     now_ms = world.now_ms()
     looked = yield from look(tick.schedule_id, entry, definition, world)
     at = replace(world, now_ms=lambda: now_ms)
-    times = yield from times_of(tick.schedule_id, entry, definition, world)
+    times = yield from times_of(tick.schedule_id, looked, definition, world)
     return decide(looked, definition, times, at, tick)
 
 
@@ -48,7 +48,7 @@ def look(schedule_id: str, entry: Schedule, definition: Definition, world: World
     if opened is None:
         return entry
     is_over, outcome = yield from _looked_at(opened, world)
-    return noted(entry, definition.policies, outcome) if is_over else entry
+    return noted(entry, definition, outcome, world.now_ms()) if is_over else entry
 
 
 def has_ended(opened: OpenedOccurrence, world: World) -> Procedure[bool]:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 
 from timerd.core.schedules.occurrences import row_prefix
 from timerd.core.schedules.planning import LAST_MS, ahead_of, lead_ms, outlook, slot_of, tick_place, walked
-from timerd.core.schedules.world import SpecTimes, World
+from timerd.core.schedules.spec_times import SpecTimes
+from timerd.core.schedules.world import World
 from timerd.model.overlap import OpenedOccurrence, Overlap, OverlapState, WaitingInstant
-from timerd.model.schedules import Definition, Policies, Schedule, ScheduleState, Slot, Tick
+from timerd.model.schedules import Definition, Schedule, ScheduleState, Slot, Tick
 from timerd.model.settle import Outcome
 from timerd.model.task import Template
 
@@ -32,12 +33,14 @@ def is_guarded(entry: Schedule, definition: Definition) -> bool:
     return definition.policies.overlap is not Overlap.ALLOW or bool(entry.overlap.waiting)
 
 
-def noted(entry: Schedule, policies: Policies, outcome: Outcome | None) -> Schedule:
-    """The one that was open has ended. Its dead letter may pause the schedule."""
-    state = entry.overlap
+def noted(entry: Schedule, definition: Definition, outcome: Outcome | None, now_ms: int) -> Schedule:
+    """The one that was open has ended. Its dead letter may pause the schedule. A fixed delay counts from when that is
+    known, and never from before its time."""
+    state, policies = entry.overlap, definition.policies
     if state.open is None:
         return entry
-    ended = replace(state, open=None, last=state.ended_with(outcome))
+    ended_ms = max(now_ms, state.open.instant_ms) if definition.spec.fixed_delay_ms else 0
+    ended = replace(state, open=None, last=state.ended_with(outcome), ended_ms=ended_ms)
     is_halted = policies.pause_on_dead and outcome is Outcome.DEAD and entry.state is ScheduleState.ACTIVE
     if not is_halted:
         return replace(entry, overlap=ended)
@@ -173,11 +176,15 @@ class Step:
 
     def _closed(self, recorded: Schedule, later: Sequence[int], *, is_soon: bool = False) -> Schedule:
         """With the place of the next tick."""
-        if not recorded.remaining or not (later or recorded.overlap.waiting):
+        if not recorded.remaining or not (later or recorded.overlap.waiting or self._follows_an_end(recorded)):
             return replace(self.done(recorded), win=recorded.win)
         at_ms = max(self._next_look(recorded, later, SOON_MS if is_soon else POLL_MS), self._now_ms)
         number = replace(self.tick, number=recorded.seq)
         return replace(recorded, tick=tick_place(number, at_ms, self.world))
+
+    def _follows_an_end(self, recorded: Schedule) -> bool:
+        """When the next one comes is known once this one has ended."""
+        return bool(self.definition.spec.fixed_delay_ms) and recorded.overlap.open is not None
 
     def _next_look(self, recorded: Schedule, later: Sequence[int], poll_ms: int) -> int:
         """At the lead of the next instant; if that has been and one is open, at its time."""
@@ -187,6 +194,8 @@ class Step:
         if recorded.overlap.open is not None:
             # How it has ended is not kept for ever.
             polled_ms = min(polled_ms, self._now_ms + self.world.retention_ms // 4)
+            if self._follows_an_end(recorded):
+                polled_ms = min(polled_ms, max(self._now_ms, recorded.overlap.open.place_ms) + poll_ms)
         if not later:
             return polled_ms
         next_ms = later[1] if len(later) > 1 else LAST_MS

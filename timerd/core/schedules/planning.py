@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from timerd.core.schedules.occurrences import GRACE_MS, OVER_MS, row_prefix
-from timerd.core.schedules.world import SpecTimes, World
+from timerd.core.schedules.spec_times import SpecTimes
+from timerd.core.schedules.world import World
 from timerd.model.partition import bucket_of
 from timerd.model.schedules import (
     CatchUp,

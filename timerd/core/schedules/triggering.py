@@ -8,6 +8,7 @@ from dataclasses import replace
 from timerd.core.protocol import Procedure, TryCas
 from timerd.core.schedules.chain import complete, wind_up
 from timerd.core.schedules.changes import TRIES, Name, busy, check_alive
+from timerd.core.schedules.hinted import watch_open
 from timerd.core.schedules.opened import finish, look
 from timerd.core.schedules.world import World, current_definition, read_schedule
 from timerd.model.errors import Precondition
@@ -48,6 +49,8 @@ def trigger(name: Name, request: str, world: World) -> Procedure[OpenedOccurrenc
         result: CasResult = yield TryCas(Cas(name.key, stored, wanted.to_bytes()))
         if result.status is CasStatus.APPLIED:
             yield from finish(name.schedule_id, wanted, definition, world)
+            if definition.spec.fixed_delay_ms:
+                yield from watch_open(name.namespace, name.schedule_id, world)
             return opened
     raise busy()
 

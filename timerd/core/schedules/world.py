@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from timerd.core.protocol import Call, FindEntries, Forgotten, Procedure, ReadRegister, place_message
+from timerd.core.schedules.spec_times import SpecTimes, times_now
 from timerd.core.schedules.zones import OwnZones, computed_by
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
@@ -18,14 +18,6 @@ from timerd.model.storage import Append
 # What is kept of a row that came too late for its place.
 KEPT_MS = 25 * 3_600_000
 TOGETHER = bytes(12)
-
-
-class SpecTimes(Protocol):
-    """The instants of a spec (core/recurrence)."""
-
-    def after(self, instant_ms: int, count: int) -> list[int]: ...
-
-    def fire_at_ms(self, uid: bytes, instant_ms: int, next_ms: int | None) -> int: ...
 
 
 def _nobody(namespace: str, schedule_id: str, digest: bytes) -> None:
@@ -86,7 +78,7 @@ def current_definition(namespace: str, schedule_id: str, entry: Schedule) -> Pro
 def times_of(schedule_id: str, entry: Schedule, definition: Definition, world: World) -> Procedure[SpecTimes]:
     """Z3. Raises ZonesDiffer: others are to compute them."""
     yield from computed_by(world.zones, definition.spec.zone, entry.zones, world.now_ms())
-    return world.times(schedule_id, definition)
+    return times_now(entry, definition.spec, world.times(schedule_id, definition))
 
 
 OccurrenceRow = tuple[bytes, Partition, RowGroup]

@@ -38,7 +38,6 @@ from timerd.services.schedules.spec_wire import (
     checked,
     policies_of,
     spec_of,
-    unchecked_policies_of,
     wire_of_policies,
     wire_of_spec,
 )
@@ -207,7 +206,7 @@ def wanted_of(namespace: str, request: wire.CreateScheduleRequest, call: str) ->
         payload_of(request.payload),
         checked_labels(dict(request.labels)),
     )
-    return WantedSchedule(name, call, definition)
+    return WantedSchedule(name, call, checked(definition))
 
 
 def name_of(namespace: str, schedule_id: str) -> Name:
@@ -258,12 +257,12 @@ def _edited(old: Definition, values: Mapping[str, Any]) -> Definition:
     policies = whole.policies
     for path, fields in values.items():
         policies = replace(policies, **fields) if "." in path else policies
-    return replace(whole, policies=checked(policies))
+    return checked(replace(whole, policies=policies))
 
 
 def _policy(fields: Sequence[str], _: str, request: wire.UpdateScheduleRequest) -> dict[str, Any]:
     """A part of the policies, which an update may name by itself."""
-    given = unchecked_policies_of(request.policies)
+    given = policies_of(request.policies)
     return {name: getattr(given, name) for name in fields}
 
 

@@ -14,6 +14,7 @@ from timerd.core.schedules.changes import Decide, Name, change, check_alive, cre
 from timerd.core.schedules.creating_many import WantedSchedule, create_many
 from timerd.core.schedules.opened import cancel
 from timerd.core.schedules.planning import next_instants
+from timerd.core.schedules.spec_times import times_now
 from timerd.core.schedules.triggering import trigger
 from timerd.core.schedules.world import World, current_definition, read_schedule
 from timerd.core.schedules.zones import OwnZones
@@ -107,7 +108,13 @@ class Schedules:
 
     def check(self, schedule_id: str, spec: Spec) -> None:
         """Raises Invalid: it cannot be computed, or has no instant from now on."""
-        if not self.times(schedule_id, spec).after(self._engine.now_ms(), 1):
+        times, now_ms = self.times(schedule_id, spec), self._engine.now_ms()
+        if spec.fixed_delay_ms:
+            # Of which nothing is known but its end.
+            has_instant = not spec.end_ms or spec.end_ms > now_ms + spec.fixed_delay_ms
+        else:
+            has_instant = bool(times.after(now_ms, 1))
+        if not has_instant:
             raise Invalid("The schedule has no instant from now on: give it a later end, or other times.", "spec")
 
     async def create(self, name: Name, request: str, definition: Definition) -> Shown:
@@ -183,12 +190,12 @@ class Schedules:
         if not self._own_zones.speaks_of(definition.spec.zone):
             return ()
         try:
-            times = self.times(name.schedule_id, definition.spec)
+            times = times_now(entry, definition.spec, self.times(name.schedule_id, definition.spec))
         except Invalid:
             # Its zone is gone with a later release.
             return ()
         following = next_instants(entry, times, count + 1)
-        nexts: list[int | None] = [*following[1:], None]
+        nexts: list[int | None] = [*following[1:], None][: len(following)]
         uid = bytes.fromhex(entry.uid)
         return [(each, times.fire_at_ms(uid, each, n)) for each, n in zip(following, nexts, strict=True)]
 
@@ -234,6 +241,12 @@ class Schedules:
         """Of a schedule, or of a spec that is not stored."""
         if spec is None:
             spec = (await self.get(name)).definition.spec
+        if spec.fixed_delay_ms:
+            raise Invalid(
+                "A fixed delay counts from when the task before ends, so nothing can be foreseen: look at what is "
+                "upcoming of the schedule.",
+                "spec.fixed_delay",
+            )
         after_ms = self.world.now_ms() if from_ms is None else from_ms
         return when.preview(self.times(name.schedule_id, spec), after_ms, count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from timerd.model.errors import Invalid
@@ -24,7 +25,7 @@ from timerd.model.recurrence import (
     Span,
     Spec,
 )
-from timerd.model.schedules import CatchUp, Policies
+from timerd.model.schedules import CatchUp, Definition, Policies
 from timerd.services.calls.due_times import duration_ms, ms_from
 from timerd.services.calls.replies import timestamp
 from timerd.v1 import schedule_service_pb2 as wire
@@ -57,7 +58,7 @@ OVERLAP_BACK = {overlap: number for number, overlap in OVERLAPS.items()}
 
 def spec_of(given: wire.ScheduleSpec, field: str = "spec") -> Spec:
     """Raises Invalid; what the parts say is judged where it is computed."""
-    if not given.parts:
+    if not given.parts and not given.HasField("fixed_delay"):
         raise Invalid("The spec has no parts: say when, for example by a cron expression.", f"{field}.parts")
     if int(given.gap) not in _GAPS or int(given.repeat) not in _REPEATS or given.jitter_kind not in (0, 1, 2):
         raise Invalid("gap, repeat or jitter_kind has a value that this server does not know.", field)
@@ -71,7 +72,17 @@ def spec_of(given: wire.ScheduleSpec, field: str = "spec") -> Spec:
         Jitter.FIXED if given.jitter_kind == wire.JITTER_KIND_FIXED else Jitter.EACH,
         Gap(given.gap),
         Repeat(given.repeat),
+        _fixed_delay_ms(given, f"{field}.fixed_delay"),
     )
+
+
+def _fixed_delay_ms(given: wire.ScheduleSpec, field: str) -> int:
+    if not given.HasField("fixed_delay"):
+        return 0
+    span_ms = duration_ms(given.fixed_delay, field)
+    if not span_ms:
+        raise Invalid("The fixed delay is 0 ms: it must be from 1 s to 100 years.", field)
+    return span_ms
 
 
 def _instant(given: wire.ScheduleSpec, name: str, field: str) -> int:
@@ -115,12 +126,7 @@ def _exclusion(given: wire.SpecExclusion, field: str) -> Exclusion:
 
 
 def policies_of(given: wire.SchedulePolicies) -> Policies:
-    """Raises Invalid."""
-    return checked(unchecked_policies_of(given))
-
-
-def unchecked_policies_of(given: wire.SchedulePolicies) -> Policies:
-    """Each by itself: of an update the others may be those that the schedule has. Raises Invalid."""
+    """Each by itself: of an update the others may be those that the schedule has (`checked`). Raises Invalid."""
     if given.catch_up not in _CATCH_UP:
         raise Invalid(f"catch_up has no value {given.catch_up}: use LATEST, ALL or NONE.", "policies.catch_up")
     if given.catch_up_max > MAX_CATCH_UP:
@@ -147,14 +153,28 @@ def _overlap_of(given: wire.SchedulePolicies) -> Overlap:
     return overlap
 
 
-def checked(policies: Policies) -> Policies:
-    """Raises Invalid."""
+def checked(definition: Definition) -> Definition:
+    """What its parts ask of each other. Raises Invalid."""
+    if definition.spec.fixed_delay_ms:
+        definition = replace(definition, policies=_of_fixed_delay(definition.policies))
+    policies = definition.policies
     if policies.pause_on_dead and policies.overlap is Overlap.ALLOW:
         raise Invalid(
             "pause_on_dead needs an overlap policy other than ALLOW, which looks at no task: use SKIP or another one.",
             "policies.pause_on_dead",
         )
-    return policies
+    return definition
+
+
+def _of_fixed_delay(policies: Policies) -> Policies:
+    """Which task is open is looked at as under SKIP, which then has nothing to skip."""
+    if policies.overlap not in (Overlap.ALLOW, Overlap.SKIP):
+        raise Invalid(
+            "With a fixed delay no task comes before the one before has ended: leave overlap out.", "policies.overlap"
+        )
+    if policies.catch_up is not CatchUp.LATEST:
+        raise Invalid("With a fixed delay no instant is missed: leave catch_up out.", "policies.catch_up")
+    return replace(policies, overlap=Overlap.SKIP)
 
 
 # --- back ----------------------------------------------------------------------------------------------------------
@@ -167,6 +187,8 @@ def wire_of_spec(spec: Spec) -> wire.ScheduleSpec:
     for name, at_ms in (("start_time", spec.start_ms), ("end_time", spec.end_ms)):
         if at_ms:
             getattr(out, name).CopyFrom(timestamp(at_ms))
+    if spec.fixed_delay_ms:
+        out.fixed_delay.FromMilliseconds(spec.fixed_delay_ms)
     if spec.jitter_ms:
         out.jitter.FromMilliseconds(spec.jitter_ms)
         out.jitter_kind = wire.JITTER_KIND_FIXED if spec.jitter is Jitter.FIXED else wire.JITTER_KIND_EACH

@@ -10,6 +10,7 @@ const named = (schedule) => state(schedule.state, "SCHEDULE");
 
 function when(spec) {
   const parts = (spec?.parts || []).map((part) => part.cron || part.rrule || (part.every && `every ${part.every.period}`) || (part.at && "listed times") || "calendar");
+  if (spec?.fixedDelay) return `${spec.fixedDelay} after each end`;
   return `${parts.join(" and ")}${spec?.zone ? ` ${spec.zone}` : ""}`;
 }
 
