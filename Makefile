@@ -5,7 +5,7 @@ PROTOS := $(wildcard proto/timerd/v1/*.proto proto/timerd/peer/*/*.proto)
 # The folders with Python code of ours, as far as they exist.
 CODE := $(wildcard timerd tests benchmarks examples k8s .ci/*.py)
 TESTS ?=
-LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lint-docstrings lint-proto lint-k8s
+LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lint-docstrings lint-proto lint-buf lint-k8s
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
@@ -104,6 +104,8 @@ lint-docstrings:
 	$(BIN)/python .ci/docstrings.py
 lint-proto:
 	$(BIN)/python .ci/proto_rules.py
+lint-buf:
+	$(BIN)/python .ci/buf_rules.py
 lint-k8s:
 	$(BIN)/python .ci/manifests.py
 

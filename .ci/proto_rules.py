@@ -28,6 +28,8 @@ PROTO = ROOT / "proto"
 PACKAGES = ("timerd.v1", "timerd.peer.v1")
 # A contract of somebody else: its names are not ours to choose.
 FOREIGN = "timerd/peer/keda"
+# Without these, who generates code has to think of a place for it; as buf's managed mode would set them.
+PLACES = {"csharp_namespace": "Timerd.V1", "go_package": "timerd/v1;timerdv1", "java_package": "com.timerd.v1"}
 LOWER_SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
 UPPER_SNAKE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 PASCAL = re.compile(r"([A-Z][a-z0-9]*)+")
@@ -70,12 +72,22 @@ def file_findings(file: FileDescriptorProto) -> Iterator[str]:
         yield f"must stand in proto/{file.package.replace('.', '/')}"
     if not LOWER_SNAKE.fullmatch(Path(file.name).stem):
         yield "must have a lower_snake_case name"
+    if file.package == "timerd.v1":
+        yield from place_findings(file)
     for enum in file.enum_type:
         yield from enum_findings(enum)
     for message in file.message_type:
         yield from message_findings(message)
     if file.public_dependency or file.weak_dependency:
         yield "imports must be neither public nor weak"
+
+
+def place_findings(file: FileDescriptorProto) -> Iterator[str]:
+    for option, place in PLACES.items():
+        if getattr(file.options, option) != place:
+            yield f'must have the option {option} = "{place}"'
+    if not file.options.java_multiple_files:
+        yield "must have the option java_multiple_files = true"
 
 
 def enum_findings(enum: EnumDescriptorProto) -> Iterator[str]:

@@ -32,7 +32,10 @@ LEFTOVER = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X])\b|place[h]older|/(?:hom[e]|roo[
 # Who may ask which store is configured: whoever opens it, checks its settings, or shows it to people.
 NAMES_A_STORE = {"timerd/bootstrap.py", "timerd/commands/backup.py", "timerd/commands/serve.py"}
 STORE_NAME = re.compile(r"\.store\s*[=!]=\s*[\"']|\.store\]|isinstance\([^)]*(Sqlite|Cassandra|Memory)Store")
-READ = ("timerd", "tests", "proto", "docs", "examples", "benchmarks", "k8s", ".ci")
+READ = (
+    *("timerd", "tests", "proto", "docs", "examples", "benchmarks", "k8s", ".ci"),
+    *("clients/go", "clients/typescript/src"),
+)
 
 
 def place(path: Path) -> str:
@@ -68,7 +71,7 @@ def texts() -> Iterator[Path]:
     yield from (path for path in ROOT.iterdir() if path.is_file() and path.suffix in (".md", ".toml", ".yaml"))
     for folder in READ:
         for path in sorted((ROOT / folder).rglob("*")):
-            if path.is_file() and path.suffix in (".py", ".md", ".proto", ".sh", ".pml", ""):
+            if path.is_file() and path.suffix in (".py", ".md", ".proto", ".sh", ".pml", ".go", ".ts", ".mjs", ""):
                 yield path
 
 
@@ -145,6 +148,12 @@ def test_nothing_is_left_over() -> None:
         if LEFTOVER.search(line)
     ]
     assert found == []
+
+
+def test_lock_files_of_npm_name_no_registry() -> None:
+    """So that each machine asks the one that it is set up for."""
+    locks = [ROOT / ".ci/buf/package-lock.json", ROOT / "clients/typescript/package-lock.json"]
+    assert [lock.name for lock in locks if '"resolved"' in lock.read_text(encoding="utf-8")] == []
 
 
 def test_dispatch_knows_no_protocol_of_the_wire() -> None:

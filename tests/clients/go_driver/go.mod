@@ -1,0 +1,7 @@
+module driver
+
+go 1.24
+
+require timerd v0.0.0
+
+replace timerd => ../../../clients/go

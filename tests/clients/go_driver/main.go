@@ -1,0 +1,165 @@
+// Makes the calls of the client in Go that tests/clients asks for: a line of JSON each, on stdin and stdout.
+package main
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"timerd"
+)
+
+type asked struct {
+	ID                                   int
+	Do, Queue, Key, TaskID, RequestID    string
+	Payload                              []byte
+	At                                   time.Time
+	DelayMs, LeaseMs, AfterMs, ExpiresMs int64
+	OnConflict, ContentType, Traceparent string
+	Labels                               map[string]string
+	Priority, MaxAttempts, Concurrency   int
+	Outcome, Error, Method               string
+	Request                              map[string]any
+}
+
+type options struct {
+	Namespace, Token, CA string
+	TimeoutMs            int64
+}
+
+type driver struct {
+	client *timerd.Client
+	mutex  sync.Mutex
+	ends   map[string]chan asked // by payload: how its handler ends
+	stop   context.CancelFunc
+}
+
+func main() {
+	client, err := connect(os.Args[1], os.Args[2])
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
+	}
+	d := &driver{client: client, ends: map[string]chan asked{}, stop: func() {}}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		var a asked
+		if err := json.Unmarshal(lines.Bytes(), &a); err != nil {
+			panic(err)
+		}
+		go d.answer(a)
+	}
+}
+
+func connect(address, given string) (*timerd.Client, error) {
+	var o options
+	if err := json.Unmarshal([]byte(given), &o); err != nil {
+		return nil, err
+	}
+	made := timerd.Options{Namespace: o.Namespace, Token: o.Token, Timeout: time.Duration(o.TimeoutMs) * time.Millisecond}
+	if o.CA != "" {
+		pem, err := os.ReadFile(o.CA)
+		if err != nil {
+			return nil, err
+		}
+		roots := x509.NewCertPool()
+		roots.AppendCertsFromPEM(pem)
+		made.HTTP = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	}
+	return timerd.New(address, made)
+}
+
+func (d *driver) answer(a asked) {
+	result, err := d.do(context.Background(), a)
+	var failed *timerd.Error
+	switch {
+	case err == nil:
+		d.say(map[string]any{"id": a.ID, "result": result})
+	case errors.As(err, &failed):
+		d.say(map[string]any{"id": a.ID, "error": map[string]any{"code": failed.Code, "message": failed.Message,
+			"reason": failed.Reason, "outcomeUnknown": failed.OutcomeUnknown}})
+	default:
+		d.say(map[string]any{"id": a.ID, "error": map[string]any{"code": "", "message": err.Error()}})
+	}
+}
+
+func (d *driver) do(ctx context.Context, a asked) (any, error) {
+	target := timerd.Target{ID: a.TaskID, Key: a.Key}
+	when := timerd.When{At: a.At, Delay: ms(a.DelayMs)}
+	switch a.Do {
+	case "schedule":
+		task := timerd.NewTask{Queue: a.Queue, Payload: a.Payload, When: when, Key: a.Key, OnConflict: a.OnConflict,
+			RequestID: a.RequestID, Labels: a.Labels, ContentType: a.ContentType, Priority: a.Priority,
+			MaxAttempts: a.MaxAttempts, Traceparent: a.Traceparent}
+		if a.ExpiresMs != 0 {
+			task.ExpireAt = time.UnixMilli(a.ExpiresMs)
+		}
+		made, err := d.client.Schedule(ctx, task)
+		return map[string]any{"id": made.ID, "fireTime": made.FireTime, "outcome": made.Outcome}, err
+	case "cancel":
+		return d.client.Cancel(ctx, target)
+	case "reschedule":
+		return d.client.Reschedule(ctx, target, when)
+	case "call":
+		var reply any
+		err := d.client.Call(ctx, a.Method, a.Request, &reply)
+		return reply, err
+	case "work":
+		working, stop := context.WithCancel(ctx)
+		d.stop = stop
+		return nil, d.client.Work(working, a.Queue, timerd.Working{Concurrency: a.Concurrency, Lease: ms(a.LeaseMs)}, d.handle)
+	case "stop":
+		d.stop()
+	case "end":
+		d.end(string(a.Payload)) <- a
+	}
+	return nil, nil
+}
+
+func (d *driver) handle(ctx context.Context, task *timerd.Task) error {
+	d.say(map[string]any{"event": "begun", "id": task.ID, "deliveryId": task.DeliveryID, "payload": task.Payload,
+		"attempt": task.Attempt, "queue": task.Queue, "key": task.Key, "labels": task.Labels, "late": task.Late,
+		"contentType": task.ContentType, "fireTime": task.FireTime, "traceparent": task.Traceparent})
+	select {
+	case a := <-d.end(string(task.Payload)):
+		switch a.Outcome {
+		case "fail":
+			return errors.New(a.Error)
+		case "retry":
+			return timerd.Retry(ms(a.AfterMs), a.Error)
+		case "reject":
+			return timerd.Reject(a.Error)
+		}
+	case <-ctx.Done():
+		d.say(map[string]any{"event": "lost", "payload": task.Payload, "attempt": task.Attempt})
+	}
+	return nil
+}
+
+func (d *driver) end(payload string) chan asked {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.ends[payload] == nil {
+		d.ends[payload] = make(chan asked, 10)
+	}
+	return d.ends[payload]
+}
+
+func (d *driver) say(said map[string]any) {
+	line, err := json.Marshal(said)
+	if err != nil {
+		panic(err)
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	fmt.Println(string(line))
+}
+
+func ms(count int64) time.Duration { return time.Duration(count) * time.Millisecond }

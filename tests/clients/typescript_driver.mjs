@@ -1,0 +1,78 @@
+// Makes the calls of the client in TypeScript that tests/clients asks for: a line of JSON each, on stdin and stdout.
+import { createInterface } from "node:readline";
+import { Client, Reject, Retry, TimerdError, Worker } from "../../clients/typescript/dist/index.js";
+
+const [address, options] = process.argv.slice(2);
+const { namespace, token, timeoutMs } = JSON.parse(options);
+const client = new Client(address, { namespace, token, timeoutMs: timeoutMs || undefined });
+const ends = new Map(); // By payload: how its handler ends.
+let worker;
+
+const say = (said) => console.log(JSON.stringify(said));
+const base64 = (bytes) => Buffer.from(bytes).toString("base64");
+
+class Ending {
+  #told = [];
+  #waiting = [];
+
+  tell(outcome) {
+    this.#waiting.length ? this.#waiting.shift()(outcome) : this.#told.push(outcome);
+  }
+
+  next() {
+    return new Promise((resolve) => (this.#told.length ? resolve(this.#told.shift()) : this.#waiting.push(resolve)));
+  }
+}
+
+function ending(payload) {
+  if (!ends.has(payload)) ends.set(payload, new Ending());
+  return ends.get(payload);
+}
+
+async function handle(task, signal) {
+  const payload = base64(task.payload);
+  const { ackToken, text, ...seen } = task;
+  say({ event: "begun", ...seen, payload });
+  const lost = new Promise((resolve) => signal.addEventListener("abort", () => resolve("lost")));
+  const told = await Promise.race([ending(payload).next(), lost]);
+  if (told === "lost") return say({ event: "lost", payload, attempt: task.attempt });
+  if (told.outcome === "fail") throw new Error(told.error);
+  if (told.outcome === "retry") throw new Retry(told.afterMs, told.error);
+  if (told.outcome === "reject") throw new Reject(told.error);
+}
+
+async function make(asked) {
+  const target = asked.taskId ? { id: asked.taskId } : { key: asked.key };
+  const when = { at: asked.at && new Date(asked.at), delayMs: asked.delayMs };
+  switch (asked.do) {
+    case "schedule":
+      return client.schedule(asked.queue, Buffer.from(asked.payload, "base64"), {
+        ...when, ...asked, at: when.at, expireAt: asked.expiresMs && new Date(asked.expiresMs),
+      });
+    case "cancel":
+      return client.cancel(target);
+    case "reschedule":
+      return client.reschedule(target, when);
+    case "call":
+      return client.call(asked.method, asked.request);
+    case "work":
+      worker = new Worker(client, asked.queue, handle, { concurrency: asked.concurrency, leaseMs: asked.leaseMs });
+      return worker.run();
+    case "stop":
+      return worker.stop();
+    case "end":
+      return ending(asked.payload).tell(asked);
+  }
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const asked = JSON.parse(line);
+  make(asked).then(
+    (result) => say({ id: asked.id, result: result ?? null }),
+    (error) => {
+      const { code = "", reason, outcomeUnknown } = error instanceof TimerdError ? error : {};
+      say({ id: asked.id, error: { code, message: error.message, reason, outcomeUnknown } });
+    },
+  );
+}
+process.exit(0);
