@@ -41,6 +41,8 @@ HOLDS = [
     "cycle REMOVE",
     "cycle BOTH",
     "cycle AGAIN",
+    "outbox",
+    "outbox NCRASH=1 NOLD=2",
 ]
 # Each with the fewest faults that show it: the counterexample is short then, and found at once.
 TWO_MOVES = "moves NM=2 NOCANCEL NLEAVE=0"
@@ -100,6 +102,9 @@ BROKEN = [
         "SWEEPFIRST", "NORESUME", "PROGRESSFIRST", "NONUMBER", "NOWIND", "OLDCOMPUTES", "NOVOID", "LOOKFIRST",
         "MOVE NOMARK", "MOVE LOOKFIRST", "VACUITY1", "MOVE VACUITY1", "VACUITY2",
     )),
+    *(f"outbox {rule}" for rule in (
+        "NOSEAL", "TWOSTEPS", "DONEFIRST", "OVERTAKE", "NOTIME", "VACUITY1", "VACUITY2", "VACUITY3",
+    )),
 ]  # fmt: skip
 # The shortest of each model: they are searched in every run of the tests.
 QUICK = (
@@ -116,4 +121,6 @@ QUICK = (
     "zones NOWIND",
     "cycle ADD",
     "cycle ADD NOLOOK",
+    "outbox NOSEAL",
+    "outbox NOTIME",
 )

@@ -1,0 +1,139 @@
+/* outbox.pml: rows of a caller's database on their way to tasks, by two relays that crash and stall.
+ *
+ * WHAT: rows 1 = schedule a task with a key, 2 = schedule another one (its transaction commits or rolls back), 3 = cancel the key
+ *   (committed after 1). vis[r]: 0 not committed, 1 in the outbox table, 2 gone from it.   A sealed batch b: mask = its rows, ex = its
+ *   row is there, ep = how often it was taken over or made anew, over = its lease is over.   A send is a message (b, ep) that may arrive
+ *   at any later time, also after its relay has died or another one has taken the batch; ans = it was answered OK.
+ *   The server knows a request by its content and repeats its answer (known), for a day from when the request says it was made. Then it
+ *   forgets what it was answered (FORGET), or what never came is a day old (AGE); nfold counts these days.
+ *   old[b]: sends of a lower ep are older than that day.
+ * RULES
+ *   X1 SEAL: one transaction takes rows out of the outbox and writes the request, byte by byte as it will be sent.
+ *   X2 SEND, THEN DONE: the sealed row goes when the answer has come, not before.
+ *   X3 a batch with keys, cancels or moves is sent when no lower one is left; rows are sealed in the order of their ids.
+ *   X4 a relay that finds a sealed batch whose lease is over takes it and sends the same bytes.
+ *   X5 a request says when it was made, and the server refuses one that is older than it remembers; a batch that was refused so is made
+ *      anew in its place, by a transaction.
+ * PROMISES: each committed row is applied, once; one that rolled back never; a cancel comes after what it cancels, and what is cancelled
+ *   stays so.
+ * BROKEN, each must fail: NOSEAL (rows are read, sent, THEN deleted: the next try has another batch)   TWOSTEPS (X1: rows deleted, THEN the
+ *   request written)   DONEFIRST (X2)   OVERTAKE (X3)   NOTIME (X5: no word of when it was made)
+ * VACUITY (must fail): VACUITY1 another relay sent a batch again that was applied before   VACUITY2 a send was refused as too old
+ *   VACUITY3 a batch was made anew and applied */
+#ifndef NCRASH
+#define NCRASH 2
+#endif
+#ifndef NOLD
+#define NOLD 1
+#endif
+#define NB 3
+#ifndef NE
+#define NE 2
+#endif
+#define I(b,e) ((b)*NE+(e))
+byte vis[4], mask[NB+1], ep[NB+1], old[NB+1], n[4], nb = 0, crashes = 0, nfold = 0; bool ex[NB+1], over[NB+1], known[NB+1], done[NB+1], knownm[8], msg[(NB+1)*NE], ans[(NB+1)*NE];
+bool rolled = false, cancelled = false;
+#if defined(VACUITY1) || defined(VACUITY2) || defined(VACUITY3)
+bool v1 = false, v2 = false, v3 = false;
+#else
+#define v1 junk
+#define v2 junk
+#define v3 junk
+hidden byte junk;
+#endif
+byte busy = 0, apps = 2;
+#define KEYED(b) ((mask[b] & 1) || (mask[b] & 4))
+inline apply(m) {   /* schedules first, by the order within a request; a cancel is a request of its own */
+  if :: (m & 1) -> n[1]++; assert(!cancelled) :: else fi;
+  if :: (m & 2) -> assert(vis[2] != 0); n[2]++ :: else fi;
+  if :: (m & 4) -> assert(n[1] > 0); n[3]++; cancelled = true :: else fi;
+  assert(n[1] <= 1 && n[2] <= 1) }
+inline pick(m) {    /* a prefix of what is visible, one verb */
+  if :: vis[1] == 1 -> m = 1; if :: vis[2] == 1 -> m = 3 :: true fi
+     :: vis[1] != 1 && vis[2] == 1 -> m = 2
+     :: vis[1] != 1 && vis[2] != 1 && vis[3] == 1 -> m = 4 fi }
+inline take(m) { if :: (m & 1) -> vis[1] = 2 :: else fi; if :: (m & 2) -> vis[2] = 2 :: else fi; if :: (m & 4) -> vis[3] = 2 :: else fi }
+#define GRAB busy++; ep[b]++; e = ep[b]; over[b] = false
+#define MAYGRAB(b) (ex[b] && over[b] && ep[b] < NE - 1)                                          /* X4 */
+#define ANY (vis[1] == 1 || vis[2] == 1 || vis[3] == 1)
+active proctype App() { vis[1] = 1; atomic { vis[3] = 1; apps-- } }
+active proctype App2() { if :: atomic { vis[2] = 1; apps-- } :: atomic { rolled = true; apps-- } fi }
+active [2] proctype Relay() { byte b, e, m;
+idle:
+#ifdef NOSEAL
+  do
+  :: atomic { ANY -> busy++; pick(m) };
+     if :: atomic { if :: !knownm[m] -> knownm[m] = true; apply(m) :: else fi };
+           if :: atomic { take(m); busy--; m = 0 } :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0 } fi
+        :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0 } fi
+  od
+#else
+  do
+  :: atomic { ANY && nb < NB -> busy++; pick(m); take(m);
+#ifdef TWOSTEPS
+     }; if :: atomic { crashes < NCRASH -> crashes++; busy--; m = 0; goto idle } :: true fi; atomic {
+#endif
+     nb++; b = nb; mask[b] = m; ex[b] = true; e = 0; m = 0 }; goto hold
+  :: atomic { MAYGRAB(1) -> b = 1; GRAB }; goto hold
+  :: atomic { MAYGRAB(2) -> b = 2; GRAB }; goto hold
+  :: atomic { MAYGRAB(3) -> b = 3; GRAB }; goto hold
+  od;
+hold:
+  if
+#ifndef OVERTAKE
+  :: atomic { ex[b] && !over[b] && ep[b] == e && (!KEYED(b) || ((b < 2 || !ex[1]) && (b < 3 || !ex[2]))) -> msg[I(b,e)] = true }   /* X3 */
+#else
+  :: atomic { ex[b] && !over[b] && ep[b] == e -> msg[I(b,e)] = true }
+#endif
+  :: atomic { (!ex[b] || over[b] || ep[b] != e) -> busy--; b = 0; e = 0; goto idle }
+  :: atomic { crashes < NCRASH -> crashes++; busy--; b = 0; e = 0; goto idle }
+  fi;
+#ifdef DONEFIRST
+  ex[b] = false;
+#endif
+  if
+  :: atomic { ans[I(b,e)] -> ex[b] = false; busy--; b = 0; e = 0; goto idle }                      /* X2 DONE, whoever has the lease by now */
+  :: atomic { ex[b] && ep[b] == e && e < old[b] && e < NE - 1 -> ep[b]++; e = ep[b]; goto hold }   /* X5 made anew */
+  :: atomic { over[b] || !ex[b] -> busy--; b = 0; e = 0; goto idle }                              /* gives up: whoever takes it next sends it again */
+  :: atomic { crashes < NCRASH -> crashes++; busy--; b = 0; e = 0; goto idle }
+  fi
+#endif
+}
+/* messages arrive; leases end; days pass */
+#ifdef NOTIME
+#define TOOOLD(b,e) false
+#else
+#define TOOOLD(b,e) (e < old[b])      /* X5 */
+#endif
+#define ARRIVE(b,e) :: atomic { msg[I(b,e)] -> msg[I(b,e)] = false; \
+    if :: TOOOLD(b,e) && !known[b] -> v2 = true \
+       :: else -> \
+          if :: known[b] -> if :: e > 0 -> v1 = true :: else fi \
+             :: !known[b] && done[b] -> assert(!(mask[b] & 1) || !cancelled)      /* forgotten, and stored again */ \
+             :: else -> apply(mask[b]); done[b] = true; if :: old[b] > 0 -> v3 = true :: else fi fi; \
+          known[b] = true; ans[I(b,e)] = true fi }
+#define ENDS(b) :: atomic { mask[b] != 0 && !over[b] -> over[b] = true }
+#define FORGET(b) :: atomic { nfold < NOLD && known[b] && !ex[b] -> nfold++; known[b] = false; old[b] = NE }
+#define AGE(b) :: atomic { nfold < NOLD && ex[b] && !done[b] && ep[b] < NE - 1 -> nfold++; old[b] = ep[b] + 1 }
+active proctype World() {
+  do
+  ARRIVE(1,0) ARRIVE(2,0) ARRIVE(3,0) ARRIVE(1,1) ARRIVE(2,1) ARRIVE(3,1)
+#if NE > 2
+  ARRIVE(1,2) ARRIVE(2,2) ARRIVE(3,2)
+#endif
+  ENDS(1) ENDS(2) ENDS(3) FORGET(1) FORGET(2) FORGET(3) AGE(1) AGE(2) AGE(3)
+  od }
+/* at rest: all that was committed is applied */
+active proctype Judge() {
+  atomic { apps == 0 && busy == 0 && !ANY && !ex[1] && !ex[2] && !ex[3] ->
+    assert(n[1] == 1 && n[3] >= 1 && n[2] == (rolled -> 0 : 1));
+#ifdef VACUITY1
+    assert(!v1);
+#endif
+#ifdef VACUITY2
+    assert(!v2);
+#endif
+#ifdef VACUITY3
+    assert(!v3);
+#endif
+  } }
