@@ -17,7 +17,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, is_typeddict
 
-MODULES = ("timerd.client", "timerd.worker", "timerd.testing", "timerd.sdk.errors")
+MODULES = ("timerd.client", "timerd.worker", "timerd.testing", "timerd.sdk.values.errors")
 
 
 def findings(module: ModuleType) -> Iterator[str]:

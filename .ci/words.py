@@ -66,7 +66,7 @@ RIGHT_IN = {
         "timerd/model/recurrence.py",
         "timerd/core/recurrence/periods.py",
         "timerd/services/schedules/spec_wire.py",
-        "timerd/sdk/schedule_values.py",
+        "timerd/sdk/values/schedule_values.py",
     ),
     # The argument `patience_s` of the servers for tests.
     "patience": ("timerd/testing/",),

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from timerd.sdk.errors import TimerdError
+from timerd.sdk.values import TimerdError
 
 Answer = dict[str, Any]
 Verb = Callable[..., Awaitable[Answer]]

@@ -19,10 +19,7 @@ from unittest.mock import patch
 from benchmarks.child import Answer, obey
 from benchmarks.receiver import LOOK_EVERY_S, Receiver
 from timerd import worker as sdk
-from timerd.sdk.dispositions import ACK
-from timerd.sdk.leases import split_tokens
-from timerd.sdk.settling import Settler
-from timerd.sdk.work_stream import WorkStream
+from timerd.sdk.working import ACK, Settler, WorkStream, split_tokens
 from timerd.v1 import work_service_pb2 as pb
 from timerd.worker import Delivery, Worker
 

@@ -5,40 +5,57 @@ client.schedule(...)` in many coroutines is fast. Every change carries a request
 until it is answered or `timeout` has passed; only then does it fail, and the error says whether the outcome is known.
 """
 
-from timerd.sdk.async_client import Client
-from timerd.sdk.backfills import Backfill, BackfillState
-from timerd.sdk.connect_options import ClientKeywords, ConnectOptions
-from timerd.sdk.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
-from timerd.sdk.errors import (
+from timerd.sdk.scheduling import (
+    Backfill,
+    BackfillState,
+    Client,
+    Cycle,
+    CycleMember,
+    Cycles,
+    NewSchedule,
+    ReceivedTask,
+    ScheduleResult,
+    Schedules,
+    SlotCost,
+    SyncClient,
+    SyncCycles,
+    SyncSchedules,
+)
+from timerd.sdk.transport import ClientKeywords, ConnectOptions
+from timerd.sdk.values import (
     Aborted,
     AccessDenied,
     AlreadyExists,
-    FailedPrecondition,
-    InvalidTask,
-    NotFound,
-    OutcomeUnknown,
-    Overloaded,
-    TimerdError,
-    Unavailable,
-)
-from timerd.sdk.new_schedules import NewSchedule, ScheduleResult
-from timerd.sdk.receiving import ReceivedTask
-from timerd.sdk.schedule_values import Pruned, Schedule, ScheduleOutcome, ScheduleState, SpecKeywords, Upcoming
-from timerd.sdk.schedules import Schedules, SyncSchedules
-from timerd.sdk.slots import Slot, slot_hash
-from timerd.sdk.sync_client import SyncClient
-from timerd.sdk.task_fields import DeadLetter, Item, TaskInfo, TaskKeywords, TaskOptions
-from timerd.sdk.values import (
     CancelOutcome,
     ConflictPolicy,
     Count,
+    DeadLetter,
+    FailedPrecondition,
+    InvalidTask,
+    Item,
     ItemOutcome,
+    NotFound,
+    OutcomeUnknown,
+    Overloaded,
     PartlyStored,
+    Pruned,
     Purged,
     Redriven,
     RetryPolicy,
+    Schedule,
+    ScheduleOutcome,
+    ScheduleState,
+    Slot,
+    SpecKeywords,
     Task,
+    TaskInfo,
+    TaskKeywords,
+    TaskOptions,
     TaskState,
+    TimerdError,
+    Unavailable,
+    Upcoming,
+    slot_hash,
 )
 
 __all__ = [

@@ -18,8 +18,8 @@ except ModuleNotFoundError as missing:
         "timerd.tracing needs OpenTelemetry, which is not installed: pip install 'timerd[otel]'."
     ) from missing
 
-from timerd.sdk.deliveries import Delivery
-from timerd.sdk.dispositions import Retry
+from timerd.sdk.values import Delivery
+from timerd.sdk.working import Retry
 
 _TRACE_CONTEXT = TraceContextTextMapPropagator()
 # What an SDK keeps of a span by itself.

@@ -18,27 +18,51 @@ from typing import TYPE_CHECKING, Protocol, TypeVar, Unpack
 
 import grpc.aio
 
-from timerd.sdk.addresses import DEFAULT_TARGET
-from timerd.sdk.calls import Calls
-from timerd.sdk.checks import text, whole_number
-from timerd.sdk.connect_options import ConnectOptions, WorkerKeywords, connect_options
-from timerd.sdk.connection import Connection
-from timerd.sdk.deliveries import Delivery
-from timerd.sdk.dispositions import Reject, Retry
-from timerd.sdk.duplex import opener
-from timerd.sdk.errors import InvalidTask, OutcomeUnknown, Overloaded, TimerdError, Unavailable
-from timerd.sdk.handlers import BatchHandler, Handler, check_handler
-from timerd.sdk.lanes import BatchLane, Lane, SingleLane
-from timerd.sdk.schedule_values import Occurrence, OccurrenceReason, SpecKeywords, spec_of
-from timerd.sdk.schedules import Opened, Schedules
-from timerd.sdk.signals import run_until_signalled
-from timerd.sdk.slots import Slot
-from timerd.sdk.times import LONGEST_WIRE_SPAN, Span, ms_clock, span_ms
-from timerd.sdk.work_stream import WorkStream
+from timerd.sdk.scheduling import Opened, Schedules
+from timerd.sdk.transport import (
+    DEFAULT_TARGET,
+    Calls,
+    Connection,
+    ConnectOptions,
+    WorkerKeywords,
+    connect_options,
+    opener,
+)
+from timerd.sdk.values import (
+    LONGEST_WIRE_SPAN,
+    Delivery,
+    InvalidTask,
+    Occurrence,
+    OccurrenceReason,
+    OutcomeUnknown,
+    Overloaded,
+    Slot,
+    Span,
+    SpecKeywords,
+    TimerdError,
+    Unavailable,
+    ms_clock,
+    span_ms,
+    spec_of,
+    text,
+    whole_number,
+)
+from timerd.sdk.working import (
+    BatchHandler,
+    BatchLane,
+    Handler,
+    Lane,
+    Reject,
+    Retry,
+    SingleLane,
+    WorkStream,
+    check_handler,
+    run_until_signalled,
+)
 from timerd.v1 import work_service_pb2 as pb
 
 if TYPE_CHECKING:
-    from timerd.sdk.async_client import Client
+    from timerd.sdk.scheduling import Client
 
 _WORK = "/timerd.v1.WorkService/Work"
 # Of one try to declare a schedule; there are more.

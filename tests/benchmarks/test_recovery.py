@@ -11,9 +11,9 @@ from benchmarks.figures import BenchmarkFailed
 from benchmarks.measures.recovery import Again, in_flight
 from benchmarks.receiver import Receiver
 from benchmarks.witness import Book, NotedSettler
-from timerd.sdk.deliveries import DeliveredBatch, Delivery
-from timerd.sdk.dispositions import ACK, RELEASE
-from timerd.sdk.leases import DEFAULT_TOKEN_BYTES
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.working.dispositions import ACK, RELEASE
+from timerd.sdk.working.leases import DEFAULT_TOKEN_BYTES
 from timerd.v1 import task_pb2
 from timerd.v1 import work_service_pb2 as pb
 

@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Terminal
 from tests.sdk.fake_server import FakeServer, deliver_of
 from timerd.commands.execution import execute
-from timerd.sdk.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery
 from timerd.v1 import work_service_pb2 as wk
 
 

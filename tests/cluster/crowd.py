@@ -11,7 +11,7 @@ from typing import Self
 from timerd.core.cluster.membership import Timing
 from timerd.core.cluster.placement import holder_of
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
-from timerd.sdk.times import datetime_of_ms, instant_ms
+from timerd.sdk.values.times import datetime_of_ms, instant_ms
 from timerd.testing import Cluster, Worker
 from timerd.worker import Delivery
 

@@ -16,7 +16,7 @@ from timerd.core.cluster.placement import holder_of
 from timerd.model.identity import parse_task_id
 from timerd.model.partition import BUCKET_MS, TIME_SCOPE, Partition, bucket_of
 from timerd.ports import Hints, Store
-from timerd.sdk.times import datetime_of_ms, instant_ms
+from timerd.sdk.values.times import datetime_of_ms, instant_ms
 from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster, Worker
 from timerd.testing.async_server import START

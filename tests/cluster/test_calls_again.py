@@ -17,7 +17,7 @@ from timerd.model.errors import Unavailable
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import Table
 from timerd.model.storage import Cas, CasResult
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.services.calls.requests import draft_of_one, rules_for
 from timerd.services.engine.verbs import CancelAnswer
 from timerd.testing import Cluster

@@ -14,7 +14,7 @@ from timerd.core.cluster.membership import Timing
 from timerd.core.cluster.placement import holder_of
 from timerd.core.partition.holding import Phase
 from timerd.model.partition import Partition
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.services.work import moving_away
 from timerd.testing.cluster import Running
 from timerd.worker import Delivery

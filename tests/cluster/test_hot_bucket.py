@@ -12,7 +12,7 @@ from timerd.adapters.memory import MemoryStore
 from timerd.client import TimerdError
 from timerd.core.cluster import load_estimate
 from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
-from timerd.sdk.times import instant_ms
+from timerd.sdk.values.times import instant_ms
 from timerd.services.holding import shards
 from timerd.testing import Cluster
 from timerd.worker import Delivery

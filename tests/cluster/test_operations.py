@@ -13,7 +13,7 @@ from timerd.client import TimerdError
 from timerd.model.partition import BUCKET_MS
 from timerd.peer.v1 import inspect_service_pb2
 from timerd.peer.v1.inspect_service_pb2_grpc import InspectServiceStub
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.testing import Cluster, Server
 from timerd.v1 import operate_pb2 as pb
 

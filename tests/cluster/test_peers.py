@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.peer_rig import Pair, bucket_on, hints_are_lost, holder_hangs
 from timerd.client import CancelOutcome, FailedPrecondition, TaskState
 from timerd.model.errors import Unavailable
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.worker import Delivery
 
 SECOND = timedelta(seconds=1)

@@ -13,7 +13,7 @@ from timerd.model.registers import Control, control_key
 from timerd.model.rows import single_row
 from timerd.model.storage import Append
 from timerd.model.task import NO_EXTRA, Template
-from timerd.sdk.times import instant_ms
+from timerd.sdk.values.times import instant_ms
 from timerd.services.peers.peers import Peers
 from timerd.testing import Cluster
 from timerd.worker import Delivery

@@ -7,8 +7,8 @@ from pathlib import Path
 from tests.sdk.fake_server import deliver_of
 from timerd.demo.records import CallRecord, Confirmed, DeliveryRecord, Kill, LogReader, LogWriter, Record, read_logs
 from timerd.demo.witness import read_deliveries
-from timerd.sdk.deliveries import DeliveredBatch
-from timerd.sdk.deliveries import Delivery as SdkDelivery
+from timerd.sdk.values.deliveries import DeliveredBatch
+from timerd.sdk.values.deliveries import Delivery as SdkDelivery
 
 RECORDS: tuple[Record, ...] = (
     CallRecord("schedule", 1, 0.5, 1.5, "OK", "T1", 2000),

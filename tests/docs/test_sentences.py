@@ -13,21 +13,13 @@ UNDERSTAND = [
     for name in ("architecture", "guarantees", "performance", "protocol", "row-states", "schedule-edges")
 ]
 USE = sorted(path.relative_to(blocks.ROOT).as_posix() for path in (blocks.ROOT / "docs/use").glob("*.md"))
-# Pages that do not hold it yet: words in the mean, sentences above the most. The figures only go down, and no page is
-# added.
-NOT_YET = {"docs/understand/protocol.md": (19.9, 38)}
 
 
 @pytest.mark.parametrize("page", ["README.md", *USE, *UNDERSTAND])
 def test_sentences_are_short(page: str) -> None:
     text = prose(blocks.read(page))
-    too_long = [sentence for sentence in text.sentences if words(sentence) > MOST_WORDS]
-    found = round(text.mean, 1), len(too_long)
-    allowed = NOT_YET.get(page, (MEAN_WORDS, 0))
-    assert found[0] <= allowed[0], f"{found[0]} words a sentence in the mean: {allowed[0]} are allowed"
-    assert len(too_long) <= allowed[1], "\n".join(too_long)
-    assert page not in NOT_YET or found == allowed, f"it is better than it was: write {found} into NOT_YET"
-    assert page not in NOT_YET or found[0] > MEAN_WORDS or too_long, "it holds the rule: take it out of NOT_YET"
+    assert [sentence for sentence in text.sentences if words(sentence) > MOST_WORDS] == []
+    assert text.mean <= MEAN_WORDS
 
 
 @pytest.mark.parametrize(

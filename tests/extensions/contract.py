@@ -18,7 +18,7 @@ from tests.extensions.file_sink import LEASE_MS, FileSink
 from timerd.adapters.memory import MemoryStore
 from timerd.bootstrap import assemble
 from timerd.client import Client
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.services.node import Node
 from timerd.testing.async_server import CONFIG
 from timerd.testing.clock import SimAlarm, SimClock

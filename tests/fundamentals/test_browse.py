@@ -12,7 +12,7 @@ from tests.fundamentals.conftest import Inbox, ledger
 from timerd.client import CancelOutcome, Client, RetryPolicy, TaskInfo, TaskState
 from timerd.model.partition import Partition
 from timerd.model.storage import Found, Stretch
-from timerd.sdk.times import instant_ms
+from timerd.sdk.values.times import instant_ms
 from timerd.services.engine.verbs import Cursor, Query
 from timerd.testing import Server
 from timerd.worker import Delivery

@@ -16,7 +16,7 @@ from tests.fundamentals.conftest import Inbox
 from timerd.adapters.sqlite.groups import checksum
 from timerd.client import Client, TaskState
 from timerd.model import codec
-from timerd.sdk.errors import TimerdError
+from timerd.sdk.values.errors import TimerdError
 from timerd.testing import Server
 from timerd.worker import Delivery, Reject, Retry
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.fundamentals.conftest import Inbox
 from timerd.client import Client, InvalidTask, RetryPolicy
-from timerd.sdk.times import datetime_of_ms
+from timerd.sdk.values.times import datetime_of_ms
 from timerd.testing import Server
 from timerd.v1.overview_service_pb2 import GetOverviewResponse, QueueActivity
 from timerd.worker import Delivery

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from timerd.client import CancelOutcome
 from timerd.model.partition import TIME_SCOPE, bucket_of
-from timerd.sdk.times import instant_ms
+from timerd.sdk.values.times import instant_ms
 from timerd.services.engine.verbs import Query, TaskView
 from timerd.testing import Server
 from timerd.testing.async_server import CONFIG

@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from timerd import Delivery, Reject, Retry, SyncClient
 from timerd.client import Client, InvalidTask
-from timerd.sdk.task_fields import Item
+from timerd.sdk.values.task_fields import Item
 from timerd.testing import Server
 from timerd.tracing import Tracing
 

@@ -47,7 +47,7 @@ MUTANTS = (
     Mutant(
         name="instants-rounded-down",
         guarantee="G4",
-        file="timerd/sdk/times.py",
+        file="timerd/sdk/values/times.py",
         old="return (since.days * 86_400 + since.seconds) * 1000 - (-since.microseconds // 1000)",
         new="return (since.days * 86_400 + since.seconds) * 1000 + since.microseconds // 1000",
         breaks="the client asks for up to a millisecond before the instant it was given",

@@ -12,7 +12,7 @@ import pytest
 from tests.process.failpoints.rig import QUEUE, Rig, moment
 from tests.process.waiting import eventually
 from timerd.demo.records import CallRecord
-from timerd.sdk.ids import Composer
+from timerd.sdk.values.ids import Composer
 from timerd.v1 import timer_service_pb2 as pb
 from timerd.v1 import timer_service_pb2_grpc as rpc
 from timerd.v1.task_pb2 import TaskTemplate

@@ -9,7 +9,7 @@ import pytest
 from tests.schedules.story import START, Story, day
 from timerd.client import AlreadyExists, InvalidTask, NewSchedule, Pruned
 from timerd.model.errors import StoreUnknown
-from timerd.sdk import new_schedules
+from timerd.sdk.scheduling import new_schedules
 from timerd.services.engine.engine import Engine
 from timerd.services.schedules.schedules import Schedules as ScheduleStore
 

@@ -11,7 +11,7 @@ from tests.sdk.refused_addresses import REFUSED
 from timerd import Client, SyncClient, Worker
 from timerd.client import InvalidTask
 from timerd.commands.options import DEFAULT_SERVER
-from timerd.sdk.addresses import DEFAULT_TARGET, host_and_port, server_address
+from timerd.sdk.transport.addresses import DEFAULT_TARGET, host_and_port, server_address
 
 MEANT = {
     "localhost": "localhost:7400",

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sdk.fake_server import FakeServer, deliver_of
 from tests.sdk.worker_rig import running
 from timerd import Delivery, Worker
-from timerd.sdk.batch_credit import BatchCredit
+from timerd.sdk.working.batch_credit import BatchCredit
 
 
 def test_it_begins_with_a_batch_more_than_its_handlers_take() -> None:
@@ -70,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             at_s += took_s[-1]
             yield at_s
 
-    monkeypatch.setattr("timerd.sdk.lanes.monotonic", readings().__next__)
+    monkeypatch.setattr("timerd.sdk.working.lanes.monotonic", readings().__next__)
     return took_s
 
 

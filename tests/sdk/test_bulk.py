@@ -10,7 +10,7 @@ import pytest
 from tests.sdk.fake_server import FakeServer, split_payloads
 from timerd import Client
 from timerd.client import InvalidTask, Item, ItemOutcome, PartlyStored
-from timerd.sdk.times import instant_ms
+from timerd.sdk.values.times import instant_ms
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

@@ -12,7 +12,7 @@ import pytest
 from tests.sdk.fake_server import FakeServer
 from timerd import Client, Worker
 from timerd.client import InvalidTask, Item, PartlyStored, RetryPolicy, TimerdError
-from timerd.sdk.dispositions import clip, disposition_of
+from timerd.sdk.working.dispositions import clip, disposition_of
 from timerd.v1 import task_pb2
 
 DAY = datetime(2030, 1, 1, tzinfo=UTC)

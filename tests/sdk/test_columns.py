@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from tests.sdk.fake_server import FakeServer
 from timerd import Client
 from timerd.client import InvalidTask, ItemOutcome, PartlyStored
-from timerd.sdk import columns
-from timerd.sdk.columns import Tasks, batches_of_columns
-from timerd.sdk.task_fields import Template
+from timerd.sdk.scheduling import columns
+from timerd.sdk.scheduling.columns import Tasks, batches_of_columns
+from timerd.sdk.values.task_fields import Template
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tests.sdk.fake_server import deliver_of, token_of
-from timerd.sdk.deliveries import DeliveredBatch, Delivery
-from timerd.sdk.ids import encode_id
-from timerd.sdk.leases import Hold, InHand
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.values.ids import encode_id
+from timerd.sdk.working.leases import Hold, InHand
 from timerd.v1 import work_service_pb2 as wk
 
 

@@ -18,7 +18,7 @@ import pytest
 from tests.cable import Cable
 from timerd import Client, TimerdError
 from timerd.config import ServerConfig
-from timerd.sdk.connection import OPTIONS
+from timerd.sdk.transport.connection import OPTIONS
 from timerd.services.peers.peers import OPTIONS as PEERS
 from timerd.services.server import _options
 from timerd.v1 import timer_service_pb2 as pb

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timerd.sdk import bulk
-from timerd.sdk.batches import Batch
-from timerd.sdk.bulk import BulkItem, batches_of
-from timerd.sdk.errors import InvalidTask
-from timerd.sdk.task_fields import Item, Template
+from timerd.sdk.scheduling import bulk
+from timerd.sdk.scheduling.batches import Batch
+from timerd.sdk.scheduling.bulk import BulkItem, batches_of
+from timerd.sdk.values.errors import InvalidTask
+from timerd.sdk.values.task_fields import Item, Template
 from timerd.v1 import timer_service_pb2 as pb
 
 MOMENTS = st.datetimes(

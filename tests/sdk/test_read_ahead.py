@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.sdk.fake_server import FakeServer, deliver_of, split
 from tests.sdk.worker_rig import ACK, running
 from timerd import Delivery, Worker
-from timerd.sdk.read_ahead import ReadAhead
+from timerd.sdk.working.read_ahead import ReadAhead
 
 FAST = 200
 
@@ -103,7 +103,7 @@ class Gated:
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handlers take no time, however slow the machine is."""
-    monkeypatch.setattr("timerd.sdk.lanes.monotonic", lambda: 0.0)
+    monkeypatch.setattr("timerd.sdk.working.lanes.monotonic", lambda: 0.0)
 
 
 async def become_fast(server: FakeServer, concurrency: int) -> None:
@@ -114,7 +114,7 @@ async def become_fast(server: FakeServer, concurrency: int) -> None:
 
 @pytest.mark.usefixtures("no_time")
 async def test_what_is_read_ahead_has_not_begun(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timerd.sdk.lanes._LONGEST_WAIT_S", 3_600.0)
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
@@ -133,7 +133,7 @@ async def test_what_is_read_ahead_has_not_begun(server: FakeServer, monkeypatch:
 async def test_what_was_read_ahead_goes_back_when_handlers_become_slow(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timerd.sdk.lanes._LONGEST_WAIT_S", 0.01)
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 0.01)
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
@@ -153,7 +153,7 @@ async def test_what_was_read_ahead_goes_back_when_handlers_become_slow(
 async def test_what_was_read_ahead_is_handed_back_at_the_stop(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timerd.sdk.lanes._LONGEST_WAIT_S", 3_600.0)
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
@@ -167,7 +167,7 @@ async def test_what_was_read_ahead_is_handed_back_at_the_stop(
 
 @pytest.mark.usefixtures("no_time")
 async def test_what_another_worker_has_by_now_is_not_begun(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timerd.sdk.lanes._LONGEST_WAIT_S", 3_600.0)
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
     gated = Gated(server, concurrency=1)
     async with running(gated.worker):
         await become_fast(server, 1)

@@ -26,7 +26,7 @@ from timerd.client import (
     TimerdError,
     Unavailable,
 )
-from timerd.sdk.sync_twin import SHARED_LOOP
+from timerd.sdk.scheduling.sync_twin import SHARED_LOOP
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

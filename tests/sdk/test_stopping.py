@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import timerd.sdk.signals as signals_module
+import timerd.sdk.working.signals as signals_module
 from tests.sdk.fake_server import FakeServer, deliver_of, token_of
 from tests.sdk.worker_rig import ACK, running
 from timerd import Delivery, Worker

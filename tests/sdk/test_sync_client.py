@@ -17,7 +17,7 @@ import pytest
 from tests.sdk.fake_server import FakeServer
 from timerd import CancelOutcome, Client, SyncClient, TimerdError
 from timerd.client import Cycles, Schedules, SyncCycles, SyncSchedules
-from timerd.sdk.sync_twin import SHARED_LOOP
+from timerd.sdk.scheduling.sync_twin import SHARED_LOOP
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

@@ -15,7 +15,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd.client import Client, InvalidTask, Item, RetryPolicy, TaskInfo, TaskKeywords, TaskOptions
-from timerd.sdk.task_fields import FIELDS, Template
+from timerd.sdk.values.task_fields import FIELDS, Template
 from timerd.v1 import task_pb2
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ COLOUR: dict[str, list[tuple[str, str]]] = {
     "timerd/services/calls/replies.py": [
         ("    task.traceparent = template.traceparent\n", "    task.colour = template.colour\n")
     ],
-    "timerd/sdk/task_fields.py": [
+    "timerd/sdk/values/task_fields.py": [
         ('    soft_expire_at: datetime | None = None\n    traceparent: str = ""\n', '    colour: str = ""\n'),
         ("    soft_expire_at: datetime | None\n    traceparent: str\n", "    colour: str\n"),
         ("    traceparent: str | None = None\n", "    colour: str | None = None\n"),
@@ -159,7 +159,7 @@ def run(folder: Path, *command: str) -> str:
 
 def test_a_new_field_touches_five_files(tmp_path: Path) -> None:
     """What is generated from the definition is not counted. A field that handlers see stands in three more:
-    work_service.proto, services/work/deliver_wire.py and sdk/deliveries.py."""
+    work_service.proto, services/work/deliver_wire.py and sdk/values/deliveries.py."""
     assert len(COLOUR) <= MOST_FILES
     changed(tmp_path)
     run(tmp_path, ".ci/proto_rules.py", "--write")

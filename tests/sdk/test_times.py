@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from timerd import Client, Retry, SyncClient, Worker
 from timerd.client import InvalidTask, RetryPolicy
-from timerd.sdk.dispositions import disposition_of
-from timerd.sdk.times import datetime_of_ms, due_of, instant_ms, ms_of_timestamp, span_ms, timestamp_of_ms
+from timerd.sdk.values.times import datetime_of_ms, due_of, instant_ms, ms_of_timestamp, span_ms, timestamp_of_ms
+from timerd.sdk.working.dispositions import disposition_of
 from timerd.v1 import work_service_pb2 as wk
 
 

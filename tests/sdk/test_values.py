@@ -20,8 +20,8 @@ from timerd.client import (
     TimerdError,
 )
 from timerd.model.identity import parse_task_id
-from timerd.sdk.errors import error_of_problem, is_retryable
-from timerd.sdk.ids import Composer
+from timerd.sdk.values.errors import error_of_problem, is_retryable
+from timerd.sdk.values.ids import Composer
 from timerd.v1 import task_pb2
 
 

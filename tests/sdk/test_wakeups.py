@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from timerd.sdk.wakeups import ignore_idle_wakeups, is_idle_wakeup
+from timerd.sdk.transport.wakeups import ignore_idle_wakeups, is_idle_wakeup
 
 # The server, the worker and the client without await have a loop each.
 PROGRAM = """

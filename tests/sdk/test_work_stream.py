@@ -108,7 +108,7 @@ async def test_what_ends_while_there_is_no_stream_is_told_later(server: FakeServ
 @pytest.fixture
 def waits_long(monkeypatch: pytest.MonkeyPatch) -> None:
     """Acks that can wait do so longer than a test."""
-    monkeypatch.setattr("timerd.sdk.work_stream._ACKS_EVERY_S", 3_600.0)
+    monkeypatch.setattr("timerd.sdk.working.work_stream._ACKS_EVERY_S", 3_600.0)
 
 
 @pytest.mark.usefixtures("waits_long")

@@ -14,7 +14,7 @@ import pytest
 from pydantic import BaseModel
 
 from timerd.client import Client, InvalidTask, TaskOptions, TaskState
-from timerd.sdk.handlers import name_of
+from timerd.sdk.working.handlers import name_of
 from timerd.tasks import Tasks
 from timerd.testing import Server
 from timerd.worker import Delivery

@@ -49,7 +49,7 @@ class Endpoint:
 
     def connection(self) -> ConnectOptions:
         """What clients and workers of a command are made from."""
-        from timerd.sdk.connect_options import ConnectOptions
+        from timerd.sdk.transport import ConnectOptions
 
         return ConnectOptions(
             self.server,
@@ -113,8 +113,8 @@ def form_of_listing(json: options.Json = False, output: options.OutputOption = N
 
 
 def _address(server: str) -> str:
-    from timerd.sdk.addresses import server_address
-    from timerd.sdk.errors import InvalidTask
+    from timerd.sdk.transport import server_address
+    from timerd.sdk.values import InvalidTask
 
     try:
         return server_address(server, "--server")
@@ -205,7 +205,7 @@ async def _call(
 
 async def _knock(endpoint: Endpoint) -> None:
     """A client would go on trying until its timeout, as a service should; a person wants to know at once."""
-    from timerd.sdk.addresses import host_and_port
+    from timerd.sdk.transport import host_and_port
 
     address = host_and_port(endpoint.server)
     if address is None:

@@ -40,7 +40,7 @@ async def health(call: CommandCall, service: Service = "", tls_name: TlsName = "
 
 
 async def asked(endpoint: Endpoint, service: str, tls_name: str) -> str:
-    from timerd.sdk.connection import Connection
+    from timerd.sdk.transport import Connection
 
     channel = Connection(replace(endpoint.connection(), tls_server_name=tls_name)).open_channel()
     async with channel:

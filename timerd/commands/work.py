@@ -40,7 +40,7 @@ async def work(
     Exit code 0 = done, 65 = hopeless (dead letter), any other = try again; the end of its stderr is kept as the error.
     What it leaves in the background goes on by itself; at a time-out it is killed with all that it started.
     """
-    from timerd.sdk.signals import run_until_signalled
+    from timerd.sdk.working import run_until_signalled
     from timerd.worker import Worker
 
     if command is not None:

@@ -17,9 +17,8 @@ import grpc
 import grpc.aio
 
 from timerd.demo.records import Confirmed, DeliveryRecord, LogWriter, now_ms
-from timerd.sdk.connect_options import ConnectOptions
-from timerd.sdk.connection import Connection
-from timerd.sdk.ids import encode_id
+from timerd.sdk.transport import Connection, ConnectOptions
+from timerd.sdk.values import encode_id
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1 import work_service_pb2_grpc as rpc
 

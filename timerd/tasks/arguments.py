@@ -8,9 +8,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
-from timerd.sdk.checks import invalid
-from timerd.sdk.deliveries import Delivery
-from timerd.sdk.handlers import name_of
+from timerd.sdk.values import Delivery, invalid
+from timerd.sdk.working import name_of
 
 try:
     from typing import NotRequired

@@ -9,15 +9,13 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from timerd.sdk import checks
-from timerd.sdk.checks import invalid
-from timerd.sdk.deliveries import Delivery
-from timerd.sdk.dispositions import Reject
-from timerd.sdk.handlers import Handler, HandlerThreads, check_plain, finished
+from timerd.sdk.values import Delivery, invalid
+from timerd.sdk.values import name as checked_name
+from timerd.sdk.working import Handler, HandlerThreads, Reject, check_plain, finished
 from timerd.tasks.typed import LABEL, Params, Result, TypedTask
 
 if TYPE_CHECKING:
-    from timerd.sdk.async_client import Client
+    from timerd.sdk.scheduling import Client
 
 AnyTask = TypedTask[..., Any]
 
@@ -78,7 +76,7 @@ class Tasks:
 
         def register(function: Callable[Params, Result]) -> TypedTask[Params, Result]:
             check_plain(function, queue)
-            made = TypedTask(self._given, function, checks.name(queue, "queue"), name or function.__name__)
+            made = TypedTask(self._given, function, checked_name(queue, "queue"), name or function.__name__)
             of_queue = self._queues.setdefault(made.queue, {})
             if made.name in of_queue:
                 raise invalid(f"The queue {queue!r} has a task {made.name!r} already: give this one a name.", "name")

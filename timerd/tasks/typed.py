@@ -8,14 +8,11 @@ from datetime import datetime
 from functools import update_wrapper
 from typing import TYPE_CHECKING, Generic, ParamSpec, TypeVar
 
-from timerd.sdk.checks import invalid
-from timerd.sdk.task_fields import Item, TaskOptions
-from timerd.sdk.times import Span
-from timerd.sdk.values import ConflictPolicy
+from timerd.sdk.values import ConflictPolicy, Item, Span, TaskOptions, invalid
 from timerd.tasks.arguments import Arguments
 
 if TYPE_CHECKING:
-    from timerd.sdk.async_client import Client
+    from timerd.sdk.scheduling import Client
     from timerd.sdk.values import Task
 
 # By which a worker knows the function, where a queue has several.

@@ -30,9 +30,7 @@ from timerd.bootstrap import assemble
 from timerd.client import Client, ConnectOptions, TaskInfo
 from timerd.config import ServerConfig
 from timerd.ports import Store, ZoneData
-from timerd.sdk.checks import name
-from timerd.sdk.times import Span, datetime_of_ms, instant_ms
-from timerd.sdk.traces import Traces
+from timerd.sdk.values import Span, Traces, datetime_of_ms, instant_ms, name
 from timerd.services.node import Node
 from timerd.testing.clients import HomeClient
 from timerd.testing.clock import SimAlarm, SimClock, Sleepers

@@ -29,7 +29,7 @@ from timerd.core.cluster import Timing
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, control_key
 from timerd.ports import Hints, Store, ZoneData
-from timerd.sdk.times import Span, datetime_of_ms, instant_ms
+from timerd.sdk.values import Span, datetime_of_ms, instant_ms
 from timerd.services.holding.membership import Member
 from timerd.services.node import Node
 from timerd.testing.async_server import CONFIG, START

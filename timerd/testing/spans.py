@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
-from timerd.sdk.times import span_ms
+from timerd.sdk.values import span_ms
 
 
 def turn_ms(span: timedelta | None, parts: Mapping[str, float]) -> int:

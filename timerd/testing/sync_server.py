@@ -20,8 +20,8 @@ from functools import partial
 from typing import Any, Self, TypeVar, Unpack
 
 from timerd.client import ConnectOptions, SyncClient, TaskInfo
-from timerd.sdk.checks import check_keywords
-from timerd.sdk.sync_twin import Caller
+from timerd.sdk.scheduling import Caller
+from timerd.sdk.values import check_keywords
 from timerd.testing.async_server import Program, Server, ServerKeywords
 
 Result = TypeVar("Result")

@@ -9,8 +9,7 @@ from datetime import timedelta
 from typing import Self
 
 from timerd.client import Client
-from timerd.sdk.times import Clock, Span
-from timerd.sdk.traces import Traces
+from timerd.sdk.values import Clock, Span, Traces
 from timerd.worker import Worker as RealWorker
 
 # A server that was restarted a moment ago is found in milliseconds.

@@ -9,7 +9,7 @@ from google.protobuf.message import DecodeError
 
 from tests.process.fuzz.findings import Findings, Message
 from tests.process.fuzz.values import Learned
-from timerd.sdk.ids import Composer
+from timerd.sdk.values.ids import Composer
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 

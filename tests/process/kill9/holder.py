@@ -30,8 +30,8 @@ import grpc.aio
 
 from timerd.demo.records import Away, Confirmed, DeliveryRecord, LogWriter, now_ms
 from timerd.demo.witness import read_deliveries
-from timerd.sdk.connect_options import ConnectOptions
-from timerd.sdk.connection import Connection
+from timerd.sdk.transport.connection import Connection
+from timerd.sdk.transport.options import ConnectOptions
 from timerd.v1 import work_service_pb2 as pb
 from timerd.v1 import work_service_pb2_grpc as rpc
 

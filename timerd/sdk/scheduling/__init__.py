@@ -1,0 +1,29 @@
+"""The clients: tasks, keys, dead letters, schedules and cycles, by asyncio and without."""
+
+from timerd.sdk.scheduling.async_client import Client
+from timerd.sdk.scheduling.backfills import Backfill, BackfillState
+from timerd.sdk.scheduling.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
+from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
+from timerd.sdk.scheduling.receiving import ReceivedTask
+from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
+from timerd.sdk.scheduling.sync_client import SyncClient
+from timerd.sdk.scheduling.sync_twin import Caller
+
+__all__ = [
+    "Backfill",
+    "BackfillState",
+    "Caller",
+    "Client",
+    "Cycle",
+    "CycleMember",
+    "Cycles",
+    "NewSchedule",
+    "Opened",
+    "ReceivedTask",
+    "ScheduleResult",
+    "Schedules",
+    "SlotCost",
+    "SyncClient",
+    "SyncCycles",
+    "SyncSchedules",
+]

@@ -1,0 +1,485 @@
+"""Cycles of keyed members: `client.cycles`, for asyncio and without it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+from timerd.sdk.scheduling.schedule_link import Opens
+from timerd.sdk.scheduling.sync_twin import blocking, iterating
+from timerd.sdk.transport import pages
+from timerd.sdk.values import (
+    Delivery,
+    MemberKey,
+    ScheduleState,
+    Slot,
+    Span,
+    TaskOptions,
+    datetime_of_ms,
+    duration_of_ms,
+    instant_ms,
+    invalid,
+    key_text,
+    labels_tuple,
+    ms_of_timestamp,
+    name,
+    new_request_id,
+    optional_name,
+    payload_bytes,
+    span_ms,
+    template_of,
+    text,
+    timestamp_of_ms,
+    whole_number,
+)
+from timerd.v1 import cycle_service_pb2 as pb
+from timerd.v1 import schedule_service_pb2 as schedule_pb
+
+_SERVICE = "CycleService"
+# What one message holds.
+_MAX_KEYS = 10_000
+_MAX_BYTES = 4 << 20
+_NONE: Any = object()
+Ran = TypeVar("Ran")
+_Members = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class SlotCost:
+    """A cost says how many members a slot had when it was filled last.
+
+    Args:
+        slot: the number of the slot.
+        cycle: the number of the cycle in which that was.
+        members: how many members were named for it then.
+    """
+
+    slot: int
+    cycle: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class CycleMember:
+    """A member of a cycle whose members timerd keeps.
+
+    Args:
+        key: the key, as a text.
+        payload: what the handler of its tasks receives.
+    """
+
+    key: str
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A cycle gives each of its members a turn in every period; this is what `get` and `list` show of it.
+
+    Args:
+        id: the id that its creator has chosen.
+        namespace: the namespace of the cycle and of its tasks.
+        period: how long a cycle is.
+        origin: the instant in UTC from which cycles count.
+        slots: how many slots a cycle has.
+        lead: how long before its slot the task of a slot comes.
+        queue: the queue whose workers receive the tasks of the members.
+        slot_queue: the queue whose workers receive the tasks of the slots; empty where timerd keeps the members.
+        state: whether its slots have tasks.
+        revision: grows with each change.
+        labels: the labels of the cycle, by which `list` chooses.
+        note: why it is paused.
+        pause_until: when the pause ends by itself, in UTC; None where it does not.
+        error: why it is BROKEN.
+        slots_created: how many slots have had their task.
+        slots_missed: how many slots were over for a whole period when they were looked at.
+        next_slot: when the next slot begins, in UTC; None where it is paused, and in a list.
+        costs: how many members each slot had when it was filled last; empty in a list.
+    """
+
+    id: str
+    namespace: str
+    period: timedelta
+    origin: datetime
+    slots: int
+    lead: timedelta
+    queue: str
+    slot_queue: str
+    state: ScheduleState
+    revision: int
+    labels: dict[str, str]
+    note: str
+    pause_until: datetime | None
+    error: str
+    slots_created: int
+    slots_missed: int
+    next_slot: datetime | None
+    costs: tuple[SlotCost, ...] = ()
+
+    @classmethod
+    def of(cls, message: pb.Cycle) -> Cycle:
+        """The cycle says what the message `message` says."""
+        return cls(
+            message.cycle_id,
+            message.namespace,
+            message.period.ToTimedelta(),
+            datetime_of_ms(ms_of_timestamp(message.origin)),
+            message.slots,
+            message.lead.ToTimedelta(),
+            message.template.queue,
+            message.slot_queue,
+            ScheduleState(message.state),
+            message.revision,
+            dict(message.labels),
+            message.note,
+            _instant(message, "pause_until"),
+            message.error,
+            message.slots_created,
+            message.slots_missed,
+            _instant(message, "next_slot_time"),
+            tuple(SlotCost(each.slot, each.cycle, each.members) for each in message.costs),
+        )
+
+
+class Cycles:
+    """The cycles of a client's namespace: many keyed members, each of which has its turn once in every period.
+
+    Clients make it, as `client.cycles`. Every call may raise the errors that the class of the client names.
+
+    Args:
+        client: the client.
+    """
+
+    def __init__(self, client: Opens) -> None:
+        self._client = client
+
+    async def create(
+        self,
+        cycle_id: str,
+        *,
+        every: Span,
+        queue: str,
+        slot_queue: str = "",
+        slots: int = 0,
+        origin: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
+        options: TaskOptions | None = None,
+        request_id: str | None = None,
+    ) -> Cycle:
+        """The call creates a cycle: from now on each slot has a task in every period, by which it is filled.
+
+        Args:
+            cycle_id: a name of the caller's choice, unique in the namespace.
+            every: how long a cycle is, a timedelta or seconds; a second to 100 years.
+            queue: the queue whose workers receive the tasks of the members.
+            slot_queue: the queue whose workers receive the tasks of the slots, and answer them by `fill`: the members
+                are in the caller's database. Default none: timerd keeps the members, see `put`.
+            slots: how many slots a cycle has: up to 4,096 of a second or more, which divide `every`. Default as many
+                as give slots of a minute or more, up to 1,024.
+            origin: the instant, with a zone, from which cycles count. Default 1970.
+            labels: labels of the cycle itself, by which `list` chooses. Default none.
+            options: what else the members' tasks have, as for `Client.schedule`; without `expire_at` and
+                `soft_expire_at`: a task that waits expires when its member has the next turn.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            AlreadyExists: there is a cycle of this id.
+        """
+        request = pb.CreateCycleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            cycle_id=name(cycle_id, "cycle_id"),
+            period=duration_of_ms(span_ms(every, "every", may_be_none=False)),
+            slots=whole_number(slots, "slots", 0, (1 << 32) - 1),
+            template=template_of("create", queue, options, {}).to_proto(),
+            slot_queue=text(slot_queue, "slot_queue"),
+            labels=dict(labels_tuple(labels)),
+        )
+        if origin is not None:
+            request.origin.CopyFrom(timestamp_of_ms(instant_ms(origin, "origin")))
+        return Cycle.of((await self._call("CreateCycle", request, pb.CreateCycleResponse)).cycle)
+
+    async def get(self, cycle_id: str) -> Cycle:
+        """The call returns a cycle as it is now, with what each slot has cost.
+
+        Args:
+            cycle_id: the id of the cycle.
+
+        Raises:
+            NotFound: there is no such cycle.
+        """
+        request = pb.GetCycleRequest(namespace=self._open(), cycle_id=name(cycle_id, "cycle_id"))
+        return Cycle.of((await self._call("GetCycle", request, pb.GetCycleResponse)).cycle)
+
+    async def list(self, *, labels: Mapping[str, str] | None = None, prefix: str = "") -> AsyncIterator[Cycle]:
+        """The call goes through the cycles of the namespace, in no order.
+
+        Args:
+            labels: those that have all of these labels. Default all.
+            prefix: those whose id begins so. Default all.
+        """
+        request = pb.ListCyclesRequest(
+            namespace=self._open(), labels=dict(labels_tuple(labels)), prefix=text(prefix, "prefix")
+        )
+        async for page in pages(request, lambda: self._call("ListCycles", request, pb.ListCyclesResponse)):
+            for each in page.cycles:
+                yield Cycle.of(each)
+
+    async def pause(
+        self,
+        cycle_id: str,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> Cycle:
+        """The call pauses a cycle: when it returns, no slot begins that was to come later.
+
+        Members of a slot that has begun have their turn.
+
+        Args:
+            cycle_id: the id of the cycle.
+            note: why, for people who look at it; up to 1,024 characters. Default nothing.
+            until: when it goes on by itself, a datetime with a zone. Default when it is resumed.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such cycle.
+            Aborted: it has another revision by now.
+        """
+        request = pb.PauseCycleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            cycle_id=name(cycle_id, "cycle_id"),
+            revision=whole_number(revision, "revision"),
+            note=text(note, "note", 4_096),
+        )
+        if until is not None:
+            request.until.CopyFrom(timestamp_of_ms(instant_ms(until, "until")))
+        return Cycle.of((await self._call("PauseCycle", request, pb.PauseCycleResponse)).cycle)
+
+    async def resume(
+        self, cycle_id: str, *, catch_up: bool = False, revision: int = 0, request_id: str | None = None
+    ) -> Cycle:
+        """The call ends a pause. A cycle that is not paused stays as it is.
+
+        Args:
+            cycle_id: the id of the cycle.
+            catch_up: whether the slots of the last period that were missed come at once. Default with the next slot.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such cycle.
+            Aborted: it has another revision by now.
+        """
+        request = pb.ResumeCycleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            cycle_id=name(cycle_id, "cycle_id"),
+            revision=whole_number(revision, "revision"),
+            mode=schedule_pb.RESUME_MODE_CATCH_UP if catch_up else schedule_pb.RESUME_MODE_SKIP_MISSED,
+        )
+        return Cycle.of((await self._call("ResumeCycle", request, pb.ResumeCycleResponse)).cycle)
+
+    async def delete(self, cycle_id: str, *, revision: int = 0, request_id: str | None = None) -> None:
+        """The call deletes a cycle: when it returns, no slot of it begins that was to come later.
+
+        Members of a slot that has begun, and was filled, have their turn.
+
+        Args:
+            cycle_id: the id of the cycle.
+            revision: the only revision that is deleted. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such cycle.
+            Aborted: it has another revision by now.
+        """
+        request = pb.DeleteCycleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            cycle_id=name(cycle_id, "cycle_id"),
+            revision=whole_number(revision, "revision"),
+        )
+        await self._call("DeleteCycle", request, pb.DeleteCycleResponse)
+
+    async def fill(
+        self, slot: Slot | Delivery, keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None = None
+    ) -> int:
+        """The call says who the members of a slot are: each has its task at its moment in this cycle.
+
+        It may be called again, with the same keys or others: a member has one task in a cycle. It returns how many
+        members were named. Where it raises, some have their tasks; a handler that lets the error through is called
+        again.
+
+        Args:
+            slot: the delivery of the slot's task, or its `slot`.
+            keys: the keys of the members, each an int, a UUID or a text, as `slot_hash` takes them; any number.
+            payloads: what the handler of each member's task receives, bytes or a text; as many as there are keys.
+                Default the key itself, as a text.
+
+        Raises:
+            InvalidTask: the delivery is of no slot; a key belongs to another one (NOT_IN_SLOT, of its message no
+                member has a task); or there are more or fewer payloads than keys.
+            NotFound: there is no such cycle.
+            FailedPrecondition: the slot has its next turn already, or has not begun.
+        """
+        turn = slot.slot if isinstance(slot, Delivery) else slot
+        if turn is None:
+            raise invalid("The delivery is of no slot: give that of a slot's task, or its `slot`.", "slot")
+        members = 0
+        for batch in _batches(keys, payloads):
+            request = pb.FillSlotRequest(
+                namespace=self._open(),
+                request_id=new_request_id(),
+                cycle_id=turn.cycle_id,
+                cycle=turn.cycle,
+                slot=turn.slot,
+                keys=[key for key, _ in batch],
+                payloads=[payload for _, payload in batch if payload is not None],
+            )
+            members += (await self._call("FillSlot", request, pb.FillSlotResponse)).members
+        return members
+
+    async def put(self, cycle_id: str, keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None = None) -> int:
+        """The call makes members of a cycle whose members timerd keeps, and returns how many were named.
+
+        Each has its turn at each of its moments from the reply on. One that is a member already gets the new payload,
+        from the next task on that is made. Where it raises, some may be members; calling it again is safe.
+
+        Args:
+            cycle_id: the id of the cycle.
+            keys: the keys of the members, each an int, a UUID or a text; any number.
+            payloads: what the handler of each member's tasks receives, bytes or a text; as many as there are keys.
+                Default the key itself, as a text.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+            InvalidTask: there are more or fewer payloads than keys.
+        """
+        members = 0
+        for batch in _batches(keys, payloads):
+            request = pb.PutMembersRequest(
+                namespace=self._open(),
+                request_id=new_request_id(),
+                cycle_id=name(cycle_id, "cycle_id"),
+                keys=[key for key, _ in batch],
+                payloads=[payload for _, payload in batch if payload is not None],
+            )
+            members += (await self._call("PutMembers", request, pb.PutMembersResponse)).members
+        return members
+
+    async def remove(self, cycle_id: str, keys: Iterable[MemberKey]) -> None:
+        """The call removes members from a cycle whose members timerd keeps: when it returns, nothing of them starts.
+
+        A key that is no member is left out. One that is put again has its turn from the next cycle on, where its slot
+        of this one had begun.
+
+        Args:
+            cycle_id: the id of the cycle.
+            keys: the keys of the members, each an int, a UUID or a text; any number.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+        """
+        for batch in _batches(keys, None):
+            request = pb.RemoveMembersRequest(
+                namespace=self._open(),
+                request_id=new_request_id(),
+                cycle_id=name(cycle_id, "cycle_id"),
+                keys=[key for key, _ in batch],
+            )
+            await self._call("RemoveMembers", request, pb.RemoveMembersResponse)
+
+    async def members(self, cycle_id: str) -> AsyncIterator[CycleMember]:
+        """The call goes through the members of a cycle whose members timerd keeps, in the order of their moments.
+
+        Args:
+            cycle_id: the id of the cycle.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+        """
+        request = pb.ListMembersRequest(namespace=self._open(), cycle_id=name(cycle_id, "cycle_id"))
+        async for page in pages(request, lambda: self._call("ListMembers", request, pb.ListMembersResponse)):
+            for key, payload in zip(page.keys, page.payloads, strict=True):
+                yield CycleMember(key, payload)
+
+    def _open(self) -> str:
+        """The namespace of the client, which is open then."""
+        self._client._open()
+        return self._client._namespace
+
+    def _call(self, method: str, request: Any, kind: type[Any]) -> Coroutine[Any, Any, Any]:  # noqa: ANN401 - of each call
+        return self._client._calls(method, request, kind, _SERVICE)
+
+
+class SyncCycles:
+    """The cycles of a sync client's namespace: the calls of `Cycles` without await.
+
+    Sync clients make it, as `client.cycles`.
+
+    Args:
+        client: the sync client.
+    """
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - it makes this
+        self._client = client._client.cycles
+        self._caller = client
+
+    def _run(self, work: Coroutine[Any, Any, Ran]) -> Ran:
+        ran: Ran = self._caller._run(work)
+        return ran
+
+    create = blocking(Cycles.create)
+    get = blocking(Cycles.get)
+    pause = blocking(Cycles.pause)
+    resume = blocking(Cycles.resume)
+    delete = blocking(Cycles.delete)
+    fill = blocking(Cycles.fill)
+    put = blocking(Cycles.put)
+    remove = blocking(Cycles.remove)
+    members = iterating(Cycles.members)
+    list = iterating(Cycles.list)
+
+
+def _batches(keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None) -> Iterator[_Members]:
+    """Each of one message."""
+    batch: _Members = []
+    size_bytes = 0
+    for key, payload in _members(keys, payloads):
+        more_bytes = len(key) + (len(payload) if payload is not None else 0)
+        if batch and (len(batch) == _MAX_KEYS or size_bytes + more_bytes > _MAX_BYTES):
+            yield batch
+            batch, size_bytes = [], 0
+        batch.append((key, payload))
+        size_bytes += more_bytes
+    if batch:
+        yield batch
+
+
+def _members(keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None) -> Iterator[tuple[str, bytes | None]]:
+    if payloads is None:
+        yield from ((key_text(key), None) for key in keys)
+        return
+    for key, payload in zip_longest(keys, payloads, fillvalue=_NONE):
+        if key is _NONE or payload is _NONE:
+            raise invalid("`payloads` are more or fewer than `keys`: give one for each.", "payloads")
+        yield key_text(key), payload_bytes(payload)
+
+
+def _instant(message: pb.Cycle, field: str) -> datetime | None:
+    return datetime_of_ms(ms_of_timestamp(getattr(message, field))) if message.HasField(field) else None
+
+
+def _request_id(given: str | None) -> str:
+    return optional_name(given, "request_id") or new_request_id()

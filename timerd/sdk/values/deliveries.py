@@ -1,0 +1,232 @@
+"""What a handler receives: views on the columns of one Deliver message, made of slices when they are looked at.
+
+A batch of a thousand tasks is a thousand small objects that point at one message; nothing is copied for a field that
+the handler does not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from datetime import datetime, timedelta
+from functools import cached_property
+from itertools import accumulate
+
+from timerd.sdk.values.ids import encode_id
+from timerd.sdk.values.schedule_values import Occurrence
+from timerd.sdk.values.slots import SLOT_CONTENT, Slot
+from timerd.sdk.values.times import datetime_of_ms, now_ms
+from timerd.v1 import work_service_pb2 as pb
+
+
+class DeliveredBatch:
+    """One Deliver message, its columns taken out of protobuf once."""
+
+    def __init__(self, message: pb.Deliver, lost: Set[bytes] = frozenset(), received_ms: int | None = None) -> None:
+        self.queue = message.queue
+        self.received_ms = now_ms() if received_ms is None else received_ms
+        self.fire_at_ms = list(message.fire_at_ms)
+        self.ack_tokens = message.ack_tokens
+        self.token_bytes = len(self.ack_tokens) // max(1, len(self.fire_at_ms))
+        self.payloads = message.payloads
+        self.lost = lost
+        self._message = message
+
+    def __len__(self) -> int:
+        return len(self.fire_at_ms)
+
+    @cached_property
+    def payload_ends(self) -> list[int]:
+        lengths = list(self._message.payload_lengths) or [0]
+        if len(lengths) == 1 and len(self) != 1:
+            lengths *= len(self)
+        return [0, *accumulate(lengths)]
+
+    @cached_property
+    def task_ids(self) -> bytes:
+        return self._message.task_ids
+
+    @cached_property
+    def delivery_ids(self) -> bytes:
+        return self._message.delivery_ids
+
+    @cached_property
+    def attempts(self) -> list[int]:
+        return list(self._message.attempts)
+
+    @cached_property
+    def late(self) -> frozenset[int]:
+        return frozenset(self._message.late)
+
+    @cached_property
+    def traceparents(self) -> list[str]:
+        return list(self._message.traceparents)
+
+    @cached_property
+    def occurrences(self) -> list[pb.DeliveredOccurrence]:
+        return list(self._message.occurrences)
+
+    @cached_property
+    def keys(self) -> list[str]:
+        return list(self._message.keys)
+
+    @cached_property
+    def _templates(self) -> list[DeliveryTemplate]:
+        return [DeliveryTemplate(template) for template in self._message.templates] or [
+            DeliveryTemplate(pb.DeliveryTemplate())
+        ]
+
+    @cached_property
+    def _template_index(self) -> list[int]:
+        return list(self._message.template_index)
+
+    def template(self, index: int) -> DeliveryTemplate:
+        return self._templates[self._template_index[index] if self._template_index else 0]
+
+    def tokens(self, start: int, stop: int) -> bytes:
+        return self.ack_tokens[start * self.token_bytes : stop * self.token_bytes]
+
+
+class DeliveryTemplate:
+    """What deliveries have in common, read once per message."""
+
+    __slots__ = ("content_type", "fencing_scope", "fencing_token", "labels", "priority")
+
+    def __init__(self, template: pb.DeliveryTemplate) -> None:
+        self.labels: Mapping[str, str] = dict(template.labels)
+        self.content_type = template.content_type
+        self.priority = template.priority
+        self.fencing_scope = template.fencing_scope
+        self.fencing_token = template.fencing_token
+
+
+class Delivery:
+    """A delivery is one attempt at a due task, in the hands of a handler.
+
+    Workers make it. The task may be delivered more than once: `delivery_id` tells repeats.
+
+    Args:
+        batch: the message that has the delivery.
+        index: the place of the delivery in that message, from 0 on.
+    """
+
+    __slots__ = ("_batch", "_index", "_payload")
+
+    def __init__(self, batch: DeliveredBatch, index: int) -> None:
+        self._batch = batch
+        self._index = index
+        self._payload: bytes | None = None
+
+    @property
+    def payload(self) -> bytes:
+        """The payload is what the caller has sent; a text comes as UTF-8."""
+        payload = self._payload
+        if payload is None:
+            ends, index = self._batch.payload_ends, self._index
+            payload = self._payload = self._batch.payloads[ends[index] : ends[index + 1]]
+        return payload
+
+    @property
+    def task_id(self) -> str:
+        """The id names the task, as `Task.id` does for its caller."""
+        return encode_id(_slice(self._batch.task_ids, self._index, len(self._batch)))
+
+    @property
+    def delivery_id(self) -> str:
+        """The delivery id is the same over all attempts and repeats, so a receiver tells duplicates by it."""
+        return encode_id(_slice(self._batch.delivery_ids, self._index, len(self._batch)))
+
+    @property
+    def attempt(self) -> int:
+        """The attempt is the number of this delivery, 1 for the first."""
+        attempts = self._batch.attempts
+        return attempts[self._index] if attempts else 1
+
+    @property
+    def fire_at_ms(self) -> int:
+        """The fire time is the instant for which the task was scheduled, in milliseconds since the epoch."""
+        return self._batch.fire_at_ms[self._index]
+
+    @property
+    def fire_time(self) -> datetime:
+        """The fire time is the instant for which the task was scheduled, in UTC."""
+        return datetime_of_ms(self.fire_at_ms)
+
+    @property
+    def late(self) -> bool:
+        """This flag says that `soft_expire_at` has passed, or that the fire time had passed when it was scheduled."""
+        return self._index in self._batch.late
+
+    @property
+    def lateness(self) -> timedelta:
+        """The lateness is the time from the fire time to the arrival at this worker; 0 or more."""
+        return timedelta(milliseconds=max(0, self._batch.received_ms - self.fire_at_ms))
+
+    @property
+    def fencing_scope(self) -> str:
+        """The fencing scope names the part of the tasks within which fencing tokens are compared."""
+        return self._batch.template(self._index).fencing_scope
+
+    @property
+    def fencing_token(self) -> int:
+        """The fencing token grows with each change of the instance that fires a scope.
+
+        A receiver that keeps the highest token of each `fencing_scope` can refuse the deliveries of a stale instance.
+        """
+        return self._batch.template(self._index).fencing_token
+
+    @property
+    def queue(self) -> str:
+        """The queue is the one for which the handler was registered."""
+        return self._batch.queue
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The labels are those of the task; empty where it has none."""
+        return self._batch.template(self._index).labels
+
+    @property
+    def content_type(self) -> str:
+        """The content type says what the payload is; empty where its caller did not say it."""
+        return self._batch.template(self._index).content_type
+
+    @property
+    def priority(self) -> int:
+        """The priority is that of the task, 0 to 10."""
+        return self._batch.template(self._index).priority
+
+    @property
+    def key(self) -> str:
+        """The key is the name that the caller has given to the task; empty where there is none."""
+        keys = self._batch.keys
+        return keys[self._index] if keys else ""
+
+    @property
+    def occurrence(self) -> Occurrence | None:
+        """The occurrence says for which instant a schedule made the task; None where no schedule did."""
+        occurrences = self._batch.occurrences
+        message = occurrences[self._index] if occurrences else None
+        return Occurrence.of(message) if message is not None and message.schedule_id else None
+
+    @property
+    def slot(self) -> Slot | None:
+        """The slot says whose turn it is, where the task is that of a slot of a cycle; None for every other task."""
+        return Slot.of_payload(self.payload) if self.content_type == SLOT_CONTENT else None
+
+    @property
+    def traceparent(self) -> str:
+        """The traceparent is the W3C trace context of the task; empty where there is none."""
+        traceparents = self._batch.traceparents
+        return traceparents[self._index] if traceparents else ""
+
+    @property
+    def lost(self) -> bool:
+        """This flag says that the lease is gone: another worker has the task, or it ended. A long handler may stop."""
+        return bool(self._batch.lost) and self._batch.tokens(self._index, self._index + 1) in self._batch.lost
+
+    def __repr__(self) -> str:
+        return f"Delivery(queue={self.queue!r}, task_id={self.task_id!r}, attempt={self.attempt})"
+
+
+def _slice(column: bytes, index: int, count: int) -> bytes:
+    size = len(column) // count
+    return column[index * size : (index + 1) * size]

@@ -1,0 +1,37 @@
+"""What a worker is made of: its stream, lanes of handlers, leases, and what handlers say of a delivery."""
+
+from timerd.sdk.working.dispositions import ACK, Reject, Retry
+from timerd.sdk.working.handlers import (
+    BatchHandler,
+    Handler,
+    HandlerThreads,
+    check_handler,
+    check_plain,
+    finished,
+    name_of,
+)
+from timerd.sdk.working.lanes import BatchLane, Lane, SingleLane
+from timerd.sdk.working.leases import split_tokens
+from timerd.sdk.working.settling import Settler
+from timerd.sdk.working.signals import run_until_signalled
+from timerd.sdk.working.work_stream import WorkStream
+
+__all__ = [
+    "ACK",
+    "BatchHandler",
+    "BatchLane",
+    "Handler",
+    "HandlerThreads",
+    "Lane",
+    "Reject",
+    "Retry",
+    "Settler",
+    "SingleLane",
+    "WorkStream",
+    "check_handler",
+    "check_plain",
+    "finished",
+    "name_of",
+    "run_until_signalled",
+    "split_tokens",
+]

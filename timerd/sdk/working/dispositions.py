@@ -1,0 +1,86 @@
+"""How a handler's end becomes the end of its delivery.
+
+Returning acknowledges. Raising fails the attempt, and the trace travels with it, so that a dead letter explains itself.
+"""
+
+from __future__ import annotations
+
+import traceback
+from datetime import timedelta
+from typing import NamedTuple
+
+from timerd.sdk.values import LONGEST_WIRE_SPAN, Span, span_ms
+from timerd.v1 import work_service_pb2 as pb
+
+MAX_ERROR_BYTES = 16 * 1024
+_ANOTHER_ATTEMPT = "the handler asked for another attempt"
+
+
+class Reject(Exception):
+    """A handler raises Reject where trying again is hopeless: the task becomes a dead letter at once.
+
+    Its text is kept as the error of the dead letter, at most its last 16 KiB.
+    """
+
+
+class Retry(Exception):
+    """A handler raises Retry to be given the task again; the attempt counts as a failed one.
+
+    Args:
+        delay: the time until the next attempt, a timedelta or seconds, at most 49 days. Default as the task's retry
+            policy says.
+        why: a text that is kept as the error of the attempt. Default a sentence that says who asked for it.
+
+    Raises:
+        InvalidTask: `delay` is no span of time, or longer than 49 days.
+    """
+
+    # Also of a subclass that does not call this __init__.
+    delay_ms: int | None = None
+
+    def __init__(self, delay: Span | None = None, why: str = "") -> None:
+        super().__init__(why or _ANOTHER_ATTEMPT)
+        if delay is not None:
+            self.delay_ms = span_ms(delay, most=LONGEST_WIRE_SPAN)
+
+
+class Disposition(NamedTuple):
+    """What the worker says of a delivery. Equal ones travel in one message."""
+
+    action: pb.SettleAction
+    delay_ms: int | None = None
+    error: str = ""
+
+
+ACK = Disposition(pb.SETTLE_ACTION_ACK)
+# Not begun: somebody else gets it at once, and the attempt does not count.
+RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
+
+
+def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:
+    """Whatever it is: what is not told to the server would leave the task to its lease, without its error."""
+    try:
+        return _disposition_of(raised() if isinstance(raised, type) else raised)
+    except Exception as wrong:  # noqa: BLE001 - what is wrong with it is told in its place
+        return _failure(wrong)
+
+
+def _disposition_of(raised: BaseException) -> Disposition:
+    if isinstance(raised, Reject):
+        return Disposition(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
+    if isinstance(raised, Retry):
+        delay_ms = raised.delay_ms
+        if delay_ms is not None:
+            # A subclass sets what it likes.
+            delay_ms = span_ms(timedelta(milliseconds=delay_ms), "delay_ms", most=LONGEST_WIRE_SPAN)
+        return Disposition(pb.SETTLE_ACTION_NACK, delay_ms, clip(str(raised) or _ANOTHER_ATTEMPT))
+    return _failure(raised)
+
+
+def _failure(raised: BaseException) -> Disposition:
+    return Disposition(pb.SETTLE_ACTION_NACK, None, clip("".join(traceback.format_exception(raised))))
+
+
+def clip(text: str) -> str:
+    """The end of a trace says more than its beginning. What cannot be written as UTF-8 would stop the whole stream."""
+    return text.encode(errors="backslashreplace")[-MAX_ERROR_BYTES:].decode(errors="ignore")

@@ -1,0 +1,311 @@
+"""From a delivery to its handler and back: one lane per queue.
+
+A lane has credit for what its handlers take, and for more where they are so fast that they would wait for messages
+(read_ahead.py, batch_credit.py). What has come and not begun waits here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from time import monotonic
+from typing import Protocol
+
+from timerd.sdk.values import DeliveredBatch, Delivery, Traces
+from timerd.sdk.working.batch_credit import BatchCredit
+from timerd.sdk.working.dispositions import ACK, RELEASE, Disposition, Reject, Retry, clip, disposition_of
+from timerd.sdk.working.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
+from timerd.sdk.working.leases import Hold, InHand
+from timerd.sdk.working.read_ahead import ReadAhead
+from timerd.v1 import work_service_pb2 as pb
+
+log = logging.getLogger("timerd.worker")
+# What is read ahead is done in a tenth of it (read_ahead.py).
+_LONGEST_WAIT_S = 0.2
+
+
+class LaneHost(Protocol):
+    """Where a lane takes what it begins and hands in what has ended."""
+
+    in_hand: InHand
+
+    def settle(self, disposition: Disposition, tokens: bytes) -> None: ...
+    def end(self, hold: Hold) -> None: ...
+    def resized(self, queue: str, change: int) -> None: ...
+
+
+class Lane(Protocol):
+    """What the work stream knows of a queue."""
+
+    queue: str
+    # Delivered and not ended.
+    held: int
+
+    @property
+    def credit(self) -> int: ...
+
+    def fresh(self) -> Lane: ...
+    def start(self, host: LaneHost) -> None: ...
+    def accept(self, batch: DeliveredBatch) -> None: ...
+    def hand_back(self) -> None: ...
+    def running(self) -> set[asyncio.Task[None]]: ...
+    async def abort(self) -> None: ...
+
+
+class Waiting:
+    """What has come and not begun, in the order in which it came."""
+
+    def __init__(self, host: LaneHost) -> None:
+        self._in_hand = host.in_hand
+        self._holds: deque[Hold] = deque()
+
+    def __len__(self) -> int:
+        return len(self._holds)
+
+    def add(self, hold: Hold) -> None:
+        self._in_hand.add(hold)
+        self._holds.append(hold)
+
+    def take(self, room: int) -> Hold | None:
+        """The first of them, or as much of it as there is room for."""
+        if not self._holds:
+            return None
+        if len(self._holds[0]) > room:
+            return self._in_hand.split(self._holds[0], room)
+        return self._holds.popleft()
+
+    def take_all(self) -> list[Hold]:
+        taken = [*self._holds]
+        self._holds.clear()
+        return taken
+
+    @property
+    def first(self) -> Hold | None:
+        return self._holds[0] if self._holds else None
+
+
+class SingleLane:
+    """One handler call per delivery, `concurrency` at a time.
+
+    What was read ahead goes back when it has waited for a while: its handlers have become slow, and another worker's
+    may not have.
+    """
+
+    def __init__(self, queue: str, handler: Handler, concurrency: int, tracing: Traces | None = None) -> None:
+        self.queue = queue
+        self.held = 0
+        self._credit = ReadAhead(concurrency)
+        self._concurrency = concurrency
+        self._handler = handler
+        self._tracing = tracing
+        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._watching: asyncio.TimerHandle | None = None
+        self._host: LaneHost
+        self._waiting: Waiting
+
+    def fresh(self) -> Lane:
+        """Another one of the same handler, which has nothing in hand."""
+        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing)
+
+    @property
+    def credit(self) -> int:
+        return self._credit.tasks
+
+    def start(self, host: LaneHost) -> None:
+        self._host = host
+        self._waiting = Waiting(host)
+
+    def accept(self, batch: DeliveredBatch) -> None:
+        self.held += len(batch)
+        self._waiting.add(Hold(batch, 0, len(batch)))
+        self._start_waiting()
+
+    def _start_waiting(self) -> None:
+        while len(self._running) < self._concurrency and (hold := self._waiting.take(1)) is not None:
+            if self._host.in_hand.is_lost(hold):
+                self._end(hold)
+            else:
+                self._running.spawn(self._run(hold))
+        if self._waiting and self._watching is None:
+            self._watch(self._waiting.first)
+
+    def _watch(self, first: Hold | None) -> None:
+        """Whether that one has gone on within the time that what is read ahead may wait."""
+        at = (first, first.start if first is not None else 0)
+        self._watching = asyncio.get_running_loop().call_later(_LONGEST_WAIT_S, self._look_after, at)
+
+    def _look_after(self, at: tuple[Hold | None, int]) -> None:
+        self._watching = None
+        first = self._waiting.first
+        if first is None:
+            return
+        if (first, first.start) == at:
+            self.hand_back()
+            self._credit.restart()
+        else:
+            self._watch(first)
+
+    def hand_back(self) -> None:
+        """What has not begun goes to another worker."""
+        for hold in self._waiting.take_all():
+            self._host.settle(RELEASE, hold.tokens)
+            self._end(hold)
+
+    def _end(self, hold: Hold) -> None:
+        self.held -= len(hold)
+        self._host.end(hold)
+
+    async def _run(self, hold: Hold) -> None:
+        begun_s = monotonic()
+        try:
+            result = await self._running.invoke(Delivery(hold.batch, hold.start))
+            if result is not None:
+                await finished(result)
+        except BaseException as raised:
+            if self._running.is_cut_short(raised):
+                raise
+            self._host.settle(disposition_of(raised), hold.tokens)
+            _log_failure(self._running.name, raised)
+        else:
+            self._host.settle(ACK, hold.tokens)
+        finally:
+            self._end(hold)
+            if change := self._credit.ran(monotonic() - begun_s):
+                self._host.resized(self.queue, change)
+
+    def running(self) -> set[asyncio.Task[None]]:
+        return self._running.tasks()
+
+    async def abort(self) -> None:
+        self._waiting.take_all()
+        await self._running.abort()
+
+
+class BatchLane:
+    """One handler call per batch of up to `max_size`; nothing waits for a batch to fill."""
+
+    def __init__(
+        self, queue: str, handler: BatchHandler, max_size: int, concurrency: int, tracing: Traces | None = None
+    ) -> None:
+        self.queue = queue
+        self._credit = BatchCredit(max_size, concurrency)
+        self.held = 0
+        self._max_size = max_size
+        self._concurrency = concurrency
+        self._handler = handler
+        self._tracing = tracing
+        self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._host: LaneHost
+        self._waiting: Waiting
+
+    def fresh(self) -> Lane:
+        """Another one of the same handler, which has nothing in hand."""
+        return BatchLane(self.queue, self._handler, self._max_size, self._concurrency, self._tracing)
+
+    @property
+    def credit(self) -> int:
+        return self._credit.tasks
+
+    def start(self, host: LaneHost) -> None:
+        self._host = host
+        self._waiting = Waiting(host)
+
+    def accept(self, batch: DeliveredBatch) -> None:
+        self.held += len(batch)
+        self._waiting.add(Hold(batch, 0, len(batch)))
+        self._start_waiting()
+
+    def hand_back(self) -> None:
+        """What waits for a batch to end goes to another worker."""
+        waiting = self._waiting.take_all()
+        for hold in waiting:
+            self._host.settle(RELEASE, hold.tokens)
+        self._end(waiting)
+
+    def _start_waiting(self) -> None:
+        while self._waiting and len(self._running) < self._concurrency:
+            if holds := self._take():
+                self._running.spawn(self._run(holds))
+
+    def _take(self) -> list[Hold]:
+        """Up to `max_size`; what the server gave to another worker meanwhile is not begun here."""
+        taken: list[Hold] = []
+        room = self._max_size
+        while room and (hold := self._waiting.take(room)) is not None:
+            if self._host.in_hand.is_lost(hold):
+                self._end([hold])
+                continue
+            taken.append(hold)
+            room -= len(hold)
+        return taken
+
+    async def _run(self, holds: list[Hold]) -> None:
+        deliveries = [delivery for hold in holds for delivery in hold.deliveries()]
+        begun_s, more = monotonic(), 0
+        try:
+            results = await self._running.invoke(deliveries)
+            if results is not None:
+                results = await finished(results)
+            more = self._credit.ran(len(deliveries), monotonic() - begun_s)
+            self._settle(holds, results)
+        except BaseException as raised:
+            if self._running.is_cut_short(raised):
+                raise
+            disposition = disposition_of(raised)
+            for hold in holds:
+                self._host.settle(disposition, hold.tokens)
+            _log_failure(self._running.name, raised)
+        finally:
+            self._end(holds)
+            if more:
+                self._host.resized(self.queue, more)
+
+    def _settle(self, holds: list[Hold], results: BatchResults) -> None:
+        if results is None:
+            for hold in holds:
+                self._host.settle(ACK, hold.tokens)
+            return
+        tokens = [token for hold in holds for token in hold.each_token()]
+        for token, disposition in zip(tokens, _dispositions(results, len(tokens)), strict=True):
+            self._host.settle(disposition, token)
+
+    def _end(self, holds: list[Hold]) -> None:
+        for hold in holds:
+            self.held -= len(hold)
+            self._host.end(hold)
+
+    def running(self) -> set[asyncio.Task[None]]:
+        return self._running.tasks()
+
+    async def abort(self) -> None:
+        self._waiting.take_all()
+        await self._running.abort()
+
+
+def _log_failure(handler: str, raised: BaseException) -> None:
+    if isinstance(raised, Reject | Retry):
+        return
+    wish = isinstance(raised, SystemExit | KeyboardInterrupt)
+    advice = " The worker goes on: `Worker.stop` is what ends it." if wish else ""
+    log.warning("%s failed.%s", handler, advice, exc_info=raised)
+
+
+def _dispositions(results: Sequence[object], count: int) -> list[Disposition]:
+    entries = [*results] if isinstance(results, Sequence) else None
+    if entries is not None and len(entries) == count:
+        return [ACK if entry is None else _disposition(entry) for entry in entries]
+    returned = type(results).__name__ if entries is None else len(entries)
+    wrong = (
+        f"A batch handler returns None (all done) or a list with one entry per delivery "
+        f"(an exception where it failed): {count} deliveries, returned {returned}."
+    )
+    return [Disposition(pb.SETTLE_ACTION_NACK, None, clip(wrong))] * count
+
+
+def _disposition(entry: object) -> Disposition:
+    """An exception may be its class, as it may where one is raised."""
+    if isinstance(entry, BaseException) or (isinstance(entry, type) and issubclass(entry, BaseException)):
+        return disposition_of(entry)
+    return ACK
