@@ -58,6 +58,7 @@ from timerd.sdk.working import (
     WorkStream,
     check_handler,
     run_until_signalled,
+    show_log,
 )
 from timerd.v1 import work_service_pb2 as pb
 
@@ -365,11 +366,13 @@ class Worker:
         """The worker runs until SIGTERM or SIGINT, in a program without an event loop.
 
         The first signal stops it as `stop` does. A second one ends the process: SystemExit with 128 + its number, and a
-        second later without a word to what is still there (a plain handler, say).
+        second later without a word to what is still there (a plain handler, say). Where the program has not set up
+        logging, what the worker says stands on stderr: who it is, where, and what it serves.
 
         Raises:
             InvalidTask, AccessDenied, TimerdError: as for `run`.
         """
+        show_log()
         exit_code = asyncio.run(run_until_signalled(self))
         if exit_code:
             sys.exit(exit_code)

@@ -167,6 +167,11 @@ async def begun(server: FakeServer, *arguments: str) -> AsyncIterator[asyncio.su
             await process.wait()
 
 
+def last_line(err: bytes) -> bytes:
+    """After the one that says which queues are served."""
+    return err.splitlines(keepends=True)[-1]
+
+
 @pytest.mark.parametrize("handler", FOREVER)
 async def test_a_second_signal_ends_the_process(server: FakeServer, handler: str) -> None:
     first, second = signal.SIGINT, signal.SIGTERM
@@ -178,7 +183,7 @@ async def test_a_second_signal_ends_the_process(server: FakeServer, handler: str
         os.kill(process.pid, second)
         out, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 128 + second
-    assert err == b"A second signal (SIGTERM): ending at once. What is in hand is delivered again.\n"
+    assert last_line(err) == b"A second signal (SIGTERM): ending at once. What is in hand is delivered again.\n"
     assert out == (b"exits\n" if handler in LEAVES else b"")
     assert server.work.tokens() == []
 
@@ -245,7 +250,7 @@ async def test_a_second_signal_ends_the_command_and_what_it_runs(server: FakeSer
         os.kill(process.pid, signal.SIGINT)
         _, err = await asyncio.wait_for(process.communicate(), 60)
     assert process.returncode == 128 + signal.SIGINT
-    assert err == b"timerd: A second signal (SIGINT): ending at once. What is in hand is delivered again.\n"
+    assert last_line(err) == b"timerd: A second signal (SIGINT): ending at once. What is in hand is delivered again.\n"
     assert server.work.tokens() == []
 
 

@@ -14,6 +14,7 @@ from timerd.sdk.working.lanes import BatchLane, Lane, SingleLane
 from timerd.sdk.working.leases import split_tokens
 from timerd.sdk.working.settling import Settler
 from timerd.sdk.working.signals import run_until_signalled
+from timerd.sdk.working.startup_line import show_log
 from timerd.sdk.working.work_stream import WorkStream
 
 __all__ = [
@@ -33,5 +34,6 @@ __all__ = [
     "finished",
     "name_of",
     "run_until_signalled",
+    "show_log",
     "split_tokens",
 ]

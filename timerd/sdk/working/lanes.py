@@ -46,6 +46,11 @@ class Lane(Protocol):
     @property
     def credit(self) -> int: ...
 
+    @property
+    def shown(self) -> str:
+        """The queue and how much of it is handled at a time, for people."""
+        ...
+
     def fresh(self) -> Lane: ...
     def start(self, host: LaneHost) -> None: ...
     def accept(self, batch: DeliveredBatch) -> None: ...
@@ -112,6 +117,10 @@ class SingleLane:
     @property
     def credit(self) -> int:
         return self._credit.tasks
+
+    @property
+    def shown(self) -> str:
+        return f"{self.queue} ({self._concurrency:,} at a time)"
 
     def start(self, host: LaneHost) -> None:
         self._host = host
@@ -207,6 +216,10 @@ class BatchLane:
     @property
     def credit(self) -> int:
         return self._credit.tasks
+
+    @property
+    def shown(self) -> str:
+        return f"{self.queue} (batches of up to {self._max_size:,})"
 
     def start(self, host: LaneHost) -> None:
         self._host = host

@@ -22,6 +22,7 @@ from timerd.sdk.working.lanes import Lane
 from timerd.sdk.working.leases import Hold, InHand
 from timerd.sdk.working.loop_watch import LoopWatch
 from timerd.sdk.working.settling import Settler
+from timerd.sdk.working.startup_line import startup_line
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
@@ -76,6 +77,7 @@ class WorkStream:
         # Confirmed: the server sends nothing new on this stream.
         self._parted: asyncio.Event | None = None
         self._heard_s = 0.0
+        self._has_greeted = False
         self._is_away = False
         self._was_open = False
         self._confirm_timer: asyncio.TimerHandle | None = None
@@ -223,6 +225,9 @@ class WorkStream:
     def _on_opened(self, opened: pb.Opened) -> None:
         self._backoff.reset()
         self._names = self._names[-1:]
+        if self._is_away or not self._has_greeted:
+            log.info("%s", startup_line(self._name, opened.server, self._namespace, self._lanes.values()))
+        self._has_greeted = True
         self._is_away = False
         self._was_open = True
         self._lease_ms = opened.lease_ms or self._lease_ms
