@@ -100,7 +100,8 @@ def settled(server: FakeServer) -> dict[str, int]:
 def test_payloads_are_printed_and_acknowledged(terminal: Terminal, server: FakeServer) -> None:
     server.work.put(deliver_of("mails", [b"one", b"two"]))
     ran = terminal("work", "mails", "--count", "2")
-    assert (ran.code, ran.err) == (0, "")
+    assert (ran.code, ran.err.count("\n")) == (0, 1)
+    assert ran.err.startswith("timerd: The worker ")
     assert sorted(ran.out.splitlines()) == ["one", "two"]
     assert settled(server) == {"SETTLE_ACTION_ACK": 2}
 
