@@ -69,7 +69,7 @@ RIGHT_IN = {
         "timerd/sdk/values/schedule_values.py",
     ),
     # The argument `patience_s` of the servers for tests.
-    "patience": ("timerd/testing/",),
+    "patience": ("timerd/testing/", "timerd/rehearsal/"),
     # The demo judges the logs of a run.
     "verdict": ("timerd/demo/",),
 }

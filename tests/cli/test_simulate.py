@@ -80,6 +80,17 @@ def test_a_preset_with_what_is_changed_of_it(terminal: Terminal) -> None:
     assert settings["stops"] == [{"from_s": 0, "to_s": 1_800}]
 
 
+def test_the_engine_says_what_the_model_says(terminal: Terminal) -> None:
+    few = ("--members", "12", "--every", "20s", "--for", "40s", "--workers", "1", "--mean", "1s", "--p90", "2s")
+    asked = ("simulate", "--strategy", "slot2", *few, "--slots", "10", "--poll", "5s", "--json")
+    timing = ("seconds", "jobs_per_s")
+    by_model, by_engine = terminal(*asked).json, terminal(*asked, "--engine").json
+    assert by_engine["jobs"] == 24
+    assert [by_engine[name] for name in by_model if name not in timing] == [
+        by_model[name] for name in by_model if name not in timing
+    ]
+
+
 def test_metrics_go_into_a_file_and_curves_into_a_picture(terminal: Terminal, tmp_path: Path) -> None:
     file, picture = tmp_path / "runs.sqlite", tmp_path / "runs.png"
     two = ("--strategy", "central", "--strategy", "slot")
@@ -105,6 +116,7 @@ def test_metrics_go_into_a_file_and_curves_into_a_picture(terminal: Terminal, tm
         ("--members 2000000", "There would be about 12,000,000 jobs: at most 10,000,000 are. Take fewer members or"),
         ("--workers 99999 --mean 1s --p90 1s --source b=9% --down b:0:2d", "There would be about 34,632,000 jobs"),
         ("--poll 1ms", "There would be about 172,800,000 looks of central: at most 5,000,000 are."),
+        ("--engine", "There would be about 72,000 jobs: the engine plays at most 20,000."),
         ("--tick 1ms", "There would be about 172,800,000 ticks: at most 5,000,000 are."),
         ("--every 100ms", "The period is 0.1 s: it must be from 1 to 31,622,400 s."),
         ("--zipf nan", "The exponent of Zipf's law is nan: it must be from 0 to 3."),

@@ -91,17 +91,17 @@ def test_each_metric_is_what_a_watcher_sees(given_settings: Settings, tick_s: fl
 
 
 def test_a_summary_by_hand() -> None:
-    # Jobs of 150 s every 100 s: one member's run, the other's never are.
-    run = played(SMALL, strategy=Strategy.SLOT2, mean_s=150, p90_s=150)
+    # Jobs of 149 s every 100 s: one member's run, the other's never are.
+    run = played(SMALL, strategy=Strategy.SLOT2, mean_s=149, p90_s=149)
     told = summarize(run, measure(run))
     assert (told.jobs, told.done, told.expired, told.waiting, told.failed) == (8, 2, 3, 2, 0)
     assert told.busy == pytest.approx((400 - 37.47) / 400, abs=1e-4)
     assert told.never_run == 1
-    # Who never ran is overdue from 200 s on, the other one, whose run ended at 187 s and at 337 s, never.
+    # Who never ran is overdue from 200 s on, the other one, whose run ended at 186 s and at 335 s, never.
     assert (told.overdue_max, told.clogged_s) == (0.5, 200)
-    assert told.delay_max_s == pytest.approx(337.47 - 237.47, abs=0.01)
-    # The second run ends 150 s after the first.
-    assert told.since_last_max_s == pytest.approx(149.53, abs=0.01)
+    assert told.delay_max_s == pytest.approx(335.47 - 237.47, abs=0.01)
+    # The second run ends 149 s after the first.
+    assert told.since_last_max_s == pytest.approx(148.53, abs=0.01)
     assert told.spike == 1 / (8 / 400)
 
 

@@ -95,12 +95,12 @@ def test_a_try_may_take_another_time_to_fail() -> None:
 
 
 def test_a_slot_that_finds_no_worker_within_a_period_expires() -> None:
-    assert story(played(SMALL, strategy=Strategy.SLOT2, mean_s=150, p90_s=150)) == [
-        (0, 37.47, 37.47, 187.47, "DONE"),
+    assert story(played(SMALL, strategy=Strategy.SLOT2, mean_s=149, p90_s=149)) == [
+        (0, 37.47, 37.47, 186.47, "DONE"),
         (1, 42.0, np.inf, 142.0, "EXPIRED"),
-        (0, 137.47, 187.47, 337.47, "DONE"),
+        (0, 137.47, 186.47, 335.47, "DONE"),
         (1, 142.0, np.inf, 242.0, "EXPIRED"),
-        (0, 237.47, 337.47, 487.47, "RUNNING"),
+        (0, 237.47, 335.47, 484.47, "RUNNING"),
         (1, 242.0, np.inf, 342.0, "EXPIRED"),
         (0, 337.47, np.inf, 437.47, "WAITING"),
         (1, 342.0, np.inf, 442.0, "WAITING"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -37,6 +38,8 @@ _STRATEGIES = ("self", "central", "slot", "slot2")
 _PICTURES = (".png", ".svg", ".pdf")
 # Of the simulated time: how often the bar moves, and Ctrl-C is heard.
 _STEPS = 200
+# Plays a run, while the bar shows how far it is.
+Plays = Callable[["Settings", Bar], Awaitable["SimulatedRun"]]
 _LOAD, _SCRIPT, _TUNING = "Load", "What goes wrong", "Tuning"
 
 
@@ -75,6 +78,9 @@ def simulate(
     batch: Annotated[int | None, _option(_TUNING, "--batch", help="It takes so many; 0: what workers can.")] = None,
     tick: Annotated[str | None, _option(_TUNING, "--tick", metavar="SPAN", help="Metrics are made per tick.")] = None,
     seed: Annotated[int | None, _option(_TUNING, "--seed", help="The same seed, the same run.")] = None,
+    engine: Annotated[
+        bool, typer.Option("--engine", help="Play it on a whole server with a turned clock: slow, up to 20,000 jobs.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The metrics, as SQLite.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture: .png, .svg, .pdf.")] = None,
     json: options.Json = False,
@@ -93,9 +99,9 @@ def simulate(
     given |= {"sources": tuple(map(_source, source))} if source else {}
     given |= {"outages": tuple(map(_outage, down))} if down else {}
     given |= {"stops": tuple(map(_stop, stop))} if stop else {}
-    runs = _checked(_wanted(presets or [], strategy or [], given))
+    runs = _checked(_wanted(presets or [], strategy or [], given), is_engine=engine)
     _check_places(out, plot)
-    asyncio.run(_simulate(runs, out, plot, json))
+    asyncio.run(_simulate(runs, _rehearsed if engine else _played, out, plot, json))
 
 
 def _seconds(text: str) -> float:
@@ -156,10 +162,12 @@ def _wanted(presets: list[str], strategies: list[str], given: dict[str, Any]) ->
     return {name: replace(DEFAULT, strategy=Strategy(name), **given) for name in chosen}
 
 
-def _checked(runs: dict[str, Settings]) -> dict[str, Settings]:
+def _checked(runs: dict[str, Settings], *, is_engine: bool) -> dict[str, Settings]:
     from timerd.model.errors import Invalid
     from timerd.simulate import check
 
+    if is_engine:
+        from timerd.rehearsal import check_engine as check
     try:
         for settings in runs.values():
             check(settings)
@@ -216,7 +224,9 @@ def _shown_s(seconds: float) -> str:
     return shown_span(timedelta(seconds=round(seconds, 1 if seconds < 60 else 0)))
 
 
-async def _simulate(runs: dict[str, Settings], out: Path | None, plot: Path | None, as_json: bool) -> None:
+async def _simulate(
+    runs: dict[str, Settings], plays: Plays, out: Path | None, plot: Path | None, as_json: bool
+) -> None:
     from timerd.simulate.curves import draw
     from timerd.simulate.storing import written
 
@@ -226,20 +236,22 @@ async def _simulate(runs: dict[str, Settings], out: Path | None, plot: Path | No
         file: AbstractContextManager[RunFile | None] = written(out) if out else nullcontext()
         with file as kept:
             for name, settings in runs.items():
-                told.append(await _one(name, settings, bar, kept, drawn if plot else None))
+                told.append(await _one(name, settings, plays, bar, kept, drawn if plot else None))
         if plot:
             draw(drawn, plot)
         bar.stop()
     _tell(told, Output(Form.of(as_json)))
 
 
-async def _one(name: str, settings: Settings, bar: Bar, kept: RunFile | None, drawn: list[Curves] | None) -> _Told:
+async def _one(
+    name: str, settings: Settings, plays: Plays, bar: Bar, kept: RunFile | None, drawn: list[Curves] | None
+) -> _Told:
     from timerd.simulate import measure, summarize
     from timerd.simulate.curves import curves
 
     began_s = time.perf_counter()
     bar.begin(f"simulating {name}", round(settings.span_s))
-    run = await _played(settings, bar)
+    run = await plays(settings, bar)
     metrics = measure(run)
     summary = summarize(run, metrics)
     seconds = time.perf_counter() - began_s
@@ -265,6 +277,12 @@ async def _played(settings: Settings, bar: Bar) -> SimulatedRun:
             bar.reach(round(at_s))
             shown_s = at_s + settings.span_s / _STEPS
             await asyncio.sleep(0)
+
+
+async def _rehearsed(settings: Settings, bar: Bar) -> SimulatedRun:
+    from timerd.rehearsal import rehearse
+
+    return await rehearse(settings, lambda at_s: bar.reach(round(at_s)))
 
 
 def _tell(told: list[_Told], out: Output) -> None:

@@ -46,6 +46,8 @@ class Stage:
     def serve(self, members: Ints, queued_s: Floats) -> SimulatedJobs:
         """In this order, which is that of the queue."""
         takes_s = self.durations.draw(self.chance, len(members)) * self.members.cost[members]
+        # Whole milliseconds, as the engine counts.
+        takes_s = np.rint(takes_s * _MS) / _MS
         sources = self.members.source[members].tolist()
         started_s, ended_s, outcome = self.workers.serve(queued_s.tolist(), takes_s.tolist(), sources)
         served = SimulatedJobs(members, queued_s, np.array(started_s), np.array(ended_s), np.array(outcome, np.int8))
@@ -112,7 +114,7 @@ def _central(stage: Stage) -> Playing:
     succeeded_s = due_s - settings.cycle_s
     for poll in range(ceil(settings.span_s / settings.poll_s)):
         now_s = poll * settings.poll_s
-        taken = _longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, settings.batch_size)
+        taken = longest_ago(np.flatnonzero(due_s <= now_s), succeeded_s, settings.batch_size)
         if len(taken):
             served = stage.serve(taken, np.full(len(taken), now_s))
             done = served.outcome == JobOutcome.DONE
@@ -122,7 +124,7 @@ def _central(stage: Stage) -> Playing:
     return stage.run()
 
 
-def _longest_ago(due: Ints, succeeded_s: Floats, count: int) -> Ints:
+def longest_ago(due: Ints, succeeded_s: Floats, count: int) -> Ints:
     """In order, and by their number where they are equal."""
     if len(due) > count:
         last = np.partition(succeeded_s[due], count - 1)[count - 1]

@@ -26,8 +26,8 @@ class Workers:
         self._free_s = [0.0] * settings.workers
         self._down = _outages(settings)
         self._stops = sorted((each.from_s, each.to_s) for each in settings.stops)
-        # A job that has waited so long is not started any more.
-        self._timeout_s = timeout_s
+        # A job that has waited so long is not started any more; times are whole milliseconds.
+        self._timeout_s = timeout_s - 0.0005
 
     def serve(self, queued_s: Sequence[float], takes_s: Sequence[float], sources: Sequence[int]) -> Served:
         """`queued_s` rises, also from call to call."""
