@@ -143,8 +143,11 @@ def test_http_speaks_tls_where_callers_do_and_renews_it(tmp_path: Path) -> None:
     authority, later = Authority(tmp_path), Authority(tmp_path, "later")
     pair = authority.sign("server", "DNS:localhost", "IP:127.0.0.1")
     renewed = later.sign("renewed", "DNS:localhost", "IP:127.0.0.1")
-    http = f"127.0.0.1:{free_port()}"
-    server = Server(tmp_path, "--http", http, "--tls-cert", str(pair.certificate), "--tls-key", str(pair.key))
+    port = free_port()
+    http = f"127.0.0.1:{port}"
+    server = Server(
+        tmp_path, "--http", f"0.0.0.0:{port}", "--tls-cert", str(pair.certificate), "--tls-key", str(pair.key)
+    )
 
     def is_alive(trusted: Authority) -> bool:
         context = ssl.create_default_context(cafile=str(trusted.certificate))
@@ -158,6 +161,27 @@ def test_http_speaks_tls_where_callers_do_and_renews_it(tmp_path: Path) -> None:
         assert is_alive(later)
     finally:
         assert server.stop()[0] == 0
+
+
+def test_http_on_loopback_stays_http(tmp_path: Path) -> None:
+    """So that probes and curl on the machine need no authority; where callers show certificates they need TLS."""
+    authority, http = Authority(tmp_path), f"127.0.0.1:{free_port()}"
+    pair = authority.sign("server", "DNS:localhost", "IP:127.0.0.1")
+    tls = ("--tls-cert", str(pair.certificate), "--tls-key", str(pair.key))
+    server = Server(tmp_path, "--http", http, *tls)
+    try:
+        with urllib.request.urlopen(f"http://{http}/healthz", timeout=20) as answer:
+            assert json.loads(answer.read())["alive"]
+    finally:
+        assert server.stop()[0] == 0
+    shows_certificates = Server(tmp_path, "--http", http, *tls, "--set", f"tls.client_ca_file={authority.certificate}")
+    context = ssl.create_default_context(cafile=str(authority.certificate))
+    context.load_cert_chain(*authority.sign("probe"))
+    try:
+        with urllib.request.urlopen(f"https://{http}/healthz", timeout=20, context=context) as answer:
+            assert json.loads(answer.read())["alive"]
+    finally:
+        assert shows_certificates.stop()[0] == 0
 
 
 def test_where_logs_are_json_all_lines_are(tmp_path: Path) -> None:

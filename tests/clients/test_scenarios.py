@@ -302,14 +302,16 @@ def test_many_tasks_come_once_each(served: Served, driver: Driver) -> None:
 @pytest.fixture
 def guarded(tmp_path: Path, children: Children) -> tuple[str, Path]:
     """The address of a server with TLS and roles, and the certificate of its authority."""
-    authority, http = Authority(tmp_path), f"127.0.0.1:{free_port()}"
+    authority, port = Authority(tmp_path), free_port()
     pair = authority.sign("server", "DNS:localhost", "IP:127.0.0.1")
     principals = tmp_path / "principals"
     principals.write_text(f"mails work,schedule {proof(TOKEN)}\n")
     tls = ("--tls-cert", str(pair.certificate), "--tls-key", str(pair.key))
-    server = children.own(Server(tmp_path, "--http", http, *tls, "--set", f"auth.principals_file={principals}"))
+    server = children.own(
+        Server(tmp_path, "--http", f"0.0.0.0:{port}", *tls, "--set", f"auth.principals_file={principals}")
+    )
     server.start()
-    return f"https://{http}", authority.certificate
+    return f"https://127.0.0.1:{port}", authority.certificate
 
 
 def test_a_token_over_tls(guarded: tuple[str, Path], drive: Drive) -> None:

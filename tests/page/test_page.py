@@ -207,7 +207,7 @@ def strict(tmp_path: Path) -> Iterator[str]:
     tls = ("--tls-cert", str(pair.certificate), "--tls-key", str(pair.key))
     server = Server(tmp_path, "--http", http, *tls, "--set", f"auth.principals_file={principals}")
     server.start()
-    yield f"https://{http}"
+    yield f"http://{http}"
     server.kill()
 
 

@@ -50,8 +50,10 @@ def dev(
 
 def welcome(config: ServerConfig, address: str, http: str) -> str:
     """What is printed when it is ready."""
+    from timerd.services.transport.listen import is_plain_http
+
     server = "" if address == "127.0.0.1:7400" else f" --server {address}"
-    scheme = "http" if config.http.insecure or config.tls.certificate_file is None else "https"
+    scheme = "http" if is_plain_http(config) else "https"
     rows = {
         "page": f"{scheme}://{http}/ui/",
         "gRPC": address,

@@ -13,7 +13,7 @@ from timerd.observability.figures import Observed
 from timerd.observability.http import HttpPort
 from timerd.services.health.health_board import LIVE, STORE
 from timerd.services.readiness import ReadinessProbe
-from timerd.services.transport.listen import check_http
+from timerd.services.transport.listen import check_http, is_plain_http
 from timerd.services.transport.tls import TlsFiles, http_context
 
 STORE_TIMEOUT_S = 2.0
@@ -40,8 +40,7 @@ class Watch:
         if address is None:
             return ""
         self._observed.loop_lag.start()
-        is_plain = config.http.insecure or config.tls.certificate_file is None
-        tls = None if is_plain else http_context(TlsFiles(config.tls), config.tls)
+        tls = None if is_plain_http(config) else http_context(TlsFiles(config.tls), config.tls)
         return str(await self._port.start(address, tls))
 
     async def stop(self) -> None:

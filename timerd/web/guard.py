@@ -10,7 +10,7 @@ from aiohttp import web
 
 from timerd.config import ServerConfig
 from timerd.model.errors import Denied, Unauthenticated
-from timerd.services.transport.listen import is_loopback, parse_listen
+from timerd.services.transport.listen import is_loopback, is_plain_http, parse_listen
 
 _WILDCARDS = {"0.0.0.0", "::"}
 _READING = {"GET", "HEAD"}
@@ -60,10 +60,9 @@ class Guard:
 def guard_of(config: ServerConfig) -> Guard:
     """By the settings of a server with an HTTP port."""
     listens = parse_listen(config.http.listen).host
-    is_plain = config.http.insecure or config.tls.certificate_file is None
     return Guard(
         [*config.http.names, *({listens} - _WILDCARDS)],
-        is_closed=is_plain and not (is_loopback(listens) or config.insecure),
+        is_closed=is_plain_http(config) and not (is_loopback(listens) or config.insecure),
         needs_certificate=config.tls.client_ca_file is not None,
     )
 

@@ -84,3 +84,11 @@ def check_http(config: ServerConfig) -> Address | None:
             "Give a TLS certificate and key, listen on 127.0.0.1, or set http.insecure if the network is trusted."
         )
     return address
+
+
+def is_plain_http(config: ServerConfig) -> bool:
+    """Whether the HTTP port speaks without TLS: on loopback nobody listens in, so that probes and curl need no
+    authority there. It does speak TLS where callers have to show a certificate."""
+    if config.http.insecure or config.tls.certificate_file is None:
+        return True
+    return config.tls.client_ca_file is None and is_loopback(parse_listen(config.http.listen).host)
