@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from timerd.commands import (
     announce,
     backup,
+    celery,
     change,
     cluster,
     config,
@@ -43,7 +44,7 @@ from timerd.commands.watch import with_seconds
 # In the order of `timerd --help`.
 _PANELS = {
     "Run a server": (dev, serve, config, token, schema),
-    "Tasks": (schedule, look, change, purge, work),
+    "Tasks": (schedule, look, change, purge, work, celery),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
     "Operate": (top, doctor, health, cluster, partition, announce, backup),
