@@ -7,30 +7,17 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.docs import blocks
-from tests.engines.finding import NotFound, own_redis
 from tests.process.children import Child, Server
 from tests.process.conftest import Children
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 PAGE, BROKER = "docs/use/celery.md", "redis://127.0.0.1:6379"
 _COMMANDS = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture
-def broker() -> Iterator[str]:
-    try:
-        running = own_redis()
-    except NotFound as why:
-        pytest.skip(str(why))
-    running.start()
-    yield running.url
-    running.stop()
 
 
 @pytest.fixture
