@@ -15,6 +15,7 @@ from timerd.commands import (
     announce,
     audit,
     backup,
+    celery,
     change,
     cluster,
     config,
@@ -44,7 +45,7 @@ from timerd.commands.watch import with_seconds
 # In the order of `timerd --help`.
 _PANELS = {
     "Run a server": (dev, serve, config, token, schema),
-    "Tasks": (schedule, look, change, purge, work),
+    "Tasks": (schedule, look, change, purge, work, celery),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
     "Operate": (top, doctor, health, cluster, partition, announce, backup, audit),

@@ -24,11 +24,15 @@ TUTORIAL = "docs/use/tutorial.md"
 # Run by `tests/docs/test_testing_page.py`.
 TESTING = "docs/use/testing.md"
 TYPED = (
-    *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/coming-from.md", "docs/use/schedules.md"),
+    *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/schedules.md"),
     *("docs/use/cycles.md", "docs/use/typed.md"),
 )
 # Run by tests/docs/test_webhooks_page.py.
 WEBHOOKS = "docs/use/webhooks.md"
+# Run by tests/docs/test_celery_page.py.
+CELERY = "docs/use/celery.md"
+# Run by tests/docs/test_coming_from_page.py.
+COMING_FROM = "docs/use/coming-from.md"
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
@@ -76,7 +80,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    pages = {TUTORIAL, TESTING, WEBHOOKS, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 
@@ -121,32 +125,22 @@ def test_concurrency(server: Server) -> None:
 
 
 def test_schedules(server: Server) -> None:
-    names = play(blocks.blocks(blocks.read(TYPED[3])), server.address, {})
+    names = play(blocks.blocks(blocks.read(TYPED[2])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["seen"]) >= 2))
     assert {(name, reason.name) for name, reason in names["seen"]} >= {("report", "TRIGGER"), ("books", "TRIGGER")}
     names["client"].close()
 
 
 def test_cycles(server: Server) -> None:
-    names = play(blocks.blocks(blocks.read(TYPED[4])), server.address, {})
+    names = play(blocks.blocks(blocks.read(TYPED[3])), server.address, {})
     asyncio.run(work(names["worker"], lambda: {*names["synced"]} == {*range(30)}))
     names["client"].close()
 
 
 def test_typed(server: Server) -> None:
-    names = play(blocks.blocks(blocks.read(TYPED[5])), server.address, {})
+    names = play(blocks.blocks(blocks.read(TYPED[4])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["sent"]) == 12))
     assert {(7, "tea is ready"), (8, "call Ada")} < {*names["sent"]}
-
-
-def test_coming_from(server: Server) -> None:
-    names = play(blocks.blocks(blocks.read(TYPED[2])), server.address, {})
-    with SyncClient(server.address) as client:
-        hour = client.schedule("every-hour", b"", delay=0)
-        invoice = client.schedule("invoices", b'{"order": 18}', delay=0)
-        asyncio.run(work(names["worker"], lambda: are_acked(client, hour, invoice)))
-        assert TaskState.PENDING in states(client, "every-hour")
-    names["client"].close()
 
 
 @pytest.fixture

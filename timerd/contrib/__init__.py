@@ -1,0 +1,1 @@
+"""Ways over from what programs have already. Each part needs an extra of its own."""
