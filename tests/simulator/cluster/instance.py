@@ -114,7 +114,7 @@ class Instance:
         """Before it serves: what in production is never another value."""
         node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
-        node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign]
+        node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign, assignment]
         # All have the time of the loop.
         node.clocks = None
 
