@@ -253,4 +253,13 @@ MUTANTS = (
         breaks="a reject by the token of an earlier attempt changes nothing and is confirmed",
         tests=("tests/fundamentals/test_said_of_deliveries.py::test_what_is_said_is_confirmed_only_where_it_is_so",),
     ),
+    Mutant(
+        name="looked-for-ten-seconds",
+        guarantee="G5",
+        file="timerd/services/engine/looking.py",
+        old="        if not self._is_renewing:\n            self._renew_later()\n",
+        new="",
+        breaks="an ack whose row is far away in a slow store does not keep it from being sent again",
+        tests=("tests/services/test_looking.py::test_a_look_that_takes_longer_than_a_hold_goes_on_holding_it_back",),
+    ),
 )

@@ -63,8 +63,8 @@ class SchedulerFiring:
         self._elsewhere = Elsewhere(scheduler, store)
         self._loaded = Loaded(scheduler)
         self._redelivery_guard = scheduler.deliveries.guard
-        self.looking = Looking(self._redelivery_guard, peers)
-        self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking, self.clock_ms)
+        self.looking = Looking(self._redelivery_guard, self.clock_ms, peers)
+        self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking)
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
         self._gates = (RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms), *gates)
         # Where there are other instances, a task may have been written into two partitions.
