@@ -110,4 +110,16 @@ MUTANTS = (
         breaks="a row that was moved in fires before it is decided which of the two lives",
         tests=("tests/scenarios/test_partition.py::test_story[a_moved_in_row]",),
     ),
+    Mutant(
+        name="written-again-in-its-backlog",
+        guarantee="G7",
+        file="timerd/core/protocol/lookup.py",
+        old="    partition = Partition(TIME_SCOPE, bucket_of(position_ms), place.partition.shard)\n",
+        new="    partition = Partition(place.partition.scope, bucket_of(position_ms), place.partition.shard)\n",
+        breaks="a task whose backlog was closed for good is written where nobody looks for it",
+        tests=(
+            "tests/unit/test_written_again.py::"
+            "test_what_its_backlog_does_not_take_any_more_is_found_where_it_was_written_again",
+        ),
+    ),
 )

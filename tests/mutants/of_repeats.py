@@ -186,4 +186,16 @@ MUTANTS = (
             "tests/cluster/test_calls_again.py::test_a_worker_that_comes_back_changes_nothing_of_what_a_cancel_said",
         ),
     ),
+    Mutant(
+        name="lost-for-all-tries",
+        guarantee="G2",
+        file="timerd/services/engine/keying.py",
+        old="            keys.refused[row] = of_this_try(key_lost())\n",
+        new="            keys.refused[row] = key_lost()\n",
+        breaks="one try of a Schedule says that nothing is stored, and another one beside it that the task is",
+        tests=(
+            "tests/services/test_keying.py::"
+            "test_who_finds_the_key_taken_of_a_task_that_another_try_writes_speaks_of_itself_only",
+        ),
+    ),
 )

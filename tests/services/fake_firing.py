@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from tests.unit.deliveries import NOW_MS, SECRET
@@ -37,7 +38,7 @@ class FakeFiring:
         # How many acks were looked for together.
         self.slices: list[int] = []
         self.leases: dict[bytes, int] = {}
-        self.held: list[list[bytes]] = []
+        self.unanswered: Counter[bytes] = Counter()
         self.presence: list[tuple[str, bool]] = []
         self.ends = 0
         self.error: Exception | None = None
@@ -149,10 +150,12 @@ class FakeFiring:
 
     def settling(self, settlement: Settlement, now_ms: int) -> list[bytes]:
         """Nothing that is open waits elsewhere here."""
-        return [*settlement.late.values()]
+        acked = [*settlement.late.values()]
+        self.unanswered.update(acked)
+        return acked
 
-    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
-        self.held.append(sorted(delivery_ids))
+    def answered(self, delivery_ids: Collection[bytes]) -> None:
+        self.unanswered.subtract(delivery_ids)
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
         self.leases |= lease_until

@@ -17,7 +17,6 @@ from timerd.model.errors import StoreUnavailable
 from timerd.model.identity import ACK_TOKEN_BYTES
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
-from timerd.services.dispatch import unanswered
 from timerd.services.dispatch.delivery import STREAM_BYTES
 from timerd.services.dispatch.late_settling import SLICE_TOKENS, SLICES_AT_ONCE
 from timerd.services.dispatch.ports import Confirmation, Sent
@@ -309,24 +308,34 @@ async def test_what_a_broken_stream_has_said_late_is_looked_for_no_more(rig: Rig
     assert not rig.delivery._settling.busy
 
 
-async def test_what_is_acked_is_held_back_until_its_ack_is_answered(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_acked_is_held_back_until_its_ack_is_answered(rig: Rig) -> None:
     """However slow the store is; and not for who is gone: he says it again."""
-    monkeypatch.setattr(unanswered, "HOLD_AGAIN_S", 0.0)
     rig.firing.durable.clear()
     worker, gone = await rig.worker(("mail", 2)), await rig.worker(("mail", 2))
     await worker.settle(ACK, tokens_of(taken_of([1])))
     await gone.settle(ACK, tokens_of(taken_of(range(10 * SLICE_TOKENS), prefix=b"another one.")))
     await rig.settle_down()
+    assert rig.firing.unanswered.total() == 10 * SLICE_TOKENS + 1
     gone.call.cancel()
     await rig.settle_down()
-    rig.firing.held.clear()
-    await rig.settle_down()
-    assert rig.firing.held[-1] == ids_of(taken_of([1]))
+    assert [*rig.firing.unanswered.elements()] == ids_of(taken_of([1]))
     rig.firing.durable.set()
     await worker.confirmed()
-    rig.firing.held.clear()
+    assert not rig.firing.unanswered.total()
+
+
+async def test_what_is_dropped_is_let_go_once(rig: Rig) -> None:
+    """Also where what was under way of it fails afterwards: it would be held back for ever."""
+    rig.firing.durable.clear()
+    gone = await rig.worker(("mail", 2))
+    await gone.settle(ACK, tokens_of(taken_of(range(10 * SLICE_TOKENS))))
     await rig.settle_down()
-    assert not rig.firing.held
+    gone.call.cancel()
+    await rig.settle_down()
+    rig.firing.error = StoreUnavailable("The store is away.", "STORE_UNAVAILABLE")
+    rig.firing.durable.set()
+    await rig.settle_down()
+    assert set(rig.firing.unanswered.values()) == {0}
 
 
 async def test_a_worker_says_no_more_late_acks_than_are_looked_for_in_a_while(rig: Rig) -> None:

@@ -15,12 +15,13 @@ from tests.services.scheduler_rig import trusted_time
 from tests.unit.guard_rig import ID, SENT, carried
 from tests.unit.partition_rig import HERE
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
-from timerd.core.dispatch.settlement import Failure
+from timerd.core.dispatch.settlement import Failure, Settlement
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.model.ack_token import AckToken
 from timerd.model.errors import StoreUnknown
 from timerd.model.partition import Partition
 from timerd.peer.v1 import relay_pb2 as pb
+from timerd.services.engine import looking as looking_module
 from timerd.services.engine.elsewhere import Known
 from timerd.services.engine.firing import SchedulerFiring
 from timerd.services.engine.looking import Looking
@@ -138,30 +139,81 @@ async def test_a_failure_of_an_earlier_attempt_does_not_let_it_fire_while_its_ac
     assert (failed, redelivery_guard.lease_ms(SENT)) == ([ACKED], 0)
 
 
-def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:
-    redelivery_guard, said = RedeliveryGuard(), list[int]()
-    looking = Looking(redelivery_guard, cast(Any, SimpleNamespace(look_for=lambda _, hold_ms: said.append(hold_ms))))
-    first, second = (looking.for_row_of(ID, NOW_MS, is_elsewhere=False) for _ in range(2))
+class Told:
+    """What the others were told, by the hold in ms."""
+
+    def __init__(self) -> None:
+        self.holds_ms: list[int] = []
+
+    def look_for(self, _: bytes, hold_ms: int) -> None:
+        self.holds_ms.append(hold_ms)
+
+    async def again(self) -> None:
+        before = len(self.holds_ms)
+        for _ in range(100):
+            if len(self.holds_ms) == before:
+                await asyncio.sleep(0)
+
+
+async def test_of_two_acks_of_one_delivery_the_last_one_ends_it() -> None:
+    redelivery_guard, told = RedeliveryGuard(), Told()
+    looking = Looking(redelivery_guard, lambda: NOW_MS, cast(Any, told))
+    first, second = (looking.for_row_of(ID, is_elsewhere=False) for _ in range(2))
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
     assert redelivery_guard.lease_ms(SENT) == NOW_MS + LOOKED_FOR_MS
     looking.gave_away()
     second.__exit__(None, None, None)
-    assert (redelivery_guard.lease_ms(SENT), said) == (0, [LOOKED_FOR_MS, 0])
+    assert (redelivery_guard.lease_ms(SENT), told.holds_ms) == (0, [LOOKED_FOR_MS, 0])
 
 
-def test_what_is_looked_for_still_is_held_for_a_while_more_here_and_elsewhere() -> None:
-    rig = Rig({})
-    with rig.firing.looking.for_row_of(ID, NOW_MS, is_elsewhere=True):
-        rig.firing.hold_acked([ID, b"of another one"])
-        assert rig.firing._redelivery_guard.lease_ms(SENT) == rig.firing.clock_ms() + LOOKED_FOR_MS
-        assert rig.said == [(ID, LOOKED_FOR_MS)] * 2
+@pytest.mark.parametrize("is_elsewhere", [True, False])
+async def test_a_look_that_takes_longer_than_a_hold_goes_on_holding_it_back(
+    monkeypatch: pytest.MonkeyPatch, is_elsewhere: bool
+) -> None:
+    """The way there has many steps, and the store is slow at each."""
+    monkeypatch.setattr(looking_module, "RENEWED_EVERY_S", 0)
+    redelivery_guard, told, clock = RedeliveryGuard(), Told(), iter(range(NOW_MS, NOW_MS + 1_000_000, 1_000))
+    looking = Looking(redelivery_guard, lambda: next(clock), cast(Any, told))
+    with looking.for_row_of(ID, is_elsewhere=is_elsewhere):
+        if not is_elsewhere:
+            looking.gave_away()
+        first_ms = redelivery_guard.lease_ms(SENT)
+        await told.again()
+        await told.again()
+        assert redelivery_guard.lease_ms(SENT) > first_ms
+        assert told.holds_ms == [LOOKED_FOR_MS] * 3
+    await asyncio.sleep(0)
+    assert (redelivery_guard.lease_ms(SENT), told.holds_ms[-1]) == (0, 0)
+
+
+async def some_turns() -> None:
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_what_waits_to_be_looked_for_is_held_back_until_it_is_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its turn comes after tens of thousands of others, or some of its message are not found yet. A worker may say it
+    twice; a failure of an earlier attempt does not count beside it."""
+    monkeypatch.setattr(looking_module, "RENEWED_EVERY_S", 0)
+    rig, late = Rig({}), Settlement(late={0: ID})
+    redelivery_guard = rig.firing._redelivery_guard
+    acked = [rig.firing.settling(late, NOW_MS) for _ in range(2)]
+    rig.firing.answered(acked[0])
+    assert await rig.firing.fail_late(ACKED, Failure(NOW_MS, "too slow")) is State.ACKED
+    redelivery_guard.hold({ID: 0})
+    await some_turns()
+    assert redelivery_guard.lease_ms(SENT) > rig.firing.clock_ms()
+    rig.firing.answered(acked[1])
+    redelivery_guard.hold({ID: 0})
+    await some_turns()
+    assert not redelivery_guard.lease_ms(SENT)
 
 
 def test_what_a_home_looks_for_does_not_fire_where_it_waits_until_it_says_that_it_is_over() -> None:
     redelivery_guard = RedeliveryGuard()
-    looking, number = Looking(redelivery_guard), iter(range(9))
+    looking, number = Looking(redelivery_guard, lambda: NOW_MS), iter(range(9))
     delivery = SimpleNamespace(next_number=lambda: next(number))
 
     def looked_for(said: pb.AckLookedFor) -> None:

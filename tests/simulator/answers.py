@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tests.simulator.events import Called, Replied, Said, Verb
+from timerd.model.errors import NotStored
 
 # What speaks of one try only.
 OF_THIS_TRY = ("OVERTAKEN", "HOLDER_SILENT", "STORE_UNAVAILABLE", "DRAINING", "CLOCK_NOT_TRUSTED")
 # Of a cancel, what becomes of it later: it was written down, and nobody had said by then how the task ends.
 OPEN = ("PENDING", "IN_FLIGHT")
 CARRIED_OUT = ("True", "CANCELLED")
+# Of a task that was refused: what became of it by other tries was not looked at.
+ONLY_THIS_TRY = " (only this try)"
 # Of tries that run beside each other one may have looked before the other one did it (docs/understand/guarantees.md).
 MOVES = (Verb.MOVE, Verb.REDRIVE)
 
 
 # Other content makes another call, whatever its request_id.
 Content = tuple[str, Verb, tuple[str, ...]]
+
+
+def refusal(error: NotStored) -> str:
+    """Of one task of a call, as an answer."""
+    return f"refused {error.reason}{ONLY_THIS_TRY if error.only_this_try else ''}"
 
 
 class Answers:
@@ -36,21 +45,46 @@ class Answers:
         if called.verb is Verb.GET or replied.said is Said.UNKNOWN:
             return
         if replied.said is Said.OK:
-            self._first.setdefault(content, replied)
+            if not any(map(_is_of_this_try, replied.answers)):
+                self._first.setdefault(content, replied)
             if content in self._overtaken and called.verb is not Verb.SCHEDULE:
                 yield f"G2: {called.request} was refused as overtaken, and is answered {replied.answers}"
         elif "OVERTAKEN" in replied.answers:
             self._overtaken.add(content)
-        is_beside = first is not None and called.at_ms <= first.at_ms and _is_undone(called.verb, replied)
-        if first is not None and not (_is_alike(called.verb, first, replied) or (is_beside and called.verb in MOVES)):
+        if first is None:
+            return
+        is_beside = called.at_ms <= first.at_ms
+        may_have_looked_before = is_beside and called.verb in MOVES and _is_undone(called.verb, replied)
+        if is_beside:
+            first, replied = _without_this_try(first, replied)
+        if not (may_have_looked_before or _is_alike(called.verb, first, replied)):
             yield f"G2: {called.request} was answered {first.answers} first, and {replied.answers} now"
-        elif first is not None and replied.said is Said.OK and first.ids and first.ids != replied.ids:
+        elif replied.said is Said.OK and first.ids and first.ids != replied.ids:
             yield f"G2: {called.request} was about {first.ids} first, and about {replied.ids} now"
 
 
 def _is_undone(verb: Verb, replied: Replied) -> bool:
     """A refusal; of a redrive also that there was no dead letter to it, which the API says by a count."""
     return replied.said is Said.NOT_DONE or (verb is Verb.REDRIVE and "False" in replied.answers)
+
+
+def _is_of_this_try(answer: str) -> bool:
+    return answer.endswith(ONLY_THIS_TRY)
+
+
+def _without_this_try(first: Replied, again: Replied) -> tuple[Replied, Replied]:
+    """Both without the tasks that a try beside the first one refused for itself: the other try may have stored them.
+    Who comes after the first answer finds that, and may not say so."""
+    kept = [n for n, answer in enumerate(again.answers) if not _is_of_this_try(answer)]
+    if len(kept) == len(again.answers) or len(first.answers) != len(again.answers):
+        return first, again
+    return _only(first, kept), _only(again, kept)
+
+
+def _only(replied: Replied, kept: Sequence[int]) -> Replied:
+    stored = [n for n, answer in enumerate(replied.answers) if answer == "stored"]
+    ids = tuple(digest for n, digest in zip(stored, replied.ids, strict=True) if n in kept)
+    return replace(replied, answers=tuple(replied.answers[n] for n in kept), ids=ids)
 
 
 def _content(called: Called) -> Content:

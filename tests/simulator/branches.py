@@ -182,7 +182,7 @@ _LOOKS: tuple[tuple[Any, str, Callable[..., None]], ...] = (
     (SchedulerFiring, "fail_late", hits("late nack or reject")),
     (SchedulerFiring, "leased", hits("resumed after a restart")),
     (PartitionMachine, "again_waiting", hits("late nack finds its row")),
-    (lookup_module, "_forwarded", hits("look-up follows FORWARD")),
+    (lookup_module, "written_again", hits("look-up follows FORWARD")),
     (lookup_module, "TryCas", hits("move: decided by others (look-up)")),
     (insert_module, "_early", _passed),
     (keys_module, "end_task", hits("key: replaced or lost")),

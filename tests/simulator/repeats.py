@@ -47,10 +47,17 @@ SHARED = ("settled",)
 async def held_up(step: str) -> None:
     """Before a step at the store."""
     hold = HOLD.get()
-    if hold is not None and hold.steps and step not in SHARED:
+    if hold is not None and hold.steps and step not in SHARED and _is_of_a_try():
         hold.steps -= 1
         if not hold.steps:
             await asyncio.sleep(hold.for_ms / 1000)
+
+
+def _is_of_a_try() -> bool:
+    """Not of what an instance does by itself because of it, such as to take a partition: others wait for that as well,
+    and a driver would not wait so long. Such work has a name (timerd/services/background.py)."""
+    task = asyncio.current_task()
+    return task is not None and task.get_name().startswith("Task-")
 
 
 async def _with(hold: Hold, work: Coroutine[Any, Any, Result]) -> Result:

@@ -22,6 +22,7 @@ import timerd.services.holding.scheduler as scheduler_module
 import timerd.services.readiness as readiness_module
 import timerd.services.stopping as stopping_module
 from tests.property.world import OneCommitStore, done
+from tests.simulator.answers import refusal
 from tests.simulator.asking import new_tasks
 from tests.simulator.chances import (
     CRASHES_IN,
@@ -335,7 +336,7 @@ class Story:
                 replace(self.tasks_of(request, names, wanted), asked_ms=called.asked_ms)
             )
             kept = {row: "kept " + self._name_of(task) for row, task in stored.kept.items()}
-            refused = {row: f"refused {error.reason}" for row, error in stored.refused.items()}
+            refused = {row: refusal(error) for row, error in stored.refused.items()}
             rest = [row for row in range(len(names)) if row not in kept and row not in refused]
             for row in rest:
                 self.named(names[row], stored.task_ids[row])

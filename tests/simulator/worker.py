@@ -87,7 +87,7 @@ class Worker:
     deafens: bool = False
     # Called when its stream is over.
     broke: Callable[[Worker], None] = lambda _: None
-    # When what comes with this ack token left the instance that sent it; 0: now.
+    # When what comes with this ack token was sent by the instance that holds it; 0: now.
     sent_at: Callable[[bytes], float] = lambda _: 0
     pipe: Pipe | None = None
     run: Home | None = None

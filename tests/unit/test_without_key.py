@@ -56,6 +56,17 @@ def test_a_repeat_looks_for_its_task_where_it_was_stored_the_first_time(world: W
     assert run(world, activate(NAME, task.id, repeat)) == other.id
 
 
+def test_a_try_that_never_got_the_key_hears_nothing_of_the_task_that_another_one_has_sent(world: World) -> None:
+    """So it speaks of itself only (tests/services/test_keying.py)."""
+    task, other = scheduled(world, 0, 40_000)
+    first = claimed(world, elsewhere(task), Conflict.REJECT)
+    claimed(world, other.id, Conflict.REPLACE)
+    assert claimed(world, task.id, Conflict.REJECT).taken_by == other.id
+    delivered(world, task)
+    assert run(world, activate(NAME, task.id, first)) is None
+    assert claimed(world, task.id, Conflict.REJECT).had_it
+
+
 def test_no_try_takes_the_key_back_while_another_one_cancels_their_task(world: World) -> None:
     """When the other call took the key the row was not there, and that try has looked by then."""
     task, other = scheduled(world, 30_000, 40_000)

@@ -7,7 +7,7 @@ import pytest
 from tests.property.world import START_MS, World, done
 from tests.unit.procedure_rig import run
 from timerd.core.protocol.cancel import Cancelled, end_task
-from timerd.core.protocol.insertion import insert
+from timerd.core.protocol.insertion import insert, insert_carried
 from timerd.core.protocol.lookup import locate
 from timerd.core.protocol.move import Wish, move_task
 from timerd.core.protocol.procedures import Procedure, ReadRegister, Request
@@ -157,6 +157,23 @@ def test_a_late_ack_ends_the_row_that_waits_for_it() -> None:
     world = told(NOT_YET_MS, CARRIED)
     assert run(world, end_task(TASK, Outcome.ACKED, b"late ack", 0)) is Cancelled.CANCELLED
     assert marked(world, RETRY, MarkKind.ACKED)
+
+
+def test_what_its_backlog_does_not_take_any_more_is_found_where_it_was_written_again() -> None:
+    """It is parked in a bucket that has been closed for good meanwhile, so it is written again among what is due now:
+    FORWARD stands in the backlog, and leads out of it."""
+    world = one_of_several()
+    backlog = HERE._replace(scope=TASK.scope)
+    done(world.store.finish_bucket(TASK.scope, HERE.bucket_ms, finished=False))
+    done(world.store.append([Append(((HERE, row(FIRST)),))]))
+    done(world.store.settle([SettleRecord(HERE, 1, 0, settle_entries([(FIRST.key, Outcome.PARKED)]), ())]))
+    late_ms = NEXT.bucket_ms + 2_000
+    run(world, insert_carried(Append(((backlog, row(FIRST)),)), late_ms))
+    there = Place(NEXT, FIRST.key._replace(position_ms=late_ms))
+    here = run(world, locate(TASK))
+    assert (here.place, here.written) == (there, True)
+    assert run(world, cancelled(TASK)) is Cancelled.CANCELLED
+    assert marked(world, there)
 
 
 def test_what_was_refused_before_it_was_written_again_is_found_there_as_ever() -> None:

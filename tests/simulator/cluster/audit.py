@@ -5,7 +5,7 @@ read, at once."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from tests.property.world import done
 from tests.simulator.events import Called, Replied, Said
@@ -114,11 +114,11 @@ class Audit:
 
     # -- the end --------------------------------------------------------------------------------------------------
 
-    def held(self, now_ms: float, living: Iterable[str]) -> None:
-        """I14, when whoever was dead has been succeeded: what is due has somebody, whichever bucket it is in."""
+    def held(self, buckets_ms: Collection[int], living: Iterable[str]) -> None:
+        """I14, when who was dead has been succeeded: what is due has somebody, whichever of these buckets it is in."""
         alive = set(living)
-        for entry in done(self._disk.catalogue(0, -(1 << 62), int(now_ms))):
-            for shard in range(entry.shard_count if not entry.finished else 0):
+        for entry in done(self._disk.catalogue(0, -(1 << 62), 1 << 62)):
+            for shard in range(entry.shard_count if not entry.finished and entry.bucket_ms in buckets_ms else 0):
                 control = self._controls.get(Partition(0, entry.bucket_ms, shard))
                 if control is None or not (control.finished or control.holder in alive):
                     self._wrong(f"I14: nobody who lives has 0.{entry.bucket_ms}.{shard}, and its time has come")

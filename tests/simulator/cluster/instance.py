@@ -18,12 +18,16 @@ from timerd.adapters.alarm import LoopAlarm
 from timerd.bootstrap import assemble
 from timerd.config import ServerConfig
 from timerd.core.cluster.membership import Timing
+from timerd.core.dispatch import Assignment
 from timerd.core.partition.holding import HoldingSettings
 from timerd.model.errors import TimerdError
 from timerd.ports import Store
+from timerd.services.dispatch.ports import Sent
+from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.health.health_board import HealthBoard
 from timerd.services.holding.membership import Member
 from timerd.services.node import Node
+from timerd.services.work.home_worker import each_token
 from timerd.services.work.work_service import WorkService
 
 Result = TypeVar("Result")
@@ -110,8 +114,20 @@ class Instance:
         """Before it serves: what in production is never another value."""
         node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
+        node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign, assignment]
         # All have the time of the loop.
         node.clocks = None
+
+    def _noting(self, send: Callable[[Assignment], Sent]) -> Callable[[Assignment], Sent]:
+        """A delivery starts in the step that takes its row: an instance that is stopped before the message has left
+        writes it when it goes on, and nothing could call it back then."""
+
+        def noted(assignment: Assignment) -> Sent:
+            for token in each_token(ack_tokens(assignment.taken, self.node.delivery.secret)):
+                self._net.sent_ms[token] = self._loop.now_ms
+            return send(assignment)
+
+        return noted
 
     @property
     def member(self) -> Member:

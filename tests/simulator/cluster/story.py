@@ -55,6 +55,8 @@ from timerd.services.holding.cluster_settings import CLUSTER
 MOST_INSTANCES = 4
 # While nothing can happen any more: how often an instance does what it does again and again.
 QUIET, STILL = 20, 1_000
+# By then every instance has looked at the catalogue once more, and has taken what is its own.
+SEEN_MS = 3_000
 # In one of so many histories a scan has more than one page.
 CUT, CUT_AT, CUT_ROWS = 8, 2, 2
 
@@ -409,8 +411,8 @@ class ClusterStory(Story):
         for worker in self.workers:
             worker.give_up_habits()
         self.hire((), QUEUES).credit = 1_000
-        await self._until_found()
-        self.audit.held(self.loop.now_ms, (each.name for each in self.serving()))
+        known = await self._until_found()
+        self.audit.held(known, (each.name for each in self.serving()))
         await self._let_time_fly()
         await self._all_repeated()
         await self._until_finished()
@@ -431,13 +433,18 @@ class ClusterStory(Story):
             moves -= max(open_ms) <= self.loop.now_ms
         self.errors.append(AssertionError("the buckets are never finished"))
 
-    async def _until_found(self) -> None:
+    async def _until_found(self) -> Sequence[int]:
         """Who has just come takes for living whoever is on the roster, and gives the dead their share until it has seen
-        for a lease that they do not move: whoever was dead is succeeded a while after the last one has come."""
+        for a lease that they do not move: whoever was dead is succeeded a while after the last one has come. Returns
+        the buckets that instances have had the time to see: a call that comes again makes one even now."""
         found_ms = 3_000 + 2 * self.timing.ttl_ms
-        await asyncio.sleep(found_ms / 1000)
-        while (left_ms := self.begun_ms + found_ms - self.loop.now_ms) > 0:  # noqa: ASYNC110 - time is virtual
-            await asyncio.sleep(left_ms / 1000)
+        left_ms: float = found_ms
+        while left_ms > 0:
+            await asyncio.sleep(max(0, left_ms - SEEN_MS) / 1000)
+            entries = done(self.disk.catalogue(0, -(1 << 62), int(self.loop.now_ms)))
+            await asyncio.sleep(min(left_ms, SEEN_MS) / 1000)
+            left_ms = self.begun_ms + found_ms - self.loop.now_ms
+        return [entry.bucket_ms for entry in entries]
 
     async def _let_time_fly(self) -> None:
         """Nothing can happen to anybody any more, and nobody comes: signs of life are few, and who is known to be dead

@@ -99,3 +99,17 @@ def test_what_one_node_has_comes_out_with_a_read_or_with_its_hints_and_once() ->
     for _ in range(50):
         replicas.read()
     assert sorted(landed) == list(range(50))
+
+
+def test_what_is_due_has_somebody_once_it_was_seen() -> None:
+    room = Room()
+    room.write()
+    room.audit.held([], ["a"])
+    assert room.wrong == []
+    room.audit.held([HERE.bucket_ms], ["a"])
+    assert [sentence[:3] for sentence in room.wrong] == ["I14"]
+    room.mark(1, "a", 0, 0)
+    room.audit.held([HERE.bucket_ms], ["a"])
+    assert len(room.wrong) == 1
+    room.audit.held([HERE.bucket_ms], ["b"])
+    assert len(room.wrong) == 2

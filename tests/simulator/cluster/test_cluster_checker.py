@@ -13,9 +13,11 @@ SCOPE = "0.0.0"
 class Town(Tale):
     """A tale of several instances."""
 
+    way_ms = 0.0
+
     @property
     def wrong(self) -> list[str]:
-        return [sentence for _, sentence in ClusterChecker(ttl_ms=TTL_MS).judge(self.events)]
+        return [sentence for _, sentence in ClusterChecker(TTL_MS, way_ms=self.way_ms).judge(self.events)]
 
     def fenced(self, at_ms: float, token: int) -> None:
         self.events.append(Fenced(at_ms, SCOPE, token, "b"))
@@ -83,6 +85,24 @@ def test_what_was_sent_after_a_lease_had_ended_may_cross_its_late_extension() ->
         town.sent(sent_ms, 3_700, worker="w2")
         town.ends()
         assert bool(town.wrong) is is_wrong, sent_ms
+
+
+def test_who_has_just_come_hears_of_a_lease_by_a_stream_that_has_to_be_opened_first() -> None:
+    """What is said at 5,500 holds until 8,500; it is on its way for 1,000, and for 2,000 to who came at 4,500."""
+    for came_ms, sent_ms, is_wrong in (
+        (4_500, 6_400, True),
+        (4_500, 6_600, False),
+        (1, 7_400, True),
+        (1, 7_600, False),
+    ):
+        town = _stored()
+        town.way_ms = 500
+        town.sent(4_000, 4_000)
+        town.server(came_ms, "started")
+        town.extended(5_500, b"m")
+        town.sent(sent_ms, sent_ms, worker="w2")
+        town.ends()
+        assert bool(town.wrong) is is_wrong, (came_ms, sent_ms)
 
 
 def test_a_confirmed_ack_counts_through_a_fault() -> None:

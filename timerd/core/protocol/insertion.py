@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.partition import Asked, Offered
-from timerd.core.protocol.lookup import unwritten
+from timerd.core.protocol.lookup import unwritten, written_again
 from timerd.core.protocol.procedures import (
     AppendRows,
     AskToEnd,
@@ -33,7 +33,7 @@ from timerd.core.protocol.procedures import (
 )
 from timerd.model.identity import RowKey
 from timerd.model.outcomes import OUTCOME_OF_MARK
-from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
+from timerd.model.partition import Partition
 from timerd.model.registers import Control, Place
 from timerd.model.rows import RowGroup, concat
 from timerd.model.settle import Outcome
@@ -273,9 +273,8 @@ def _end_at(forward: Mark, given: Sequence[Mark]) -> Procedure[None]:
 
 
 def _pointed(forward: Mark) -> tuple[Partition, RowKey]:
-    position_ms = int(forward.value)
-    target = Partition(TIME_SCOPE, bucket_of(position_ms), forward.partition.shard)
-    return target, forward.key._replace(position_ms=position_ms)
+    place = written_again(Place(forward.partition, forward.key), int(forward.value))
+    return place.partition, place.key
 
 
 def _before(partition: Partition, rows: RowGroup) -> Procedure[tuple[list[Mark | None], list[bool]]]:

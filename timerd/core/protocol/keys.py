@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from typing import TypeVar
 
 from timerd.core.partition import Asked
 from timerd.core.protocol.cancel import Cancelled, end_task
@@ -23,9 +24,11 @@ from timerd.model.registers import KeyEntry, RegisterKey
 from timerd.model.settle import Outcome
 from timerd.model.storage import Cas, CasResult, CasStatus, MarkKind
 
+AnyRefusal = TypeVar("AnyRefusal", bound=NotStored)
 # A key is kept so long after its task's fire time.
 KEY_RETENTION_MS = 7 * 86_400_000
 MAX_TRIES = 20
+ALWAYS_CHANGED = "Other calls change the key all the time: try again."
 OLD_IS_SILENT = "Who holds the task that had the key did not answer: that task may still fire."
 # By what the ack of a task is answered that may be sent, or was sent again.
 NOT_OVER = {Cancelled.PENDING: Asked.SILENT, Cancelled.IN_FLIGHT: Asked.OPEN}
@@ -70,10 +73,7 @@ def reserve(
             return Reserved(had_it=had is Had.ACTIVE, is_behind=had is not Had.ACTIVE)
         held_ms = latest_ms(entry) if entry is not None and not is_of(entry, mine) else 0
         if policy is Conflict.REPLACE and is_overtaken(asked_ms, held_ms, now_ms()):
-            refusal = overtaken("got the key", asked_ms, held_ms)
-            # Another try may have reserved it before, and its task be with a worker by now.
-            refusal.only_this_try = True
-            return Reserved(refused=refusal)
+            return Reserved(refused=of_this_try(overtaken("got the key", asked_ms, held_ms)))
         alive, unsure = yield from _holders(current, mine)
         if alive and policy is not Conflict.REPLACE:
             return Reserved(taken_by=alive[0])
@@ -85,11 +85,17 @@ def reserve(
         result: CasResult = yield TryCas(change)
         if result.status is CasStatus.APPLIED:
             return Reserved(stored=pending, replaces=old, unsure=unsure)
-    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+    raise of_this_try(Aborted(ALWAYS_CHANGED, "KEY_LOST"))
 
 
 def key_lost() -> Aborted:
     return Aborted("Another call took the key at the same moment: try again.", "KEY_LOST")
+
+
+def of_this_try(refusal: AnyRefusal) -> AnyRefusal:
+    """Another try may have reserved the key before; its task may be with a worker by now, and stand without the key."""
+    refusal.only_this_try = True
+    return refusal
 
 
 def activate(name: RegisterKey, mine: TaskId, reserved: Reserved, now_ms: int = 0) -> Procedure[TaskId | None]:
@@ -227,7 +233,7 @@ def regain(name: RegisterKey, mine: TaskId, latest_ms: int) -> Procedure[TaskId 
         result: CasResult = yield TryCas(Cas(name, current, value, latest_ms + KEY_RETENTION_MS))
         if result.status is CasStatus.APPLIED:
             return None
-    raise Aborted("Other calls change the key all the time: try again.", "KEY_LOST")
+    raise of_this_try(Aborted(ALWAYS_CHANGED, "KEY_LOST"))
 
 
 def resolve(name: RegisterKey) -> Procedure[TaskId | None]:

@@ -13,7 +13,7 @@ import numpy as np
 from timerd.core.partition import carried_row
 from timerd.core.protocol.procedures import Ending, Find, FindSettled, Procedure, ReadRegister, TryCas
 from timerd.model.identity import RowKey, TaskId, generation_of
-from timerd.model.partition import Partition, bucket_of
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Move, MoveState, Place, control_key, move_key
 from timerd.model.rows import RowGroup, single_row
 from timerd.model.settle import Outcome
@@ -117,7 +117,7 @@ def follow(
             forward = here.mark(MarkKind.FORWARD)
             if forward is not None:
                 taken_in = here if here.ending.outcome not in NOT_TAKEN_IN else taken_in
-                source, place, carried = place, _forwarded(place, int(forward)), rows
+                source, place, carried = place, written_again(place, int(forward)), rows
                 continue
         if taken_in is not None and here.ending.outcome is None:
             others.append(here)
@@ -176,8 +176,10 @@ def _version(rows: RowGroup, version: int) -> RowGroup | None:
     return rows.select(at[:1]) if len(at) else None
 
 
-def _forwarded(place: Place, position_ms: int) -> Place:
-    partition = Partition(place.partition.scope, bucket_of(position_ms), place.partition.shard)
+def written_again(place: Place, position_ms: int) -> Place:
+    """Where FORWARD leads to from there, for who writes and for who looks. Never to a backlog: that may be what was
+    closed for good."""
+    partition = Partition(TIME_SCOPE, bucket_of(position_ms), place.partition.shard)
     return Place(partition, place.key._replace(position_ms=position_ms))
 
 

@@ -13,7 +13,6 @@ from timerd.model.identity import ACK_TOKEN_BYTES, delivery_id_of
 from timerd.services.background import begin
 from timerd.services.dispatch.late_settling import LateSettling, Owed, refusal_of
 from timerd.services.dispatch.ports import Confirmation, Settler
-from timerd.services.dispatch.unanswered import Unanswered
 from timerd.services.engine.verbs import Firing, Otherwise
 
 _LOG = logging.getLogger("timerd.delivery")
@@ -30,7 +29,6 @@ class Settling:
         self._running: set[asyncio.Task[None]] = set()
         self._collecting = False
         self._late = LateSettling(firing, self._confirm, changed)
-        self._unanswered = Unanswered(firing.hold_acked)
         self._hear: Callable[[Settlement], None] | None = None
 
     def on_durable(self, hear: Callable[[Settlement], None]) -> None:
@@ -48,7 +46,6 @@ class Settling:
         settler.owe(len(tokens) // ACK_TOKEN_BYTES)
         late: deque[int | LateFailure] = deque((*settlement.late, *settlement.failed_late))
         self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late, acked))
-        self._unanswered.add(acked)
         self._batch.add(settlement)
         self._start()
 
@@ -61,7 +58,7 @@ class Settling:
     def drop(self, stream: int) -> None:
         """It is gone: what it said of deliveries that have to be looked for, it says again."""
         for dropped in self._late.drop(stream):
-            self._unanswered.discard(dropped.acked)
+            self._answered(dropped)
 
     def release(self, ids: Iterable[bytes], now_ms: int) -> None:
         """Deliveries from before a restart whose worker gave them back: their rows may fire."""
@@ -100,8 +97,13 @@ class Settling:
 
     def _confirm(self, owed: Owed) -> None:
         tokens = len(owed.tokens) // ACK_TOKEN_BYTES
-        self._unanswered.discard(owed.acked)
+        self._answered(owed)
         owed.settler.confirm(Confirmation(owed.sequence, tokens, owed.refused, owed.error))
+
+    def _answered(self, owed: Owed) -> None:
+        """Once: what is under way of a message that was dropped may fail, and so be confirmed to nobody."""
+        acked, owed.acked = owed.acked, ()
+        self._firing.answered(acked)
 
     async def _store(self, batch: Settlement, otherwise: Otherwise) -> None:
         """All of it is handed over before the first wait: from then on it counts."""

@@ -63,8 +63,8 @@ class SchedulerFiring:
         self._elsewhere = Elsewhere(scheduler, store)
         self._loaded = Loaded(scheduler)
         self._redelivery_guard = scheduler.deliveries.guard
-        self.looking = Looking(self._redelivery_guard, peers)
-        self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking, self.clock_ms)
+        self.looking = Looking(self._redelivery_guard, self.clock_ms, peers)
+        self.late_acks = LateAcks(scheduler, self._elsewhere, self._redelivery_guard, self.looking)
         self.late_failures = LateFailures(scheduler, store, self._elsewhere, self._redelivery_guard, secret, peers)
         self._gates = (RedeliveryGate(self._redelivery_guard, self._lease_of, secret, return_ms), *gates)
         # Where there are other instances, a task may have been written into two partitions.
@@ -227,13 +227,14 @@ class SchedulerFiring:
         acked += settlement.late.values()
         failed = self._redelivery_guard.waiting(chain(settlement.again, settlement.dead))
         failed += [delivery_id_of(late.token.key.digest, late.token.key.version) for late in settlement.failed_late]
-        if acked or failed:
-            self._redelivery_guard.hold(dict.fromkeys([*acked, *failed], now_ms + LOOKED_FOR_MS))
+        if failed:
+            self._redelivery_guard.hold(dict.fromkeys(failed, now_ms + LOOKED_FOR_MS))
+        if acked:
+            self.looking.acked(acked)
         return acked
 
-    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
-        self._redelivery_guard.hold(dict.fromkeys(delivery_ids, self.clock_ms() + LOOKED_FOR_MS))
-        self.looking.tell_again(delivery_ids)
+    def answered(self, delivery_ids: Collection[bytes]) -> None:
+        self.looking.answered(delivery_ids)
 
     # -- inside ---------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,18 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from timerd.core.protocol import Conflict, Reserved, activate, give_back, key_lost, recall, remember, reserve, was_lost
+from timerd.core.protocol import (
+    Conflict,
+    Reserved,
+    activate,
+    give_back,
+    key_lost,
+    of_this_try,
+    recall,
+    remember,
+    reserve,
+    was_lost,
+)
 from timerd.model.codec import dump_json
 from timerd.model.errors import AlreadyExists, NotStored
 from timerd.model.identity import TaskId, parse_task_id
@@ -89,8 +100,8 @@ class Keying:
         elif held.refused is not None:
             keys.refused[row] = held.refused
         elif held.taken_by is not None:
-            # It was to be written, and has lost the key since.
-            keys.refused[row] = key_lost()
+            # Another try decided to write it, and has lost the key since.
+            keys.refused[row] = of_this_try(key_lost())
         elif not held.had_it:
             keys.reserved[row] = held
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from timerd.core.dispatch import RedeliveryGuard
 from timerd.core.partition import Asked, PartitionMachine, Phase
@@ -45,19 +45,17 @@ class LateAcks:
         elsewhere: Elsewhere,
         redelivery_guard: RedeliveryGuard,
         looking: Looking,
-        clock_ms: Callable[[], int],
     ) -> None:
         self._scheduler = scheduler
         self._elsewhere = elsewhere
         self._redelivery_guard = redelivery_guard
         self._looking = looking
-        self._clock_ms = clock_ms
 
     async def end(self, late: Sequence[AckToken]) -> list[Late]:
         """See Firing.end_late. Their rows do not fire while they are looked for."""
         ids = [delivery_id_of(token.key.digest, token.key.version) for token in late]
         answers: dict[int, Late] = {}
-        with self._looking.for_rows_here(ids, self._clock_ms()) as missed:
+        with self._looking.for_rows_here(ids) as missed:
             ways: Ways = {n: Place(*self._place_of(ids[n], token)) for n, token in enumerate(late)}
             for _ in range(MOST_STEPS):
                 answers |= await self._end_known(ways)
@@ -75,7 +73,7 @@ class LateAcks:
         """Of a task that lives elsewhere, or nowhere any more."""
         delivery_id = delivery_id_of(token.key.digest, token.key.version)
         is_elsewhere = self._redelivery_guard.waits_in(delivery_id, token.partition) not in self._scheduler.machines
-        with self._looking.for_row_of(delivery_id, self._clock_ms(), is_elsewhere=is_elsewhere):
+        with self._looking.for_row_of(delivery_id, is_elsewhere=is_elsewhere):
             if not is_elsewhere and (leaves := self._redelivery_guard.leaves(delivery_id)) is not None:
                 await self._elsewhere.until_left(*leaves)
             known = self._elsewhere.in_memory(*self._place_of(delivery_id, token))

@@ -314,11 +314,11 @@ class Firing(Protocol):
 
     def settling(self, settlement: Settlement, now_ms: int) -> Sequence[bytes]:
         """A worker has said what became of these: rows that wait elsewhere for the same deliveries do not fire while
-        they are looked for. Delivery ids of those that it acked."""
+        they are looked for. Delivery ids of those that it acked, which do not fire before they are `answered`."""
         ...
 
-    def hold_acked(self, delivery_ids: Collection[bytes]) -> None:
-        """Their acks are not answered yet: their rows do not fire for LOOKED_FOR_MS more."""
+    def answered(self, delivery_ids: Collection[bytes]) -> None:
+        """As `settling` gave them: their worker has its answer, or is gone."""
         ...
 
     def leased(self, lease_until: Mapping[bytes, int]) -> None:
