@@ -33,10 +33,12 @@ LONG = (
 )
 
 if sys.dont_write_bytecode:
-    # Where nothing may be written beside the sources, each server that a test starts would compile them all: twice the
-    # processor time of its start.
+    # Where nothing may be written beside the sources, each server that a test starts would compile all of them, which
+    # is half of the processor time of its start, and each process of the suite all of the tests.
+    sys.dont_write_bytecode = False
+    sys.pycache_prefix = str(Path(__file__).resolve().parent.parent / "build" / "bytecode")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(Path(__file__).resolve().parent.parent / "build" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
 
 
 class ByFile(LoadScopeScheduling):  # type: ignore[misc]  # its package has no types
