@@ -63,7 +63,18 @@ def functions(node: ast.AST, in_class: bool = False) -> Iterator[tuple[Function,
     for child in ast.iter_child_nodes(node):
         if isinstance(child, Function):
             yield child, in_class
-        yield from functions(child, isinstance(child, ast.ClassDef))
+        if not isinstance(child, ast.expr):
+            yield from functions(child, isinstance(child, ast.ClassDef))
+
+
+def statements(node: ast.AST) -> Iterator[ast.stmt]:
+    """Those within it, at any depth. `ast.walk` visits each part of each expression too, of which there are ten times
+    as many."""
+    for part in ("body", "handlers", "cases", "orelse", "finalbody"):
+        for child in getattr(node, part, ()):
+            if isinstance(child, ast.stmt):
+                yield child
+            yield from statements(child)
 
 
 def measure(package: Path) -> Figures:

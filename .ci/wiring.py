@@ -9,13 +9,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from style import statements
+
 VALUES = {"NamedTuple", "Enum", "IntEnum", "StrEnum", "IntFlag", "Exception", "dict", "str", "bytes", "int", "Message"}
 
 
 def acting_classes(tree: ast.AST) -> Iterator[str]:
     """The classes of a module whose objects are collaborators."""
     yield "Callable"
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.ClassDef):
             marks = {word for mark in node.decorator_list for word in _names(mark)}
             bases = {word for base in node.bases for word in _names(base)}
@@ -27,7 +29,7 @@ def acting_classes(tree: ast.AST) -> Iterator[str]:
 
 def slots(tree: ast.AST, acting: set[str]) -> Iterator[str]:
     """The attributes that constructors make of collaborators."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "__init__":
             kinds = {arg.arg: _names(arg.annotation) for arg in (*node.args.args, *node.args.kwonlyargs)}
             for target, names in _set_on_self(node):
@@ -38,7 +40,7 @@ def slots(tree: ast.AST, acting: set[str]) -> Iterator[str]:
 def given(tree: ast.AST, named: set[str], acting: set[str]) -> Iterator[tuple[int, str]]:
     """(line, attribute): where an attribute of that name is set on another object, but for a value that is seen to be
     one."""
-    for node in ast.walk(tree):
+    for node in statements(tree):
         for target, value in _pairs(node):
             if target.attr in named and ast.unparse(target.value) != "self" and not _is_value(value, acting):
                 yield target.lineno, ast.unparse(target)
@@ -62,7 +64,7 @@ def _pairs(node: ast.AST) -> Iterator[tuple[ast.Attribute, ast.expr]]:
 
 
 def _set_on_self(constructor: ast.FunctionDef) -> Iterator[tuple[str, set[str]]]:
-    for node in ast.walk(constructor):
+    for node in statements(constructor):
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
             yield node.target.attr, _names(node.annotation)
         for target, value in _pairs(node):

@@ -53,7 +53,7 @@ def words(name: str) -> set[str]:
 
 def imports(tree: ast.AST) -> Iterator[str]:
     """The full names of what a module imports, also within functions."""
-    for node in ast.walk(tree):
+    for node in style.statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -62,7 +62,7 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def defined_names(path: Path) -> Iterator[str]:
     yield path.stem
-    for node in ast.walk(parse(path)):
+    for node in style.statements(parse(path)):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
 

@@ -226,7 +226,7 @@ async def test_a_server_that_goes_away_ends_the_wait() -> None:
         assert await waiting == []
         async with Client(server.address, timeout=0.2) as late:
             with pytest.raises(Unavailable):
-                await late.receive(QUEUE)
+                await late.receive(QUEUE, wait=0.5)
 
 
 def bucket_of_b() -> datetime:
