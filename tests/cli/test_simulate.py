@@ -12,6 +12,7 @@ import pytest
 from tests.cli.conftest import Terminal
 from timerd.commands import simulate
 from timerd.simulate import PRESETS, Summary
+from timerd.testing import Server
 
 QUICK = ("--members", "500", "--workers", "1", "--mean", "30s", "--p90", "66s", "--for", "1d", "--tick", "1m")
 BANK = ("--source", "bank=30%", "--down", "bank:8h:20h")
@@ -89,6 +90,35 @@ def test_the_engine_says_what_the_model_says(terminal: Terminal) -> None:
     assert [by_engine[name] for name in by_model if name not in timing] == [
         by_model[name] for name in by_model if name not in timing
     ]
+
+
+def test_the_schedules_of_a_server(terminal: Terminal, whole: Server) -> None:
+    created = ("schedules", "create")
+    for number in range(3):
+        terminal(*created, f"hourly-{number}", "--queue", "reports", "--cron", "0 * * * *")
+    terminal(*created, "often", "--queue", "reports", "--every", "1m", "--jitter", "30s")
+    terminal(*created, "poll", "--queue", "reports", "--fixed-delay", "5m")
+    terminal(*created, "other", "--queue", "mails", "--every", "1s")
+    terminal("cycles", "create", "sync", "--every", "8h", "--queue", "reports")
+    terminal("cycles", "put", "sync", "a", "b")
+    asked = ("simulate", "--from", whole.address, "--queue", "reports", "--for", "1d", "--workers", "1", "--tick", "1m")
+    ran = terminal(*asked, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    told = ran.json
+    assert (told["run"], told["settings"]["strategy"], told["settings"]["members"]) == ("live", None, 6)
+    assert told["jobs"] in (3 * 24 + 1_440 + 2 * 3, 3 * 24 + 1_439 + 2 * 3)
+    assert told["settings"]["cycle_s"] == pytest.approx(28_800)
+    shown = terminal(*asked).out
+    assert shown.splitlines()[1].startswith("live")
+    assert "Without 1 schedules of a fixed delay, as poll." in shown
+
+
+def test_what_a_server_has_not_is_not_asked_of_it(terminal: Terminal, whole: Server) -> None:
+    refused = terminal("simulate", "--from", whole.address, "--members", "5")
+    assert (refused.code, "--from takes from the server who runs and when" in refused.err) == (2, True)
+    nothing = terminal("simulate", "--from", whole.address, "--for", "1h")
+    assert (nothing.code, "comes within 1h" in nothing.err) == (1, True)
+    assert terminal("simulate", "--from", "127.0.0.1:1").code == 3
 
 
 def test_metrics_go_into_a_file_and_curves_into_a_picture(terminal: Terminal, tmp_path: Path) -> None:

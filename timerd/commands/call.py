@@ -11,8 +11,8 @@ import inspect
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +26,9 @@ from timerd.commands.watch import Round, checked_seconds, repeat_below, repeat_i
 
 if TYPE_CHECKING:
     from timerd.client import Client, ConnectOptions
+
+
+_FILES = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,12 @@ def _common(
 ) -> Endpoint:
     timeout_s = parse_span(timeout).total_seconds()
     return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, timeout_s)
+
+
+def endpoint_by_environment(server: str) -> Endpoint:
+    """Of a command that has no options for more than where the server is."""
+    files = {name: Path(path) for name in _FILES if (path := os.environ.get(f"TIMERD_{name.upper()}"))}
+    return _common(server, os.environ.get("TIMERD_NAMESPACE", "default"), **files)
 
 
 def form_of_one(json: options.Json = False) -> Form:
@@ -199,6 +208,20 @@ async def _call(
     try:
         async with AsyncExitStack() as opened:
             await command(CommandCall(endpoint, out, bar or Bar(""), opened), **given)
+    except TimerdError as error:
+        raise failure_of(error, endpoint.server) from error
+
+
+@asynccontextmanager
+async def connected(endpoint: Endpoint) -> AsyncIterator[Client]:
+    """Of a command that speaks to a server only where it is asked to. Raises CommandFailure."""
+    from timerd.client import TimerdError
+
+    endpoint.check()
+    await _knock(endpoint)
+    try:
+        async with endpoint.client() as client:
+            yield client
     except TimerdError as error:
         raise failure_of(error, endpoint.server) from error
 

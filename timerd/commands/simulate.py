@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from timerd.commands import options
+from timerd.commands.call import Endpoint, connected, endpoint_by_environment
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.output import Form, Output
 from timerd.commands.progress import Bar
@@ -25,6 +26,7 @@ from timerd.commands.times import parse_span, shown_span
 if TYPE_CHECKING:
     from timerd.simulate import Dependency, Outage, Settings, SimulatedRun, Stop, Summary
     from timerd.simulate.curves import Curves
+    from timerd.simulate.play import Playing
     from timerd.simulate.storing import RunFile
 
 _FIGURES = ("jobs", "busy", "delay_p99", "oldest_run", "clogged", "spike", "never_ran")
@@ -40,7 +42,9 @@ _PICTURES = (".png", ".svg", ".pdf")
 _STEPS = 200
 # Plays a run, while the bar shows how far it is.
 Plays = Callable[["Settings", Bar], Awaitable["SimulatedRun"]]
-_LOAD, _SCRIPT, _TUNING = "Load", "What goes wrong", "Tuning"
+_LOAD, _SCRIPT, _TUNING, _LIVE = "Load", "What goes wrong", "Tuning", "A live server"
+# What --from takes from the server, or a server has not.
+_NOT_LIVE = ("members", "cycle_s", "zipf", "slots", "poll_s", "batch", "sources", "outages")
 
 
 def _option(panel: str, *names: str, **settings: Any) -> Any:  # noqa: ANN401 - as typer.Option
@@ -81,6 +85,11 @@ def simulate(
     engine: Annotated[
         bool, typer.Option("--engine", help="Play it on a whole server with a turned clock: slow, up to 20,000 jobs.")
     ] = False,
+    live: Annotated[
+        str | None,
+        _option(_LIVE, "--from", metavar="HOST:PORT", help="The schedules and cycles of this server, from now on."),
+    ] = None,
+    queue: Annotated[str, _option(_LIVE, "--queue", help="Of it: of this queue only.")] = "",
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="The metrics, as SQLite.")] = None,
     plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE", help="A picture: .png, .svg, .pdf.")] = None,
     json: options.Json = False,
@@ -94,14 +103,28 @@ def simulate(
     """
     lengths = {"cycle_s": every, "span_s": span, "mean_s": mean, "p90_s": p90, "poll_s": poll, "tick_s": tick}
     numbers = {"members": members, "workers": workers, "zipf": zipf, "slots": slots, "batch": batch, "seed": seed}
+    given = _given(lengths, numbers, source, down, stop)
+    if live is not None:
+        _simulate_from(live, queue, given, bool(presets or strategy or engine), out, plot, json)
+        return
+    runs = _checked(_wanted(presets or [], strategy or [], given), is_engine=engine)
+    _check_places(out, plot)
+    asyncio.run(_simulate(runs, _rehearsed if engine else _played, out, plot, json))
+
+
+def _given(
+    lengths: Mapping[str, str | None],
+    numbers: Mapping[str, float | None],
+    source: Sequence[str] | None,
+    down: Sequence[str] | None,
+    stop: Sequence[str] | None,
+) -> dict[str, Any]:
+    """The fields of Settings that are."""
     given: dict[str, Any] = {name: _seconds(text) for name, text in lengths.items() if text is not None}
     given |= {name: number for name, number in numbers.items() if number is not None}
     given |= {"sources": tuple(map(_source, source))} if source else {}
     given |= {"outages": tuple(map(_outage, down))} if down else {}
-    given |= {"stops": tuple(map(_stop, stop))} if stop else {}
-    runs = _checked(_wanted(presets or [], strategy or [], given), is_engine=engine)
-    _check_places(out, plot)
-    asyncio.run(_simulate(runs, _rehearsed if engine else _played, out, plot, json))
+    return given | ({"stops": tuple(map(_stop, stop))} if stop else {})
 
 
 def _seconds(text: str) -> float:
@@ -263,10 +286,14 @@ async def _one(
 
 
 async def _played(settings: Settings, bar: Bar) -> SimulatedRun:
-    """The loop gets its turns, in which the bar is shown and Ctrl-C ends the run."""
     from timerd.simulate import play
 
-    playing, shown_s = play(settings), 0.0
+    return await _stepped(play(settings), settings, bar)
+
+
+async def _stepped(playing: Playing, settings: Settings, bar: Bar) -> SimulatedRun:
+    """The loop gets its turns, in which the bar is shown and Ctrl-C ends the run."""
+    shown_s = 0.0
     while True:
         try:
             at_s = next(playing)
@@ -283,6 +310,45 @@ async def _rehearsed(settings: Settings, bar: Bar) -> SimulatedRun:
     from timerd.rehearsal import rehearse
 
     return await rehearse(settings, lambda at_s: bar.reach(round(at_s)))
+
+
+def _simulate_from(
+    live: str,
+    queue: str,
+    given: dict[str, Any],
+    is_more_asked: bool,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    if is_more_asked or any(name in given for name in _NOT_LIVE):
+        raise WrongInput(
+            "--from takes from the server who runs and when: give --for, --workers, --mean, --p90, --stop, --tick and "
+            "--seed with it, and nothing else of what is simulated."
+        )
+    _check_places(out, plot)
+    asyncio.run(_simulate_live(endpoint_by_environment(live), queue, given, out, plot, as_json))
+
+
+async def _simulate_live(
+    endpoint: Endpoint, queue: str, given: dict[str, Any], out: Path | None, plot: Path | None, as_json: bool
+) -> None:
+    from timerd.commands.live_arrivals import LiveReader
+    from timerd.simulate.arrivals import play_arrivals
+    from timerd.simulate.presets import DEFAULT
+
+    settings = replace(DEFAULT, strategy=None, members=1, **given)
+    _checked({"live": settings}, is_engine=False)
+    async with connected(endpoint) as client:
+        reader = LiveReader(client, queue, settings.span_s, settings.seed)
+        found = await reader.read()
+    if not len(found.at_s):
+        raise CommandFailure(f"Nothing of {endpoint.server} comes within {_shown_s(settings.span_s)}.")
+    cycle_s = max(1.0, found.longest_gap_s or settings.span_s)
+    settings = replace(settings, members=found.members, cycle_s=cycle_s)
+    await _simulate({"live": settings}, lambda it, bar: _stepped(play_arrivals(it, found), it, bar), out, plot, as_json)
+    if reader.left_out and not as_json:
+        Output(Form.TABLE).say(f"Without {len(reader.left_out)} schedules of a fixed delay, as {reader.left_out[0]}.")
 
 
 def _tell(told: list[_Told], out: Output) -> None:

@@ -42,6 +42,7 @@ def check_engine(settings: Settings) -> None:
 async def rehearse(settings: Settings, reached: Callable[[float], None]) -> SimulatedRun:
     """`reached` is told how far it is, in simulated seconds. Raises Invalid before the first step."""
     check_engine(settings)
+    assert settings.strategy is not None
     members = population(settings)
     async with Server(patience_s=_PATIENCE_S) as server:
         stage = _EngineStage(server, server.client(), settings, members)

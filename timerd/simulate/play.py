@@ -61,6 +61,7 @@ class Stage:
 def play(settings: Settings) -> Playing:
     """Raises Invalid before the first step."""
     check(settings)
+    assert settings.strategy is not None
     expires = settings.strategy in (Strategy.SLOT, Strategy.SLOT2)
     workers = Workers(settings, settings.cycle_s) if expires else Workers(settings)
     drawn = durations(settings.mean_s, settings.p90_s)

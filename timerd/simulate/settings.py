@@ -54,7 +54,8 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    strategy: Strategy
+    # None: the instants of all jobs are given (arrivals.py).
+    strategy: Strategy | None
     members: int
     cycle_s: float
     span_s: float
