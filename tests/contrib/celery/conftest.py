@@ -28,6 +28,14 @@ class Publishing(Child):
         super().__init__(["-m", "timerd.cli", "celery", "run", *where], folder / "publisher.err", environment)
 
 
+class Dying(Child):
+    """A publisher that is killed when it has published so many messages, before it acknowledges the last of them."""
+
+    def __init__(self, folder: Path, server: str, broker: str, messages: int) -> None:
+        arguments = ["-m", "tests.contrib.celery.dying", server, broker, str(messages)]
+        super().__init__(arguments, folder / "dying.err")
+
+
 class Working(Child):
     """A worker of the shop. Without a server it is Celery's as it comes."""
 

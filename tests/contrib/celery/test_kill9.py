@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
 import redis
 
 from tests.contrib.celery import kills, shop
-from tests.contrib.celery.conftest import Publishing, Shop, Working
+from tests.contrib.celery.conftest import Dying, Publishing, Shop, Working
 from tests.engines.finding import own_redis
-from tests.process.children import Child, Server
+from tests.process.children import Server
 from tests.process.conftest import Children
 from tests.process.waiting import until
 from timerd.client import SyncClient, TaskState
@@ -21,31 +22,15 @@ pytestmark = [
     # Celery's backend of Redis calls it.
     pytest.mark.filterwarnings("ignore:Call to deprecated setex:DeprecationWarning"),
 ]
-# Ends itself between the broker's answer and the acknowledgement, which is the worst moment.
-KILLS_ITSELF = """
-import os, signal, sys
-from timerd import Worker
-from timerd.contrib.celery import Publisher
-
-class Unlucky(Publisher):
-    def publish(self, deliveries):
-        super().publish(deliveries)
-        os.kill(os.getpid(), signal.SIGKILL)
-
-worker = Worker(sys.argv[1], lease=1)
-Unlucky(sys.argv[2]).attach(worker)
-print("ready", flush=True)
-worker.run_forever()
-"""
 
 
 def test_killed_before_it_acknowledges_the_task_comes_again_with_its_id(
     children: Children, tmp_path: Path, timerd_server: Server, running_shop: Shop
 ) -> None:
     waiting = running_shop.app.tasks["shop.note"].apply_async(countdown=0.5)
-    unlucky = children.own(Child(["-c", KILLS_ITSELF, timerd_server.address, running_shop.url], tmp_path / "errors"))
-    unlucky.start()
-    assert unlucky.wait() == -9
+    dying = children.own(Dying(tmp_path, timerd_server.address, running_shop.url, 1))
+    dying.start()
+    assert dying.wait() == -signal.SIGKILL
     children.own(Publishing(tmp_path, timerd_server.address, running_shop.url)).start()
     children.own(Working(tmp_path, running_shop.url, timerd_server.address)).start()
     until(lambda: len(shop.notes(running_shop.broker)) == 2, "it has run twice")
@@ -55,10 +40,11 @@ def test_killed_before_it_acknowledges_the_task_comes_again_with_its_id(
     )
 
 
-def test_kills_at_any_moment(tmp_path: Path) -> None:
+def test_kills_while_it_publishes(tmp_path: Path) -> None:
     seen = kills.play(tmp_path, 3)
     assert (seen.lost, seen.wrong, seen.left, seen.dead) == (set(), set(), 0, 0), str(seen)
-    assert len(seen.revoked) == 12
+    assert len(seen.revoked) == 3 * kills.PER_KILL // 10
+    assert seen.again > 0
 
 
 def test_a_broker_that_is_away_is_waited_for(children: Children, tmp_path: Path, timerd_server: Server) -> None:
