@@ -9,7 +9,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lin
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
-	bench-peers models mutants docs wheel image-lock clean
+	bench-peers models mutants docs wheel release image-lock clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -29,6 +29,7 @@ help:
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make docs     build the pages as a site into build/site, which opens offline; a dead link fails"
 	@echo "make wheel    build the wheel into dist/ and look into it"
+	@echo "make release TAG=v0.1.0  sdist and wheels of a tag into dist/, tried in fresh environments; nothing is published"
 	@echo "make image-lock  bring requirements.lock up to pyproject.toml; what it pins already stays (UPGRADE=--upgrade)"
 	@echo "make venv     set up .venv only"
 
@@ -139,6 +140,10 @@ docs: .venv/.docs
 
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py
+
+TAG ?=
+release: .venv/.dev
+	@$(BIN)/python .ci/release.py $(TAG)
 
 # For all Pythons and machines in one file. What it is compared with stands in build/, for a target that breaks off.
 UPGRADE ?=
