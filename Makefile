@@ -9,7 +9,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lin
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
-	bench-peers models mutants docs wheel image-lock fuzz-http clean
+	bench-peers models mutants docs wheel release image-lock fuzz-http clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -30,6 +30,7 @@ help:
 	@echo "make docs     build the pages as a site into build/site, which opens offline; a dead link fails"
 	@echo "make wheel    build the wheel into dist/ and look into it"
 	@echo "make fuzz-http  ten minutes of drawn requests at the HTTP port (SECONDS=60)"
+	@echo "make release TAG=v0.1.0  sdist and wheels of a tag into dist/, tried in fresh environments; nothing is published"
 	@echo "make image-lock  bring requirements.lock up to pyproject.toml; what it pins already stays (UPGRADE=--upgrade)"
 	@echo "make venv     set up .venv only"
 
@@ -140,6 +141,10 @@ docs: .venv/.docs
 
 wheel: .venv/.dev
 	@$(BIN)/python .ci/wheel_check.py
+
+TAG ?=
+release: .venv/.dev
+	@$(BIN)/python .ci/release.py $(TAG)
 
 # For all Pythons and machines in one file. What it is compared with stands in build/, for a target that breaks off.
 UPGRADE ?=

@@ -1,0 +1,65 @@
+"""What .ci/release.py runs in a fresh environment, with nothing of the checkout in its path: `client` or `server`."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.util import find_spec
+from pathlib import Path
+
+HEAVY = ("numpy", "aiohttp", "pydantic", "typer", "rich")
+START_S = 60
+
+
+def client() -> None:
+    """It is here without the server, and needs what it says."""
+    import timerd
+
+    assert timerd.__version__ == version("timerd-client")
+    assert (timerd.Client.__module__, timerd.Worker.__module__) == ("timerd.sdk.async_client", "timerd.worker")
+    asked = [line for line in requires("timerd-client") or () if "extra" not in line]
+    assert sorted(re.split(r"[^\w-]", line)[0] for line in asked) == ["grpcio", "protobuf"]
+    assert [name for name in HEAVY if name in sys.modules] == []
+    try:
+        version("timerd")
+    except PackageNotFoundError:
+        assert find_spec("timerd.cli") is None, "the server has left something behind"
+
+
+def server() -> None:
+    """A task goes through both."""
+    from timerd.client import SyncClient
+    from timerd.worker import Delivery, Worker
+
+    assert version("timerd") == version("timerd-client")
+    program = Path(sys.executable).parent / "timerd"
+    with tempfile.TemporaryDirectory() as folder:
+        serving = subprocess.Popen(
+            [program, "serve", "--data", folder, "--listen", "127.0.0.1:0", "--json"], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert serving.stdout is not None
+            address = json.loads(serving.stdout.readline())["ready"]
+            with SyncClient(address) as caller:
+                caller.schedule("mails", b"tea is ready", delay=0)
+            worker, seen = Worker(address), []
+
+            @worker.on("mails")
+            async def remind(delivery: Delivery) -> None:
+                seen.append(delivery.payload)
+                asyncio.get_running_loop().call_soon(asyncio.ensure_future, worker.stop())
+
+            asyncio.run(asyncio.wait_for(worker.run(), START_S))
+            assert seen == [b"tea is ready"]
+        finally:
+            serving.terminate()
+            assert serving.wait(START_S) == 0
+
+
+if __name__ == "__main__":
+    {"client": client, "server": server}[sys.argv[1]]()

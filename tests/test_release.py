@@ -1,0 +1,139 @@
+"""A release is what its tag says, and of its two wheels the client's stands alone."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from email.parser import HeaderParser
+from pathlib import Path
+
+import pytest
+
+import release
+import split_wheel
+
+METADATA = """\
+Metadata-Version: 2.4
+Name: timerd
+Version: 1.2.3
+Summary: A durable timer service.
+Requires-Python: >=3.11
+Requires-Dist: aiohttp<4,>=3.12
+Requires-Dist: grpcio<2,>=1.76
+Requires-Dist: grpcio-status<2,>=1.76
+Requires-Dist: protobuf<8,>=6.31.1
+Requires-Dist: pydantic<3,>=2.10
+Provides-Extra: otel
+Requires-Dist: opentelemetry-api<2,>=1.27; extra == 'otel'
+Provides-Extra: redis
+Requires-Dist: redis[hiredis]<9,>=5.2; extra == 'redis'
+Description-Content-Type: text/markdown
+
+# timerd
+"""
+FILES = {
+    "timerd/__init__.py": "", "timerd/client.py": "", "timerd/sdk/__init__.py": "", "timerd/v1/task.proto": "",
+    "timerd/cli.py": "", "timerd/core/__init__.py": "", "timerd/testing/__init__.py": "",
+    "timerd-1.2.3.dist-info/METADATA": METADATA,
+    "timerd-1.2.3.dist-info/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    "timerd-1.2.3.dist-info/entry_points.txt": "[console_scripts]\ntimerd = timerd.cli:main\n",
+    "timerd-1.2.3.dist-info/licenses/LICENSE": "Apache",
+    "timerd-1.2.3.dist-info/RECORD": "",
+}  # fmt: skip
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> tuple[Path, Path]:
+    whole, made = tmp_path / "timerd-1.2.3-py3-none-any.whl", tmp_path / "made"
+    with zipfile.ZipFile(whole, "w") as archive:
+        for name, content in FILES.items():
+            archive.writestr(name, content)
+    made.mkdir()
+    return split_wheel.split(whole, made)
+
+
+def read(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_each_file_is_in_one_of_them(wheels: tuple[Path, Path]) -> None:
+    client, server = ({name for name in read(wheel) if name.startswith("timerd/")} for wheel in wheels)
+    assert client == {"timerd/__init__.py", "timerd/client.py", "timerd/sdk/__init__.py", "timerd/v1/task.proto"}
+    assert server == {"timerd/cli.py", "timerd/core/__init__.py", "timerd/testing/__init__.py"}
+    assert not any("entry_points" in name for name in read(wheels[0]))
+
+
+def test_the_client_needs_grpc_and_protobuf_alone_and_the_server_needs_the_client(wheels: tuple[Path, Path]) -> None:
+    client, server = (
+        HeaderParser().parsestr(next(text for name, text in read(wheel).items() if name.endswith("METADATA")).decode())
+        for wheel in wheels
+    )
+    assert (client["Name"], client["Version"], client["Requires-Python"]) == ("timerd-client", "1.2.3", ">=3.11")
+    assert client.get_all("Requires-Dist") == [
+        *("grpcio<2,>=1.76", "protobuf<8,>=6.31.1"),
+        *("opentelemetry-api<2,>=1.27; extra == 'otel'", "pydantic<3,>=2.10; extra == 'tasks'"),
+    ]
+    assert client.get_all("Provides-Extra") == ["otel", "tasks"]
+    asked = server.get_all("Requires-Dist", [])
+    assert (server["Name"], "timerd-client==1.2.3" in asked, len(asked)) == ("timerd", True, 8)
+    assert server.get_payload() == "# timerd\n"
+
+
+def test_each_wheel_records_what_it_has(wheels: tuple[Path, Path]) -> None:
+    for wheel in wheels:
+        files = read(wheel)
+        [record] = [name for name in files if name.endswith("/RECORD")]
+        rows = {name: (digest, size) for name, digest, size in csv.reader(files[record].decode().splitlines())}
+        assert rows.pop(record) == ("", "")
+        assert rows == {
+            name: tuple(split_wheel.line("", content).split(",")[1:])
+            for name, content in files.items()
+            if name != record
+        }
+
+
+def test_the_client_stands_alone(tmp_path: Path) -> None:
+    """Its files import nothing that is the server's."""
+    for path in (release.ROOT / "timerd").rglob("*.py"):
+        name = path.relative_to(release.ROOT).as_posix()
+        if name.startswith(split_wheel.CLIENT):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, tmp_path / name)
+    program = "import timerd.client, timerd.worker, timerd.tasks, timerd.tracing; print(timerd.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == (f"{tmp_path / 'timerd/__init__.py'}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("tag", "changelog", "said"),
+    [
+        ("v9.9.9", "## [9.9.9]", "these say otherwise"),
+        ("v{version}", "## [Unreleased]", "has no section"),
+        ("v{version}", "## [{version}] - 2026-01-01", ""),
+    ],
+)
+def test_a_tag_says_what_the_tree_says(tag: str, changelog: str, said: str, tmp_path: Path) -> None:
+    import timerd
+
+    (tmp_path / "timerd").mkdir()
+    for name in ("pyproject.toml", "timerd/__init__.py"):
+        shutil.copy(release.ROOT / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text(changelog.format(version=timerd.__version__))
+    tag = tag.format(version=timerd.__version__)
+    if not said:
+        assert release.check_versions(tag, tmp_path) == timerd.__version__
+        return
+    with pytest.raises(release.ReleaseFailed, match=said):
+        release.check_versions(tag, tmp_path)
+
+
+def test_an_interpreter_that_is_not_here_is_named() -> None:
+    assert release.interpreters([sys.executable, "python3.99"]) == ([sys.executable], ["python3.99"])
