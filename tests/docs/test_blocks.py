@@ -29,6 +29,8 @@ TYPED = (
 )
 # Run by tests/docs/test_webhooks_page.py.
 WEBHOOKS = "docs/use/webhooks.md"
+# Run by tests/docs/test_outbox_page.py.
+OUTBOX = "docs/use/outbox.md"
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
@@ -76,7 +78,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    pages = {TUTORIAL, TESTING, WEBHOOKS, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, OUTBOX, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 
