@@ -26,6 +26,7 @@ from timerd.commands import (
     doctor,
     health,
     look,
+    outbox,
     partition,
     purge,
     schedule,
@@ -45,7 +46,7 @@ from timerd.commands.watch import with_seconds
 # In the order of `timerd --help`.
 _PANELS = {
     "Run a server": (dev, serve, config, token, schema),
-    "Tasks": (schedule, look, change, purge, work, celery),
+    "Tasks": (schedule, look, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
     "Operate": (top, doctor, health, cluster, partition, announce, backup, audit),

@@ -33,6 +33,8 @@ WEBHOOKS = "docs/use/webhooks.md"
 CELERY = "docs/use/celery.md"
 # Run by tests/docs/test_coming_from_page.py.
 COMING_FROM = "docs/use/coming-from.md"
+# Run by tests/docs/test_outbox_page.py.
+OUTBOX = "docs/use/outbox.md"
 PATIENCE_S = 120
 ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
@@ -80,7 +82,7 @@ with TestClient(app) as http:
 
 def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
-    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, *TYPED}
+    pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, OUTBOX, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
 
 

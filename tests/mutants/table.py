@@ -8,6 +8,7 @@ from tests.mutants import (
     of_delivering,
     of_hinting,
     of_load,
+    of_outbox,
     of_recurrence,
     of_releases,
     of_repeats,
@@ -26,4 +27,5 @@ MUTANTS = (
     *of_releases.MUTANTS,
     *of_schedules.MUTANTS,
     *of_recurrence.MUTANTS,
+    *of_outbox.MUTANTS,
 )

@@ -101,8 +101,14 @@ def _common(
 
 def endpoint_by_environment(server: str) -> Endpoint:
     """Of a command that has no options for more than where the server is."""
-    files = {name: Path(path) for name in _FILES if (path := os.environ.get(f"TIMERD_{name.upper()}"))}
-    return _common(server, os.environ.get("TIMERD_NAMESPACE", "default"), **files)
+    namespace = os.environ.get("TIMERD_NAMESPACE", "default")
+    tls_ca, tls_cert, tls_key, token_file = map(_file_by_environment, _FILES)
+    return _common(server, namespace, tls_ca, tls_cert, tls_key, token_file)
+
+
+def _file_by_environment(name: str) -> Path | None:
+    path = os.environ.get(f"TIMERD_{name.upper()}")
+    return Path(path) if path else None
 
 
 def form_of_one(json: options.Json = False) -> Form:

@@ -33,7 +33,7 @@ async def run(
 
     The URL stands best in CELERY_BROKER_URL, for flags are seen by everybody on the machine. Several may run.
     """
-    from timerd.sdk.signals import run_until_signalled
+    from timerd.sdk.working import run_until_signalled
     from timerd.worker import Worker
 
     connection = _connection(broker, _options(transport_options))

@@ -1,1 +1,1 @@
-"""Ways over from what programs have already. Each part needs an extra of its own."""
+"""What fits timerd to other libraries. Each module needs the library that it is named after, and nothing imports it."""

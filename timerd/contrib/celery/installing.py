@@ -18,9 +18,8 @@ from timerd.contrib.celery.catching import CatchingProducer
 from timerd.contrib.celery.messages import CONTENT_TYPE
 from timerd.contrib.celery.revoking import revoking
 from timerd.contrib.celery.waiting import WaitingMessages
-from timerd.sdk.checks import name
-from timerd.sdk.connect_options import connect_options
-from timerd.sdk.times import Span, span_ms
+from timerd.sdk.transport import connect_options
+from timerd.sdk.values import Span, name, span_ms
 
 DEFAULT_QUEUE = "celery"
 DEFAULT_LONGER_THAN = timedelta(seconds=30)

@@ -1,0 +1,46 @@
+"""What comes from an outbox: X1."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+SEALING, TESTS = "timerd/outbox/sealing.py", "tests/outbox/test_sealing.py"
+
+MUTANTS = (
+    Mutant(
+        name="rows-of-a-key-together",
+        guarantee="X1",
+        file=SEALING,
+        old="            seen.add(name)\n",
+        new="            seen.update(())\n",
+        breaks="a cancel passes the row that it cancels",
+        tests=(f"{TESTS}::test_rows_of_a_key_stay_in_their_order",),
+    ),
+    Mutant(
+        name="halves-behind-the-next",
+        guarantee="X1",
+        file=SEALING,
+        old="no + 2 * len(first), made_ms, second",
+        new="no + NUMBER_STEP * len(first), made_ms, second",
+        breaks="rows of a batch that was refused as a whole come after those of later batches",
+        tests=(f"{TESTS}::test_halves_lie_between_their_batch_and_the_next",),
+    ),
+    Mutant(
+        name="mark-trusted-for-keys",
+        guarantee="X1",
+        file="timerd/outbox/low_mark.py",
+        old="        return not above or not any(row.key for row in rows)\n",
+        new="        return not above or not rows or bool(rows)\n",
+        breaks="a cancel passes a row with a lower id that was committed late",
+        tests=(f"{TESTS}::test_the_low_mark_is_no_promise",),
+    ),
+    Mutant(
+        name="unknown-given-up",
+        guarantee="X1",
+        file="timerd/outbox/outcomes.py",
+        old="    if not error.reason or is_retryable(error)",
+        new="    if is_retryable(error)",
+        breaks="a row whose outcome is unknown is put with the refused ones",
+        tests=("tests/outbox/test_outcomes.py::test_of_a_call_that_failed_as_a_whole",),
+    ),
+)

@@ -1,0 +1,71 @@
+"""What becomes of a batch by the server's answer: nothing is given up for a reason that may pass."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.outbox.made import cancel, move, schedule
+from timerd.outbox.outcomes import Next, of_calls, of_schedules, of_whole
+from timerd.outbox.rows import SealedBatch
+from timerd.outbox.sealing import batch_of
+from timerd.sdk.values.errors import make_error
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as pb
+
+TWO = batch_of("0b5e", 2000, 1_800_000_000_000, [schedule(b"1", "a"), schedule(b"2")])
+ONE = batch_of("0b5e", 2000, 1_800_000_000_000, [schedule(b"1", "a")])
+MOVES = batch_of("0b5e", 2000, 1_800_000_000_000, [move("a", 1), move("b", 1)])
+CANCELS = batch_of("0b5e", 2000, 1_800_000_000_000, [cancel("a"), cancel("b")])
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "batch", "then"),
+    [
+        ("UNAVAILABLE", "", TWO, Next.AGAIN),
+        ("UNAVAILABLE", "DRAINING", TWO, Next.AGAIN),
+        ("DEADLINE_EXCEEDED", "", TWO, Next.AGAIN),
+        ("INTERNAL", "", TWO, Next.AGAIN),
+        ("DATA_LOSS", "", TWO, Next.AGAIN),
+        ("FAILED_PRECONDITION", "", TWO, Next.AGAIN),
+        ("PERMISSION_DENIED", "ROLE_MISSING", TWO, Next.AGAIN),
+        ("UNAUTHENTICATED", "UNAUTHENTICATED", TWO, Next.AGAIN),
+        ("UNIMPLEMENTED", "", TWO, Next.AGAIN),
+        ("INVALID_ARGUMENT", "REQUEST_TOO_OLD", TWO, Next.ANEW),
+        ("INVALID_ARGUMENT", "INVALID", TWO, Next.HALVES),
+        ("INVALID_ARGUMENT", "INVALID", ONE, Next.DONE),
+    ],
+)
+def test_of_a_call_that_failed_as_a_whole(code: str, reason: str, batch: SealedBatch, then: Next) -> None:
+    outcome = of_whole(batch, make_error(code, "No.", reason, 0, ""))
+    assert outcome.next is then
+    assert [each.row.key for each in outcome.refused] == (["a"] if then is Next.DONE else [])
+
+
+def result(
+    index: int, code: int, reason: str, outcome: task_pb2.ItemOutcome = task_pb2.ITEM_OUTCOME_NOT_STORED
+) -> pb.ItemResult:
+    problem = task_pb2.Problem(code=code, message="No.", reason=reason)
+    return pb.ItemResult(index=index, outcome=outcome, problem=problem)
+
+
+def test_items_are_refused_one_by_one() -> None:
+    kept = pb.ItemResult(index=0, outcome=task_pb2.ITEM_OUTCOME_KEPT)
+    outcome = of_schedules(TWO, pb.ScheduleBatchResponse(results=[kept, result(1, 3, "PAYLOAD_TOO_LARGE")]))
+    assert outcome.next is Next.DONE
+    assert [(each.row.payload, each.reason) for each in outcome.refused] == [(b"2", "PAYLOAD_TOO_LARGE")]
+
+
+def test_an_item_of_which_nothing_is_known_has_the_whole_batch_sent_again() -> None:
+    unknown = result(1, 2, "", task_pb2.ITEM_OUTCOME_UNKNOWN)
+    outcome = of_schedules(TWO, pb.ScheduleBatchResponse(results=[result(0, 6, "KEY_TAKEN"), unknown]))
+    assert (outcome.next, outcome.refused) == (Next.AGAIN, [])
+
+
+def test_moves_and_cancels_have_answers_of_their_own() -> None:
+    gone = make_error("NOT_FOUND", "No task has the key.", "NOT_FOUND", 0, "")
+    raced = make_error("ABORTED", "Another call won.", "MOVED", 0, "")
+    overtaken = make_error("ABORTED", "Made before.", "OVERTAKEN", 0, "")
+    assert of_calls(CANCELS, [None, None]).next is Next.DONE
+    assert of_calls(MOVES, [gone, raced]).next is Next.AGAIN
+    assert [each.row.key for each in of_calls(MOVES, [gone, None]).refused] == ["a"]
+    assert [each.row.key for each in of_calls(MOVES, [None, overtaken]).refused] == ["b"]

@@ -1,0 +1,131 @@
+"""Which rows go together, and the bytes that are sent for them: rules X1 and X3, without a database."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.outbox.made import FIRE_MS, cancel, move, numbered, schedule
+from timerd.outbox.low_mark import LOOK_S, LowMark
+from timerd.outbox.messages import rows_in
+from timerd.outbox.rows import OutboxRow, RowVerb
+from timerd.outbox.sealing import MOST_ROWS, NUMBER_STEP, batch_of, chosen, halves, sealed
+from timerd.v1 import timer_service_pb2 as pb
+
+OUTBOX = "0b5e"
+NOW_MS = 1_800_000_000_000
+
+
+def names(rows: list[OutboxRow]) -> list[str]:
+    return [row.key or row.payload.decode() for row in rows]
+
+
+def test_a_batch_has_one_verb() -> None:
+    rows = numbered([schedule(b"1", "a"), schedule(b"2"), cancel("x"), schedule(b"3", "b"), move("y", FIRE_MS)])
+    assert names(chosen(rows)) == ["a", "2", "b"]
+
+
+def test_rows_of_a_key_stay_in_their_order() -> None:
+    rows = numbered([schedule(b"1", "a"), cancel("a"), schedule(b"2", "a"), cancel("b"), schedule(b"3", "b")])
+    assert names(chosen(rows)) == ["a"]
+    assert names(chosen(rows[1:])) == ["a", "b"]
+    assert [row.verb for row in chosen(rows[1:])] == [RowVerb.CANCEL] * 2
+
+
+def test_a_key_is_of_its_namespace() -> None:
+    other = schedule(b"2", "a")._replace(namespace="billing")
+    rows = numbered([schedule(b"1", "a"), other, schedule(b"3", "b")])
+    assert names(chosen(rows)) == ["a", "b"]
+
+
+any_row = st.builds(
+    lambda verb, key: {1: schedule(b"p", key), 2: cancel(key or "a"), 3: move(key or "a", FIRE_MS)}[verb],
+    st.integers(1, 3),
+    st.sampled_from(["", "a", "b", "c"]),
+)
+
+
+@given(st.lists(any_row, max_size=30))
+def test_whatever_is_written_the_order_of_each_key_is_kept(rows: list[OutboxRow]) -> None:
+    left, sent = numbered(rows), list[OutboxRow]()
+    while left:
+        batch = chosen(left)
+        keys = [row.key for row in batch if row.key]
+        assert batch[0] == left[0]
+        assert len({row.verb for row in batch}) == 1
+        assert len(keys) == len(set(keys))
+        sent += batch
+        left = [row for row in left if row not in batch]
+    for key in "abc":
+        assert [row.id for row in sent if row.key == key] == [row.id for row in numbered(rows) if row.key == key]
+
+
+@given(st.lists(any_row, min_size=1, max_size=30))
+def test_a_batch_can_be_read_again(rows: list[OutboxRow]) -> None:
+    together = chosen(numbered(rows))
+    batch = batch_of(OUTBOX, NUMBER_STEP, NOW_MS, together)
+    assert rows_in(batch) == [row._replace(id=0) for row in together]
+    assert batch.is_ordered is any(row.key for row in together)
+
+
+def test_rows_that_differ_in_nothing_travel_as_columns() -> None:
+    batch = batch_of(OUTBOX, 2000, NOW_MS, numbered([schedule(b"1"), schedule(b"22", fire_at_ms=FIRE_MS + 1)]))
+    request = pb.ScheduleBatchRequest.FromString(batch.request)
+    assert request.request_id == "0b5e.2000"
+    assert request.request_time.ToMilliseconds() == NOW_MS
+    assert list(request.columns.fire_at_ms) == [FIRE_MS, FIRE_MS + 1]
+    assert request.columns.payloads == b"122"
+
+
+def test_options_are_those_of_the_template() -> None:
+    options = '{"labels": {"team": "blue"}, "on_conflict": "keep", "priority": 3, "retry": {"max_attempts": 5}}'
+    batch = batch_of(OUTBOX, 2000, NOW_MS, [schedule(b"1", "a", options=options), schedule(b"2")])
+    [first, second] = pb.ScheduleBatchRequest.FromString(batch.request).items.items
+    assert not first.HasField("template")
+    assert second.template == pb.TaskItem().template.__class__(queue="mails")
+    assert rows_in(batch)[0].options == options
+
+
+def test_a_row_that_makes_no_request_is_refused_and_holds_up_no_other() -> None:
+    bad = ['{"prio": 1}', '"text"', '{"queue": "other"}', '{"on_conflict": "perhaps"}', '{"priority": "high"}']
+    rows = numbered([*(schedule(b"x", options=each) for each in bad), schedule(b"good")])
+    sealing = sealed(OUTBOX, 2000, NOW_MS, rows)
+    assert sealing.batch is not None
+    assert (sealing.batch.tasks, sealing.taken) == (1, [row.id for row in rows])
+    assert [each.reason for each in sealing.refused] == ["INVALID"] * len(bad)
+    assert "prio" in sealing.refused[0].problem
+
+
+def test_nothing_is_sealed_of_rows_that_are_all_refused() -> None:
+    sealing = sealed(OUTBOX, 2000, NOW_MS, numbered([schedule(b"x", options="[]")]))
+    assert (sealing.batch, sealing.taken) == (None, [1])
+
+
+def test_halves_lie_between_their_batch_and_the_next() -> None:
+    """Down to single rows: all numbers differ, and are in the order of the rows."""
+    numbers: list[int] = []
+
+    def halve(no: int, rows: list[OutboxRow]) -> None:
+        if len(rows) == 1:
+            numbers.append(no)
+            return
+        for half in halves(OUTBOX, no, NOW_MS, rows):
+            halve(half.no, rows_in(half))
+
+    halve(NUMBER_STEP, [schedule(b"%d" % number) for number in range(MOST_ROWS)])
+    assert len(set(numbers)) == MOST_ROWS
+    assert numbers == sorted(numbers)
+    assert NUMBER_STEP < numbers[0] < numbers[-1] < 2 * NUMBER_STEP
+
+
+def test_the_low_mark_is_no_promise() -> None:
+    mark = LowMark()
+    assert mark.above(100.0) == 0
+    mark.took([5, 7])
+    assert mark.above(101.0) == 7
+    assert mark.is_enough(7, [schedule(b"1")])
+    assert not mark.is_enough(7, [schedule(b"1"), schedule(b"2", "a")])
+    assert mark.is_enough(0, [schedule(b"2", "a")])
+    mark.took([3])
+    assert mark.above(100.0 + LOOK_S - 0.1) == 7
+    assert mark.above(100.0 + LOOK_S) == 0

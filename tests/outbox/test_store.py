@@ -1,0 +1,206 @@
+"""The outbox's tables keep the rules whatever the engine: PostgreSQL and SQLite in turn."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from tests.outbox.made import FIRE_MS, cancel, move, schedule
+from timerd.outbox.messages import rows_in
+from timerd.outbox.opening import open_outbox
+from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore
+from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
+
+LEASE_S = 60.0
+
+
+async def sealed(outbox: OutboxStore, owner: str = "one", lease_s: float = LEASE_S) -> SealedBatch:
+    batch, _ = await outbox.seal(owner, lease_s)
+    assert batch is not None
+    return batch
+
+
+async def numbers(outbox: OutboxStore) -> list[int]:
+    return [each.no for each in (await outbox.facts()).sealed]
+
+
+async def test_what_is_sealed_is_out_of_the_outbox(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1"), schedule(b"2")])
+    assert (await outbox.facts()).rows == 2
+    batch = await sealed(outbox)
+    facts = await outbox.facts()
+    assert (facts.rows, [each.no for each in facts.sealed]) == (0, [batch.no])
+    assert [row.payload for row in rows_in(batch)] == [b"1", b"2"]
+    assert await outbox.seal("one", LEASE_S) == (None, 0)
+
+
+async def test_numbers_and_times_follow_the_rows(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a"), move("a", FIRE_MS), cancel("a")])
+    batches = [await sealed(outbox) for _ in range(3)]
+    assert [batch.verb for batch in batches] == [1, 3, 2]
+    assert sorted(batch.no for batch in batches) == [batch.no for batch in batches]
+    assert len({batch.made_ms for batch in batches}) == 3
+    assert await outbox.lowest() == batches[0].no
+
+
+async def test_a_batch_is_found_when_its_lease_is_over(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1")])
+    batch = await sealed(outbox)
+    assert await outbox.take_over("two", LEASE_S, []) == []
+    # Its relay has left.
+    await outbox.keep("one", 0.0)
+    await asyncio.sleep(0.002)
+    assert await outbox.take_over("two", LEASE_S, []) == [batch]
+    assert await outbox.take_over("one", LEASE_S, []) == []
+
+
+async def test_a_batch_of_its_own_that_a_relay_does_not_know_of_is_found_at_once(outbox: OutboxStore) -> None:
+    """The answer to its commit was lost."""
+    await outbox.put([schedule(b"1")])
+    batch = await sealed(outbox)
+    assert await outbox.take_over("one", LEASE_S, [batch.no]) == []
+    assert await outbox.take_over("one", LEASE_S, []) == [batch]
+
+
+async def test_what_is_done_goes_with_what_was_refused_of_it(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a", options='{"priority": 3}'), schedule(b"2")])
+    batch = await sealed(outbox)
+    refused = RefusedRow(rows_in(batch)[0], "The key 'a' is taken.", "KEY_TAKEN")
+    await outbox.done(batch, [refused])
+    await outbox.done(batch, [refused])
+    assert await numbers(outbox) == []
+    assert [each.refused for each in await outbox.refused(10)] == [refused]
+    assert (await outbox.facts()).refused == 1
+
+
+async def test_a_refused_row_gets_another_chance_or_is_forgotten(outbox: OutboxStore) -> None:
+    rows = [schedule(b"1", "a"), schedule(b"2"), move("b", FIRE_MS)]
+    await outbox.put([schedule(b"0")])
+    await outbox.done(await sealed(outbox), [RefusedRow(row, "No.", "INVALID") for row in rows])
+    first, second, third = [each.number for each in await outbox.refused(10)]
+    assert await outbox.settle_refused([first, 99], again=True) == 1
+    assert await outbox.settle_refused([second, third], again=False) == 2
+    assert await outbox.refused(10) == []
+    assert rows_in(await sealed(outbox)) == rows[:1]
+
+
+async def test_a_batch_that_is_made_anew_keeps_its_number_and_ends_the_old_one(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", "a")])
+    old = await sealed(outbox)
+    new = await outbox.anew(old)
+    assert new is not None
+    assert (new.no, rows_in(new)) == (old.no, rows_in(old))
+    assert new.made_ms > old.made_ms
+    assert new.request != old.request
+    assert await outbox.anew(old) is None
+    await outbox.done(old, [])
+    assert await numbers(outbox) == [old.no]
+    await outbox.done(new, [])
+    assert await numbers(outbox) == []
+
+
+async def test_halves_stand_in_the_place_of_their_batch(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"%d" % number, f"k{number}") for number in range(5)])
+    batch = await sealed(outbox)
+    await outbox.put([cancel("k0")])
+    later = await sealed(outbox)
+    both = await outbox.halve(batch, "one", LEASE_S)
+    assert await outbox.halve(batch, "two", LEASE_S) == []
+    assert await numbers(outbox) == [both[0].no, both[1].no, later.no]
+    assert [row for half in both for row in rows_in(half)] == rows_in(batch)
+
+
+async def test_reset_gives_it_another_identity(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1"), schedule(b"2")])
+    await sealed(outbox)
+    await outbox.put([schedule(b"3")])
+    before = (await outbox.facts()).outbox
+    assert await outbox.reset(discard=False) == 0
+    assert (await outbox.facts()).outbox != before
+    assert await outbox.reset(discard=True) == 3
+    facts = await outbox.facts()
+    assert (facts.rows, facts.sealed) == (0, [])
+
+
+async def test_much_is_taken_by_its_bytes(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(bytes(1 << 20)) for _ in range(6)] + [cancel("a")])
+    batch = await sealed(outbox)
+    assert batch.tasks == 4
+    assert (await sealed(outbox)).tasks == 2
+
+
+async def test_making_it_again_changes_nothing(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1")])
+    before = await outbox.facts()
+    await outbox.make()
+    assert (await outbox.facts()).outbox == before.outbox
+    assert (await outbox.facts()).rows == 1
+
+
+BAD_ROWS = [
+    (schedule(b"1", queue="two words"), "queue has 1 to 128"),
+    (schedule(b"1", key="k" * 257), "key has 1 to 256"),
+    (schedule(bytes((1 << 20) + 1)), "1 MiB at most"),
+    (schedule(b"1")._replace(namespace=""), "namespace has 1 to 64"),
+    (schedule(b"1", queue=""), "to schedule takes queue, payload and fire_at"),
+    (cancel(""), "to cancel takes a key"),
+    (move("a", 0), "to reschedule takes key and fire_at"),
+    (schedule(b"1")._replace(verb=4), "verb is 1 schedule, 2 cancel or 3 reschedule"),
+]
+
+
+@pytest.mark.parametrize(("row", "says"), BAD_ROWS, ids=[says for _, says in BAD_ROWS])
+async def test_a_mistake_is_told_in_the_application_s_own_transaction(
+    outbox: OutboxStore, row: OutboxRow, says: str
+) -> None:
+    with pytest.raises(DatabaseAway, match=says):
+        await outbox.put([row])
+    assert (await outbox.facts()).rows == 0
+
+
+async def test_without_tables_it_is_said_how_to_make_them(url: str) -> None:
+    store = open_outbox(url)
+    with pytest.raises(DatabaseWrong, match="timerd outbox init"):
+        await store.seal("one", LEASE_S)
+    await store.close()
+
+
+@pytest.mark.parametrize("wrong", ["mysql://127.0.0.1/shop", "shop.db", "sqlite://shop.db", "sqlite://"])
+def test_an_address_that_means_no_database_is_told(wrong: str) -> None:
+    with pytest.raises(DatabaseWrong, match="sqlite:///"):
+        open_outbox(wrong)
+
+
+async def test_a_row_that_was_committed_late_comes_before_what_saw_it(postgres_url: str) -> None:
+    """Ids are given out before commits: a lower one may come after a higher one was sealed."""
+    outbox = open_outbox(postgres_url)
+    await outbox.make()
+    slow, quick = [await asyncpg.connect(postgres_url) for _ in range(2)]
+    async with slow.transaction():
+        await slow.execute("SELECT timerd.schedule('mails', 'first', now(), key => 'a')")
+        await quick.execute("SELECT timerd.schedule('mails', 'other', now())")
+        assert [row.payload for row in rows_in(await sealed(outbox))] == [b"other"]
+    await quick.execute("SELECT timerd.cancel('a')")
+    assert [row.payload for row in rows_in(await sealed(outbox))] == [b"first"]
+    assert (await sealed(outbox)).verb == 2
+    for each in (slow, quick):
+        await each.close()
+    await outbox.close()
+
+
+async def test_an_application_needs_to_insert_only(postgres_url: str) -> None:
+    outbox = open_outbox(postgres_url)
+    await outbox.make()
+    owner = await asyncpg.connect(postgres_url)
+    name = postgres_url.rpartition("/")[2]
+    await owner.execute(f"CREATE ROLE app_{name} LOGIN; GRANT USAGE ON SCHEMA timerd TO app_{name}")
+    await owner.execute(f"GRANT INSERT ON timerd.outbox TO app_{name}; SET ROLE app_{name}")
+    await owner.execute("SELECT timerd.schedule('mails', 'x', now() + interval '30 days', key => 'bill-42')")
+    await owner.execute("SELECT timerd.reschedule('bill-42', now()); SELECT timerd.cancel('bill-42')")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await owner.execute("SELECT * FROM timerd.outbox")
+    await owner.close()
+    assert (await outbox.facts()).rows == 3
+    await outbox.close()

@@ -1,0 +1,104 @@
+"""The bytes of a sealed batch: what is written into it, and what is read from it again.
+
+A batch of schedules is one ScheduleBatchRequest. Cancels and moves are by key, for which there are single calls: such a
+batch is their requests one after the other, each behind its length.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from timerd.outbox.rows import OutboxRow, RowVerb, SealedBatch
+from timerd.outbox.template_options import options_of, template_of
+from timerd.sdk.values import ms_of_timestamp, timestamp_of_ms
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as pb
+
+_LENGTH = struct.Struct(">I")
+AnyCall = pb.CancelRequest | pb.RescheduleRequest
+
+
+def schedule_request(request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
+    """As columns where nothing but payload and instant differs, for the server takes these in fastest."""
+    first = rows[0]
+    request = pb.ScheduleBatchRequest(namespace=first.namespace, request_id=request_id)
+    request.request_time.CopyFrom(timestamp_of_ms(made_ms))
+    request.template.CopyFrom(template_of(first.queue, first.options))
+    if any(row.key or (row.queue, row.options) != (first.queue, first.options) for row in rows):
+        _write_items(request.items, rows)
+    else:
+        _write_columns(request.columns, rows)
+    return request.SerializeToString(deterministic=True)
+
+
+def _write_columns(columns: pb.TaskColumns, rows: Sequence[OutboxRow]) -> None:
+    columns.fire_at_ms.extend([row.fire_at_ms for row in rows])
+    columns.payload_lengths.extend([len(row.payload) for row in rows])
+    columns.payloads = b"".join([row.payload for row in rows])
+
+
+def _write_items(items: pb.TaskItems, rows: Sequence[OutboxRow]) -> None:
+    shared = (rows[0].queue, rows[0].options)
+    for row in rows:
+        item = items.items.add(payload=row.payload, key=row.key, fire_time=timestamp_of_ms(row.fire_at_ms))
+        if (row.queue, row.options) != shared:
+            item.template.CopyFrom(template_of(row.queue, row.options))
+
+
+def calls_request(verb: RowVerb, request_id: str, made_ms: int, rows: Sequence[OutboxRow]) -> bytes:
+    """Of cancels or moves."""
+    made = timestamp_of_ms(made_ms)
+    parts = []
+    for index, row in enumerate(rows):
+        kind = pb.CancelRequest if verb is RowVerb.CANCEL else pb.RescheduleRequest
+        call = kind(namespace=row.namespace, request_id=f"{request_id}.{index}", key=row.key, request_time=made)
+        if isinstance(call, pb.RescheduleRequest):
+            call.fire_time.CopyFrom(timestamp_of_ms(row.fire_at_ms))
+        data = call.SerializeToString(deterministic=True)
+        parts += [_LENGTH.pack(len(data)), data]
+    return b"".join(parts)
+
+
+def calls_in(request: bytes) -> list[bytes]:
+    """The single requests of a batch of cancels or moves."""
+    calls, at = [], 0
+    while at < len(request):
+        [length] = _LENGTH.unpack_from(request, at)
+        at += _LENGTH.size
+        calls.append(request[at : at + length])
+        at += length
+    return calls
+
+
+def rows_in(batch: SealedBatch) -> list[OutboxRow]:
+    """The rows again, without their ids."""
+    if batch.verb == RowVerb.SCHEDULE:
+        return list(_scheduled(pb.ScheduleBatchRequest.FromString(batch.request)))
+    kind = pb.CancelRequest if batch.verb == RowVerb.CANCEL else pb.RescheduleRequest
+    return [_called(batch.verb, kind.FromString(each)) for each in calls_in(batch.request)]
+
+
+def _called(verb: int, call: AnyCall) -> OutboxRow:
+    fire_at_ms = ms_of_timestamp(call.fire_time) if isinstance(call, pb.RescheduleRequest) else 0
+    return OutboxRow(0, verb, call.namespace, "", fire_at_ms, call.key, b"", "")
+
+
+def _scheduled(request: pb.ScheduleBatchRequest) -> Iterator[OutboxRow]:
+    shared = _named(request.template)
+    if request.WhichOneof("tasks") == "columns":
+        columns = request.columns
+        ends = accumulate(columns.payload_lengths, initial=0)
+        for fire_at_ms, (start, stop) in zip(columns.fire_at_ms, pairwise(ends), strict=True):
+            payload = columns.payloads[start:stop]
+            yield OutboxRow(0, RowVerb.SCHEDULE, request.namespace, shared[0], fire_at_ms, "", payload, shared[1])
+        return
+    for item in request.items.items:
+        queue, options = _named(item.template) if item.HasField("template") else shared
+        fire_at_ms = ms_of_timestamp(item.fire_time)
+        yield OutboxRow(0, RowVerb.SCHEDULE, request.namespace, queue, fire_at_ms, item.key, item.payload, options)
+
+
+def _named(template: task_pb2.TaskTemplate) -> tuple[str, str]:
+    return template.queue, options_of(template)

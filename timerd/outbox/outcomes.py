@@ -1,0 +1,92 @@
+"""What the server's answer to a batch means for its rows (rules X2 and X5).
+
+Nothing is given up for a reason that may pass: only what the server refuses for itself, with a reason, is put with the
+refused rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from timerd.outbox.messages import rows_in
+from timerd.outbox.rows import RefusedRow, RowVerb, SealedBatch
+from timerd.sdk.values import TimerdError, error_of_problem, is_retryable
+from timerd.v1 import task_pb2
+from timerd.v1 import timer_service_pb2 as pb
+
+# Codes of refusals that an operator mends: of a caller without the role, of a server of another release.
+_MENDED_LATER = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
+_TOO_OLD = "REQUEST_TOO_OLD"
+_OVERTAKEN = "OVERTAKEN"
+
+
+class Next(Enum):
+    """What is done with a batch."""
+
+    DONE = auto()
+    # The same bytes once more, a little later.
+    AGAIN = auto()
+    # It is older than the server remembers, and nothing of it is stored: other bytes, under the same number.
+    ANEW = auto()
+    # Nothing of it was stored, for a reason that lies in one of its rows.
+    HALVES = auto()
+
+
+@dataclass(slots=True)
+class SendOutcome:
+    """`why`: what the server said last where it is not done."""
+
+    next: Next
+    refused: list[RefusedRow] = field(default_factory=list)
+    why: TimerdError | None = None
+
+
+def kind_of(error: TimerdError, verb: int) -> Next:
+    """DONE: it is refused for good."""
+    if error.reason == _TOO_OLD:
+        return Next.ANEW
+    if not error.reason or is_retryable(error) or error.code in _MENDED_LATER:
+        return Next.AGAIN
+    if error.code == "ABORTED" and verb == RowVerb.RESCHEDULE and error.reason != _OVERTAKEN:
+        return Next.AGAIN
+    return Next.DONE
+
+
+def of_whole(batch: SealedBatch, error: TimerdError) -> SendOutcome:
+    """The call failed as a whole."""
+    found = kind_of(error, batch.verb)
+    if found is not Next.DONE:
+        return SendOutcome(found, why=error)
+    if batch.tasks > 1:
+        return SendOutcome(Next.HALVES, why=error)
+    return SendOutcome(Next.DONE, [RefusedRow(row, str(error), error.reason) for row in rows_in(batch)])
+
+
+def of_schedules(batch: SealedBatch, response: pb.ScheduleBatchResponse) -> SendOutcome:
+    """Each item has its own result where not all are stored."""
+    errors: dict[int, TimerdError] = {}
+    for result in response.results:
+        if result.outcome == task_pb2.ITEM_OUTCOME_UNKNOWN or result.problem.message:
+            errors[result.index] = error_of_problem(result.problem)
+    return _of_each(batch, errors)
+
+
+def of_calls(batch: SealedBatch, said: Sequence[TimerdError | None]) -> SendOutcome:
+    """`said`: of each cancel or move, in their order. A cancel that finds no task has nothing left to do."""
+    return _of_each(batch, {index: error for index, error in enumerate(said) if error is not None})
+
+
+def _of_each(batch: SealedBatch, errors: dict[int, TimerdError]) -> SendOutcome:
+    if not errors:
+        return SendOutcome(Next.DONE)
+    kinds = {index: kind_of(error, batch.verb) for index, error in errors.items()}
+    for wanted in (Next.AGAIN, Next.ANEW):
+        for index, kind in kinds.items():
+            if kind is wanted:
+                return SendOutcome(wanted, why=errors[index])
+    rows = rows_in(batch)
+    return SendOutcome(
+        Next.DONE, [RefusedRow(rows[index], str(error), error.reason) for index, error in errors.items()]
+    )

@@ -1,0 +1,121 @@
+"""What a relay needs of the database, and of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from timerd.outbox.outcomes import SendOutcome
+from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
+
+
+class DatabaseAway(Exception):
+    """The database does not answer, or not now: a sentence. What was asked of it may have been done."""
+
+
+class DatabaseWrong(Exception):
+    """The database cannot be used as it is: a sentence that says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedFact:
+    """A sealed batch, as `status` shows it. Times in ms since the epoch."""
+
+    no: int
+    tasks: int
+    made_ms: int
+    owner: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFact:
+    """A refused row with the number by which it is named."""
+
+    number: int
+    refused_ms: int
+    refused: RefusedRow
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxFacts:
+    """`rows`: that wait, counted up to a bound; `oldest_ms`: when the oldest was written, 0 where there is none."""
+
+    outbox: str
+    rows: int
+    oldest_ms: int
+    refused: int
+    now_ms: int
+    sealed: list[SealedFact] = field(default_factory=list)
+
+
+# Counted rows are looked at one by one.
+MOST_COUNTED = 100_000
+
+
+class OutboxStore(Protocol):
+    """The outbox's four tables. Each call is one transaction. Every method raises DatabaseAway and DatabaseWrong."""
+
+    name: str
+
+    async def seal(self, owner: str, lease_s: float) -> tuple[SealedBatch | None, int]:
+        """Takes the lowest rows out, and writes the batch that is sent for them, in one transaction, which is durable
+        when this returns (X1). The second: how many rows it took."""
+        ...
+
+    async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
+        """Batches whose lease is over, and those of `owner` that it does not have in hand (X4)."""
+        ...
+
+    async def keep(self, owner: str, lease_s: float) -> None:
+        """The leases of all that `owner` has begin anew; 0 ends them."""
+        ...
+
+    async def lowest(self) -> int | None:
+        """The lowest number of a sealed batch."""
+        ...
+
+    async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
+        """The batch goes, and what was refused of it is kept (X2), if it is still the same one."""
+        ...
+
+    async def anew(self, batch: SealedBatch) -> SealedBatch | None:
+        """The same rows as of now, under the same number (X5); None: it is another one by now."""
+        ...
+
+    async def halve(self, batch: SealedBatch, owner: str, lease_s: float) -> list[SealedBatch]:
+        """Two halves in its place; none where it is another one by now."""
+        ...
+
+    async def make(self) -> None:
+        """Makes the tables, as far as they are not there."""
+        ...
+
+    async def facts(self) -> OutboxFacts: ...
+
+    async def refused(self, limit: int) -> list[RefusedFact]:
+        """The oldest first."""
+        ...
+
+    async def settle_refused(self, numbers: Sequence[int], *, again: bool) -> int:
+        """They go, and with `again` into the outbox once more. Returns how many there were."""
+        ...
+
+    async def reset(self, *, discard: bool) -> int:
+        """Another id for the outbox. With `discard` all goes that waits; returns how many tasks that were."""
+        ...
+
+    async def put(self, rows: Sequence[OutboxRow]) -> None:
+        """Writes rows, as an application does."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Sending(Protocol):
+    """The way to the server."""
+
+    async def send(self, batch: SealedBatch) -> SendOutcome:
+        """Sends the bytes once. Raises nothing of the server's or the network's."""
+        ...

@@ -1,0 +1,201 @@
+"""The relay: seals what is in the outbox, sends it until it is answered, and lets it go.
+
+Any number of relays may run. What keeps tasks from being lost or doubled is in the bytes of a sealed batch, so a lease
+only keeps two relays from doing the same work. A relay never ends because the database or the server is away.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+from timerd.outbox.outcomes import Next, SendOutcome
+from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore, Sending
+from timerd.outbox.rows import SealedBatch
+from timerd.outbox.sealing import MOST_ROWS
+from timerd.sdk.transport import Backoff
+
+# Sealed batches that one relay has, and those without keys that it sends at a time.
+MOST_IN_HAND, MOST_UNORDERED = 8, 4
+LONGEST_PAUSE_S = 30.0
+_LONGEST_DATABASE_PAUSE_S = 5.0
+_STOP_S = 10.0
+_QUIET_S = 30.0
+T = TypeVar("T")
+log = logging.getLogger("timerd.outbox")
+
+
+@dataclass(frozen=True, slots=True)
+class RelayOptions:
+    """`lease_s`: after so long another relay sends what this one has. `poll_s`: between two looks at an empty one."""
+
+    lease_s: float = 60.0
+    poll_s: float = 0.05
+
+
+class Relay:
+    """`run` until `stop`; `counts` says what it did: tasks, batches, again, anew, halved, refused."""
+
+    def __init__(self, store: OutboxStore, sending: Sending, options: RelayOptions = RelayOptions()) -> None:
+        self.owner = secrets.token_hex(8)
+        self.counts: Counter[str] = Counter()
+        self._store = store
+        self._sending = sending
+        self._options = options
+        self._carried: dict[int, asyncio.Task[None]] = {}
+        self._unordered = asyncio.Semaphore(MOST_UNORDERED)
+        # Held while batches appear in the database that are not in hand yet.
+        self._appearing = asyncio.Lock()
+        self._ended_one = asyncio.Event()
+        self._stopping = asyncio.Event()
+        # What was logged last, and when.
+        self._told: dict[str, float] = {}
+
+    async def run(self) -> None:
+        keeping = asyncio.create_task(self._keep())
+        try:
+            while not self._stopping.is_set():
+                await self._look()
+        finally:
+            await self._leave(keeping)
+
+    async def stop(self) -> None:
+        """What is being sent is waited for, as long as that does not take long."""
+        self._stopping.set()
+        self._ended_one.set()
+
+    async def _look(self) -> None:
+        """Goes on at once while much waits, and while as much is in hand as may be when something of that is over."""
+        self._ended_one.clear()
+        if len(self._carried) >= MOST_IN_HAND:
+            await self._ended_one.wait()
+        elif await self._there(self._seal) < MOST_ROWS // 2:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), self._options.poll_s)
+
+    async def _seal(self) -> int:
+        async with self._appearing:
+            batch, taken = await self._store.seal(self.owner, self._options.lease_s)
+            if batch is not None:
+                self._carry([batch])
+        return taken
+
+    def _carry(self, batches: Iterable[SealedBatch]) -> None:
+        for batch in batches:
+            task = asyncio.create_task(self._carried_through(batch))
+            self._carried[batch.no] = task
+            task.add_done_callback(partial(self._ended, batch.no))
+
+    def _ended(self, no: int, task: asyncio.Task[None]) -> None:
+        """One that met a mistake of ours is in the database still, and is taken over from there."""
+        del self._carried[no]
+        self._ended_one.set()
+        if not task.cancelled() and (mistake := task.exception()) is not None:
+            log.error("Batch %d met an unexpected error and is tried again.", no, exc_info=mistake)
+
+    async def _carried_through(self, batch: SealedBatch) -> None:
+        if batch.is_ordered:
+            await self._turn(batch)
+            await self._until_over(batch)
+            return
+        async with self._unordered:
+            await self._until_over(batch)
+
+    async def _turn(self, batch: SealedBatch) -> None:
+        """Until no lower number is left, of this relay or another (X3)."""
+        while True:
+            lower = [task for no, task in self._carried.items() if no < batch.no]
+            if lower:
+                await asyncio.wait(lower, return_when=asyncio.FIRST_COMPLETED)
+                continue
+            lowest = await self._there(self._store.lowest)
+            # None, or a higher one: another relay has sent it and let it go.
+            if lowest is None or lowest >= batch.no:
+                return
+            await asyncio.sleep(self._options.poll_s)
+
+    async def _until_over(self, batch: SealedBatch) -> None:
+        """Sends the same bytes until the server has answered them (X2)."""
+        backoff, away = Backoff(longest_s=LONGEST_PAUSE_S), Backoff()
+        while True:
+            outcome = await self._sending.send(batch)
+            if outcome.next is Next.DONE:
+                return await self._finish(batch, outcome)
+            self._note(batch, outcome)
+            if outcome.next is Next.HALVES:
+                return await self._halve(batch)
+            if outcome.next is Next.ANEW:
+                made = await self._there(partial(self._store.anew, batch))
+                if made is None:
+                    return None
+                batch = made
+            # A server that is away is asked as often as a client of it would.
+            pause_s = (away if outcome.why and outcome.why.code == "UNAVAILABLE" else backoff).next_s()
+            await asyncio.sleep(max(pause_s, (outcome.why and outcome.why.retry_after) or 0.0))
+
+    def _note(self, batch: SealedBatch, outcome: SendOutcome) -> None:
+        self.counts[{Next.AGAIN: "again", Next.ANEW: "anew"}.get(outcome.next, "halved")] += 1
+        self._tell(f"A batch was not taken: {outcome.why}")
+
+    async def _finish(self, batch: SealedBatch, outcome: SendOutcome) -> None:
+        await self._there(lambda: self._store.done(batch, outcome.refused))
+        self.counts["batches"] += 1
+        self.counts["tasks"] += batch.tasks - len(outcome.refused)
+        self.counts["refused"] += len(outcome.refused)
+        for each in outcome.refused[:1]:
+            log.warning("%d of batch %d are refused, the first: %s", len(outcome.refused), batch.no, each.problem)
+
+    async def _halve(self, batch: SealedBatch) -> None:
+        async with self._appearing:
+            self._carry(await self._there(lambda: self._store.halve(batch, self.owner, self._options.lease_s)))
+
+    async def _keep(self) -> None:
+        """Leases go on, and those of relays that died are taken over."""
+        while True:
+            await self._there(self._take_over)
+            await self._there(lambda: self._store.keep(self.owner, self._options.lease_s))
+            await asyncio.sleep(min(1.0, self._options.lease_s / 4))
+
+    async def _take_over(self) -> None:
+        async with self._appearing:
+            batches = await self._store.take_over(self.owner, self._options.lease_s, [*self._carried])
+            self.counts["taken over"] += len(batches)
+            self._carry(batches)
+
+    async def _there(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """The answer of the database, however long it is away."""
+        backoff = Backoff(longest_s=_LONGEST_DATABASE_PAUSE_S)
+        while True:
+            try:
+                answer = await ask()
+            except (DatabaseAway, DatabaseWrong) as away:
+                self._tell(str(away))
+                await asyncio.sleep(backoff.next_s())
+            else:
+                return answer
+
+    def _tell(self, said: str) -> None:
+        """The same words at most once in a while."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._told.get(said, -_QUIET_S) >= _QUIET_S:
+            self._told = {said: now_s}
+            log.warning("%s", said)
+
+    async def _leave(self, keeping: asyncio.Task[None]) -> None:
+        """What is under way has its time; the rest is free for other relays at once."""
+        keeping.cancel()
+        if self._carried:
+            await asyncio.wait([*self._carried.values()], timeout=_STOP_S)
+        tasks = [*self._carried.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(keeping, *tasks, return_exceptions=True)
+        with suppress(DatabaseAway, DatabaseWrong):
+            await self._store.keep(self.owner, 0.0)

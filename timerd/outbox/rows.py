@@ -1,0 +1,48 @@
+"""What stands in the outbox table, and what becomes of it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import NamedTuple
+
+
+class RowVerb(IntEnum):
+    """What a row asks for. The values are stored."""
+
+    SCHEDULE = 1
+    CANCEL = 2
+    RESCHEDULE = 3
+
+
+class OutboxRow(NamedTuple):
+    """One wish of the application. `options`: JSON of the other fields of a template; what a verb has no use for is
+    empty."""
+
+    id: int
+    verb: int
+    namespace: str
+    queue: str
+    fire_at_ms: int
+    key: str
+    payload: bytes
+    options: str
+
+
+class RefusedRow(NamedTuple):
+    """A row that no repeat helps. `problem`: a sentence."""
+
+    row: OutboxRow
+    problem: str
+    reason: str
+
+
+class SealedBatch(NamedTuple):
+    """`request`: the bytes that are sent until they are answered. `made_ms`: when they were made, by the database's
+    clock. `is_ordered`: it is sent when no lower number is left."""
+
+    no: int
+    made_ms: int
+    verb: int
+    tasks: int
+    is_ordered: bool
+    request: bytes
