@@ -46,7 +46,8 @@ async def test_one_second_of_many_tasks_is_fired_by_all(monkeypatch: pytest.Monk
         second = cluster.now.replace(microsecond=0) + timedelta(seconds=12)
         clients = [cluster.client(name) for name in NAMES]
         for start in range(0, TASKS, MESSAGE):
-            items = [(b"%d" % n, second + timedelta(milliseconds=n % 1000)) for n in range(start, start + MESSAGE)]
+            # The clock is turned to each instant at which something is due.
+            items = [(b"%d" % n, second + timedelta(milliseconds=n % 100 * 10)) for n in range(start, start + MESSAGE)]
             await clients[start // MESSAGE % len(clients)].schedule_many("mails", items)
             await cluster.settle()
         bucket_ms = bucket_of(instant_ms(second, "second"))
