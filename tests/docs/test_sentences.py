@@ -14,7 +14,7 @@ UNDERSTAND = [
 USE = sorted(path.relative_to(blocks.ROOT).as_posix() for path in (blocks.ROOT / "docs/use").glob("*.md"))
 # Pages that do not hold it yet: words in the mean, sentences above the most. The figures only go down, and no page is
 # added.
-NOT_YET = {"docs/understand/protocol.md": (19.9, 38)}
+NOT_YET = {"docs/understand/protocol.md": (19.8, 38)}
 
 
 @pytest.mark.parametrize("page", ["README.md", *USE, *UNDERSTAND])
