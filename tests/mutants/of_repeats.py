@@ -198,4 +198,22 @@ MUTANTS = (
             "test_who_finds_the_key_taken_of_a_task_that_another_try_writes_speaks_of_itself_only",
         ),
     ),
+    Mutant(
+        name="own-mark-taken-for-a-repeat",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="not is_marked and _is_marked_by(here, outcome, request)",
+        new="_is_marked_by(here, outcome, request)",
+        breaks="a cancel is refused as the repeat of itself",
+        tests=("tests/services/test_ending.py::test_a_cancel_that_has_marked_its_task_is_no_repeat_of_itself",),
+    ),
+    Mutant(
+        name="lease-of-the-row-not-looked-at",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="    is_in_hand: bool = yield AskInHand(here.place.key, _lease_of(here))\n",
+        new="    is_in_hand: bool = yield AskInHand(here.place.key)\n",
+        breaks="of two tries of a cancel one says CANCELLED, and the other one IN_FLIGHT for good",
+        tests=("tests/unit/test_cancel_handed_over.py::test_what_was_handed_over_with_its_lease_is_in_flight",),
+    ),
 )

@@ -91,7 +91,7 @@ def other_end(task: TaskId, pick: int) -> Procedure[Cancelled]:
 
 
 def together(world: World, ids: Sequence[TaskId]) -> list[Cancelled]:
-    said = run(world, end_many(ids, Outcome.CANCELLED, b"r"))
+    said = run(world, end_many(ids, Outcome.CANCELLED, b"r")).said
     event(f"together: {sum(answer is not None for answer in said) > 0}")
     return [
         answer or run(world, end_task(task, Outcome.CANCELLED, b"r")) for task, answer in zip(ids, said, strict=True)

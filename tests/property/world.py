@@ -34,7 +34,7 @@ from timerd.core.partition.holding import HoldingSettings, Phase
 from timerd.core.partition.memory import Memory
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol.cancel import Cancelled, end_task
-from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.cancel_many import EndedMany, end_many
 from timerd.core.protocol.insertion import ClosedForGood, Inserted, insert, insert_carried
 from timerd.core.protocol.move import Wish, move_task
 from timerd.core.protocol.procedures import (
@@ -186,9 +186,9 @@ class World:
     def settle_soon(self, machine: PartitionMachine) -> None:
         self.perform(machine, machine.flush())
 
-    def has_lease(self, key: RowKey) -> bool:
-        """What a worker has is open here."""
-        return False
+    def has_lease(self, key: RowKey, lease_until_ms: int = 0) -> bool:
+        """What a worker has is open here, or its row waits for it."""
+        return lease_until_ms > self.now_ms
 
     def has_in_hand(self, partition: Partition, key: RowKey, lease_until_ms: int) -> bool:
         return lease_until_ms > self.now_ms
@@ -344,8 +344,8 @@ class World:
         for task in tasks:
             task.asked = True
 
-        def said(answers: Sequence[Cancelled | None]) -> None:
-            for task, answer in zip(tasks, answers, strict=True):
+        def said(ended: EndedMany) -> None:
+            for task, answer in zip(tasks, ended.said, strict=True):
                 if answer is None:
                     self.cancel(task)
                 elif answer in (Cancelled.CANCELLED, Cancelled.IN_FLIGHT):

@@ -7,10 +7,21 @@ from datetime import timedelta
 
 import pytest
 
+from tests.property.world import START_MS, World
+from tests.unit.procedure_rig import scheduled
 from timerd.client import CancelOutcome, Client
+from timerd.core.partition import Asked
 from timerd.core.protocol.cancel import Cancelled
-from timerd.core.protocol.procedures import MarkAndLook, Request, SetMarks, Together
-from timerd.model.errors import StoreUnavailable, StoreUnknown
+from timerd.core.protocol.procedures import (
+    AskToEnd,
+    AskToEndMany,
+    HolderAnswer,
+    MarkAndLook,
+    Request,
+    SetMarks,
+    Together,
+)
+from timerd.model.errors import StoreUnavailable, StoreUnknown, Unavailable
 from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.settle import Outcome
 from timerd.services.engine.ending import end_all
@@ -108,3 +119,30 @@ async def test_each_has_its_answer_also_where_a_task_is_named_twice() -> None:
             CancelOutcome.CANCELLED,
             CancelOutcome.CANCELLED,
         ]
+
+
+class Silent:
+    """The holder has said that the task went on elsewhere, and does not answer any more."""
+
+    def __init__(self, runner: Performs) -> None:
+        self._runner = runner
+
+    async def perform(self, request: Request) -> object:
+        match request:
+            case AskToEndMany(_, keys):
+                return [HolderAnswer(Asked.ENDED, Outcome.CARRIED)] * len(keys)
+            case AskToEnd():
+                return HolderAnswer(Asked.SILENT)
+        return await self._runner.perform(request)
+
+
+async def test_a_cancel_that_has_marked_its_task_is_no_repeat_of_itself() -> None:
+    """On the long way it finds its own mark, which says nothing of an earlier try."""
+    world = World()
+    [task] = scheduled(world, 30_000)
+    runner = Silent(world.runner)
+    said = await end_all([task.id], Outcome.CANCELLED, b"r", runner, now_ms=START_MS)
+    assert said == [Cancelled.PENDING]
+    with pytest.raises(Unavailable) as refused:
+        await end_all([task.id], Outcome.CANCELLED, b"r", runner, now_ms=START_MS)
+    assert refused.value.reason == "HOLDER_SILENT"

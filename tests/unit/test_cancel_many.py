@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import pytest
 
 from timerd.core.protocol import cancel_many
 from timerd.core.protocol.cancel import Cancelled
-from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.cancel_many import EndedMany, end_many
 from timerd.core.protocol.procedures import (
     AskToEndMany,
     Ending,
@@ -71,18 +69,19 @@ class World:
         marks = [Mark(HOME, key, MarkKind.CANCELLED, whose) for key, whose in zip(KEYS, self._first, strict=True)]
         return [Found(empty_group(), [mark]) for mark in marks]
 
-    def run(self, procedure: Procedure[Sequence[Cancelled | None]]) -> list[Cancelled | None]:
+    def run(self, procedure: Procedure[EndedMany]) -> EndedMany:
         try:
             request = next(procedure)
             while True:
                 request = procedure.send(self.answer(request))
         except StopIteration as done:
-            return list(done.value)
+            ended: EndedMany = done.value
+            return ended
 
 
 def test_all_are_marked_and_cancelled() -> None:
     world = World([MINE] * 3)
-    assert world.run(end_many(TASKS, Outcome.CANCELLED, MINE)) == [Cancelled.CANCELLED] * 3
+    assert world.run(end_many(TASKS, Outcome.CANCELLED, MINE)).said == [Cancelled.CANCELLED] * 3
     assert world.marked == [Mark(HOME, key, MarkKind.CANCELLED, MINE) for key in KEYS]
     assert all(type(mark) is Mark and type(mark.key) is RowKey for mark in world.marked)
 
@@ -90,12 +89,13 @@ def test_all_are_marked_and_cancelled() -> None:
 @pytest.mark.parametrize("theirs", range(3))
 def test_what_another_call_marked_first_is_its_own(theirs: int) -> None:
     first = [THEIRS if at == theirs else MINE for at in range(3)]
-    said = World(first).run(end_many(TASKS, Outcome.CANCELLED, MINE))
+    said = World(first).run(end_many(TASKS, Outcome.CANCELLED, MINE)).said
     assert said == [Cancelled.ALREADY_CANCELLED if whose == THEIRS else Cancelled.CANCELLED for whose in first]
 
 
 @pytest.mark.parametrize("ended", range(3))
 def test_what_ended_while_it_was_marked_goes_the_long_way(ended: int) -> None:
     endings = [Ending(Outcome.ACKED if at == ended else None) for at in range(3)]
-    said = World([MINE] * 3, endings).run(end_many(TASKS, Outcome.CANCELLED, MINE))
+    said, marked = World([MINE] * 3, endings).run(end_many(TASKS, Outcome.CANCELLED, MINE))
     assert said == [None if at == ended else Cancelled.CANCELLED for at in range(3)]
+    assert marked == {TASKS[ended].digest}

@@ -10,7 +10,7 @@ from timerd.core.partition.holding import Asked
 from timerd.core.partition.partition_machine import PartitionMachine
 from timerd.core.protocol import keys, without_key
 from timerd.core.protocol.cancel import Cancelled, end_task
-from timerd.core.protocol.cancel_many import end_many
+from timerd.core.protocol.cancel_many import EndedMany, end_many
 from timerd.core.protocol.insertion import Inserted, closing_of, insert, insert_repeated
 from timerd.core.protocol.keys import Conflict, activate, reserve, resolve
 from timerd.core.protocol.lookup import Located, locate
@@ -230,7 +230,7 @@ def test_many_are_cancelled_with_few_requests(world: World) -> None:
     delivered(world, tasks[2])
     run(world, end_task(tasks[1].id, Outcome.CANCELLED, b"other"))
     ids = [t.id for t in tasks] + [tasks[0].id._replace(item=99)]
-    assert run(world, end_many(ids, Outcome.CANCELLED, b"r")) == [
+    assert run(world, end_many(ids, Outcome.CANCELLED, b"r")).said == [
         Cancelled.CANCELLED,
         None,
         Cancelled.IN_FLIGHT,
@@ -259,13 +259,13 @@ def test_a_mark_that_came_after_the_task_was_moved_away_is_ours_all_the_same(wor
     assert run(world, end_task(task.id, Outcome.CANCELLED, b"other")) is Cancelled.ALREADY_CANCELLED
 
 
-def far(world: World) -> tuple[Task, list[Request], Procedure[list[Cancelled | None]]]:
+def far(world: World) -> tuple[Task, list[Request], Procedure[EndedMany]]:
     """A task in a bucket that nobody holds, and a cancel of it that notes what it asks for."""
     [task] = scheduled(world, 3_600_000)
     assert task.id.home not in world.machines
     asked: list[Request] = []
 
-    def noted() -> Procedure[list[Cancelled | None]]:
+    def noted() -> Procedure[EndedMany]:
         procedure = end_many([task.id], Outcome.CANCELLED, b"r")
         request = next(procedure)
         while True:
@@ -281,7 +281,7 @@ def far(world: World) -> tuple[Task, list[Request], Procedure[list[Cancelled | N
 
 def test_where_nobody_holds_the_partition_a_cancel_takes_two_trips_to_the_store(world: World) -> None:
     _, asked, cancel = far(world)
-    assert run(world, cancel) == [Cancelled.CANCELLED]
+    assert run(world, cancel).said == [Cancelled.CANCELLED]
     assert [type(request) for request in asked] == [
         FindVacant, Together, FindVacant, MarkAndLook, FindVacant, AskToEndMany
     ]  # fmt: skip
@@ -298,7 +298,7 @@ def test_where_somebody_came_and_went_meanwhile_the_records_are_read_once_more(w
     world.store._partitions[task.id.home].records[1, 1] = SettleRecord(
         task.id.home, 1, 1, settle_entries([(RowKey(task.id.position_ms, task.id.digest, 0), Outcome.ACKED)]), ()
     )
-    assert run(world, going_on(cancel, cancel.send(answer))) == [None], "the long way says how it ended"
+    assert run(world, going_on(cancel, cancel.send(answer))).said == [None], "the long way says how it ended"
     assert isinstance(asked[-1], Together)
     assert [type(request) for request in asked[-1].requests] == [FindSettledMany]
 
@@ -309,7 +309,7 @@ def test_what_has_settled_before_the_mark_is_not_cancelled(world: World) -> None
     world.store._partitions[task.id.home].records[1, 1] = SettleRecord(
         task.id.home, 1, 1, settle_entries([(RowKey(task.id.position_ms, task.id.digest, 0), Outcome.ACKED)]), ()
     )
-    assert run(world, going_on(cancel, request)) == [None]
+    assert run(world, going_on(cancel, request)).said == [None]
 
 
 def test_a_move_and_its_repeat(world: World) -> None:

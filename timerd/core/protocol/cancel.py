@@ -66,15 +66,21 @@ GRAVITY = (
 
 
 def end_task(
-    task: TaskId, outcome: Outcome, request: bytes, generation: int | None = None, *, now_ms: int = 0
+    task: TaskId,
+    outcome: Outcome,
+    request: bytes,
+    generation: int | None = None,
+    *,
+    now_ms: int = 0,
+    is_marked: bool = False,
 ) -> Procedure[Cancelled]:
     """Cancels, purges or acknowledges a task that is not open, wherever it lives. `request` names the call: a repeat is
     answered as the first time. `generation`: an ack is of one delivery, so it does not follow the task into the
     life that a move gave it meanwhile, which has not fired. `now_ms`: what is said of a dead letter is remembered, for
     the task may live again when the call is repeated, and IN_FLIGHT, for the worker may be gone by then; 0: it is
-    not."""
+    not. `is_marked`: this very try has marked the task before, which no earlier one had, so it is no repeat."""
     here = yield from locate(task)
-    mine, is_repeat = False, outcome is not Outcome.ACKED and here.first(MARK_OF_OUTCOME[outcome]) == request
+    mine, is_repeat = False, not is_marked and _is_marked_by(here, outcome, request)
     if is_repeat and (before := (yield from _said_before(task, request, now_ms))) is not None:
         return before
     while True:
@@ -121,6 +127,10 @@ def end_task(
             said = (yield from _said_by_all_tries(task, again, request, said, now_ms)) if is_repeat else said
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
+
+
+def _is_marked_by(here: Located, outcome: Outcome, request: bytes) -> bool:
+    return outcome is not Outcome.ACKED and here.first(MARK_OF_OUTCOME[outcome]) == request
 
 
 def said_for_good(
@@ -203,13 +213,17 @@ def _graver(said: Cancelled | Outcome, there: Cancelled | Outcome) -> Cancelled 
 
 
 def _ask_at(here: Located, pending: Outcome, value: bytes, asked: _Try) -> Procedure[Cancelled | Outcome]:
-    lease_ms = here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
     key = here.place.key if here.rows is not None else unwritten(here.place)
-    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, pending, value, lease_ms)
+    answer: HolderAnswer = yield AskToEnd(here.place.partition, key, pending, value, _lease_of(here))
     said = yield from _conclude(here, answer, asked)
     if asked.is_repeat or not isinstance(said, Cancelled):
         return said
     return (yield from _or_in_flight(here, asked.outcome, said))
+
+
+def _lease_of(here: Located) -> int:
+    """Of the delivery that the row waits for."""
+    return here.rows.extra_of(0).lease_until_ms if here.rows is not None else 0
 
 
 def _known_to_holder(here: Located, request: bytes, mine: bool) -> Procedure[Cancelled | Outcome]:
@@ -290,10 +304,10 @@ def _marked_otherwise(here: Located, outcome: Outcome) -> Cancelled | None:
 
 def _or_in_flight(here: Located, outcome: Outcome, said: Cancelled) -> Procedure[Cancelled]:
     """Where a holder gave a delivery away whose retries were stopped, its record says that the task was cancelled; the
-    worker goes on with it all the same."""
+    worker goes on with it all the same. So it is where the mark came with the row that was handed over."""
     if said is not Cancelled.CANCELLED or outcome is Outcome.ACKED:
         return said
-    is_in_hand: bool = yield AskInHand(here.place.key)
+    is_in_hand: bool = yield AskInHand(here.place.key, _lease_of(here))
     return Cancelled.IN_FLIGHT if is_in_hand else said
 
 

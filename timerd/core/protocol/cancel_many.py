@@ -66,13 +66,20 @@ class Marked(NamedTuple):
     quiet: Set[Partition]
 
 
-def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[Sequence[Cancelled | None]]:
-    """One answer a task, in order; None: it goes the long way."""
+class EndedMany(NamedTuple):
+    """`said`: one answer a task, in order; None: it goes the long way. `marked`: digests of those of these that had no
+    mark before: what the long way finds of the call there is this try's own."""
+
+    said: Sequence[Cancelled | None]
+    marked: Set[bytes] = frozenset()
+
+
+def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[EndedMany]:
     homes = _home_keys(tasks)
     groups = yield from _plain(_by_home(tasks, homes))
     if not groups:
-        return [None] * len(tasks)
-    kind = MARK_OF_OUTCOME[outcome]
+        return EndedMany([None] * len(tasks))
+    plain, kind = groups, MARK_OF_OUTCOME[outcome]
     marks = _marks(groups, kind, request)
     fresh, moved, quiet = yield from _mark_and_look(groups, marks)
     groups = _without(groups, moved)
@@ -86,7 +93,16 @@ def end_many(tasks: ManyTasks, outcome: Outcome, request: bytes) -> Procedure[Se
         _know(answers, group, replies, request, firsts)
         unsure += _unsure(group, replies)
     yield from _conclude(answers, unsure, request, firsts, quiet)
-    return answers.of(homes)
+    said = answers.of(homes)
+    return EndedMany(said, _left_of(plain, homes, said))
+
+
+def _left_of(groups: Sequence[Group], homes: Sequence[RowKey], said: Sequence[Cancelled | None]) -> Set[bytes]:
+    """Digests of the rows that have no answer, of which there are few."""
+    if None not in said:
+        return frozenset()
+    left = {key.digest for key, each in zip(homes, said, strict=True) if each is None}
+    return left & set(_digests(groups))
 
 
 class _Answers:

@@ -204,9 +204,11 @@ class AskToMove:
 
 @dataclass(frozen=True, slots=True)
 class AskInHand:
-    """-> bool: a worker has a delivery of this row's generation, as far as is known in this process"""
+    """-> bool: a worker has a delivery of this row's generation, as far as is known in this process; or the row waits
+    for one until `lease_until_ms`, which is not over"""
 
     key: RowKey
+    lease_until_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,9 +54,11 @@ async def end_all(
     end_task."""
     noting = _Noting(runner)
     groups = _dealt(tasks, side_by_side)
-    said = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
+    ended = await _side_by_side([end_many(group, outcome, request) for group in groups], noting)
+    marked = frozenset[bytes]().union(*(each.marked for each in ended))
     said = [
-        await _said_for_good(group, each, request, noting, now_ms) for group, each in zip(groups, said, strict=True)
+        await _said_for_good(group, each.said, request, noting, now_ms)
+        for group, each in zip(groups, ended, strict=True)
     ]
     if len(groups) == 1 and groups[0] is tasks and None not in said[0]:
         return cast(list[Cancelled], said[0])
@@ -69,7 +71,8 @@ async def end_all(
     rest = [task for task in dict.fromkeys(tasks) if task not in answers]
     for at in range(0, len(rest), AT_ONCE):
         part = rest[at : at + AT_ONCE]
-        said_of_part = await _side_by_side([end_task(task, outcome, request, now_ms=now_ms) for task in part], noting)
+        ways = [end_task(task, outcome, request, now_ms=now_ms, is_marked=task.digest in marked) for task in part]
+        said_of_part = await _side_by_side(ways, noting)
         answers.update(zip(part, said_of_part, strict=True))
     return [answers[task] for task in tasks]
 

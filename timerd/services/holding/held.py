@@ -187,9 +187,11 @@ class Held:
             return False
         return self._deliveries.is_in_hand(key) or lease_until_ms > self._time.exact_ms()
 
-    def has_lease(self, key: RowKey) -> bool:
-        """Whether a worker that is known here has a delivery of this row's generation."""
-        return self._deliveries.has_lease(key, self._time.exact_ms())
+    def has_lease(self, key: RowKey, lease_until_ms: int = 0) -> bool:
+        """Whether a worker that is known here has a delivery of this row's generation. `lease_until_ms`: the row itself
+        waits for one until then."""
+        now_ms = self._time.exact_ms()
+        return lease_until_ms > now_ms or self._deliveries.has_lease(key, now_ms)
 
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """False: `has_in_hand` says so of each of them, whose rows have no lease themselves."""

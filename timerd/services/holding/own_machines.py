@@ -133,8 +133,8 @@ class OwnMachines:
             self._held.settle_soon(machine)
         return asked and [HolderAnswer(asked, None, request.request)] * len(request.keys)
 
-    def has_lease(self, key: RowKey) -> bool:
-        return self._held.has_lease(key)
+    def has_lease(self, key: RowKey, lease_until_ms: int) -> bool:
+        return self._held.has_lease(key, lease_until_ms)
 
     def may_have_in_hand(self, keys: Sequence[RowKey]) -> bool:
         """Whether a worker may have one of the rows, or a delivery that it waits for."""

@@ -223,7 +223,7 @@ class ProcedureRunner:
         return self.own.or_in_hand(asks, await self.others.ask_to_end(partition, asks))
 
     async def _ask_in_hand(self, request: AskInHand) -> bool:
-        return self.own.has_lease(request.key)
+        return self.own.has_lease(request.key, request.lease_until_ms)
 
     async def _ask_to_move(self, request: AskToMove) -> HolderAnswer:
         if self.others.is_here(request.partition):
