@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from timerd.client import Client, ConnectOptions
 
 
-_FILES = ("tls_ca", "tls_cert", "tls_key", "token_file")
+_ANSWER_S = 10.0
+_FILES = ("TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,8 +102,14 @@ def _common(
 
 def endpoint_by_environment(server: str) -> Endpoint:
     """Of a command that has no options for more than where the server is."""
-    files = {name: Path(path) for name in _FILES if (path := os.environ.get(f"TIMERD_{name.upper()}"))}
-    return _common(server, os.environ.get("TIMERD_NAMESPACE", "default"), **files)
+    namespace = os.environ.get("TIMERD_NAMESPACE", "default")
+    tls_ca, tls_cert, tls_key, token_file = (_file_by_environment(name) for name in _FILES)
+    return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, _ANSWER_S)
+
+
+def _file_by_environment(name: str) -> Path | None:
+    path = os.environ.get(f"TIMERD_{name}")
+    return Path(path) if path else None
 
 
 def form_of_one(json: options.Json = False) -> Form:
