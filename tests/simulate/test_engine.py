@@ -80,9 +80,9 @@ def test_too_many_jobs_are_refused() -> None:
 
 @pytest.mark.long
 @pytest.mark.timeout(1_800)
-def test_ten_thousand_jobs_start_when_the_model_says() -> None:
-    few = Settings(Strategy.SLOT2, members=5_000, cycle_s=300, span_s=600, workers=40, mean_s=2.0, p90_s=4.0)
+def test_two_thousand_jobs_start_when_the_model_says() -> None:
+    few = Settings(Strategy.SLOT2, members=1_000, cycle_s=300, span_s=600, workers=8, mean_s=2.0, p90_s=4.0)
     settings = replace(few, slots=60)
-    by_engine = story(rehearsed(settings))
-    assert len(by_engine) > 9_900
-    assert by_engine == story(played(settings))
+    by_engine = starts(rehearsed(settings))
+    assert len(by_engine) > 1_980
+    assert by_engine == starts(played(settings))
