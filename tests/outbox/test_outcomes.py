@@ -30,6 +30,7 @@ CANCELS = batch_of("0b5e", 2000, 1_800_000_000_000, [cancel("a"), cancel("b")])
         ("PERMISSION_DENIED", "ROLE_MISSING", TWO, Next.AGAIN),
         ("UNAUTHENTICATED", "UNAUTHENTICATED", TWO, Next.AGAIN),
         ("UNIMPLEMENTED", "", TWO, Next.AGAIN),
+        ("RESOURCE_EXHAUSTED", "DISK_FULL", TWO, Next.AGAIN),
         ("INVALID_ARGUMENT", "REQUEST_TOO_OLD", TWO, Next.ANEW),
         ("INVALID_ARGUMENT", "INVALID", TWO, Next.HALVES),
         ("INVALID_ARGUMENT", "INVALID", ONE, Next.DONE),

@@ -16,8 +16,9 @@ from timerd.sdk.values import TimerdError, error_of_problem, is_retryable
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
-# Codes of refusals that an operator mends: of a caller without the role, of a server of another release.
-_MENDED_LATER = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED"})
+# Codes of refusals that an operator mends: of a caller without the role, of a server of another release, of one that is
+# full.
+_MENDED_LATER = frozenset({"PERMISSION_DENIED", "UNAUTHENTICATED", "UNIMPLEMENTED", "RESOURCE_EXHAUSTED"})
 _TOO_OLD = "REQUEST_TOO_OLD"
 _OVERTAKEN = "OVERTAKEN"
 
