@@ -41,8 +41,8 @@ MUTANTS = (
         name="mark-on-the-old-place-for-any-end",
         guarantee="G7",
         file="timerd/core/protocol/cancel.py",
-        old="mine=mine and here.ending.outcome is outcome)\n",
-        new="mine=mine)\n",
+        old="mine=asked.mine and ended is asked.outcome)\n",
+        new="mine=asked.mine)\n",
         breaks="CANCELLED is said of a task that a worker has acknowledged in the place that it was carried on to",
         tests=(
             "tests/unit/test_cancel_carried.py::"

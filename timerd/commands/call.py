@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from timerd.client import Client, ConnectOptions
 
 
-_ANSWER_S = 10.0
-_FILES = ("TLS_CA", "TLS_CERT", "TLS_KEY", "TOKEN_FILE")
+_FILES = ("tls_ca", "tls_cert", "tls_key", "token_file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Endpoint:
 
     def connection(self) -> ConnectOptions:
         """What clients and workers of a command are made from."""
-        from timerd.sdk.connect_options import ConnectOptions
+        from timerd.sdk.transport import ConnectOptions
 
         return ConnectOptions(
             self.server,
@@ -103,12 +102,12 @@ def _common(
 def endpoint_by_environment(server: str) -> Endpoint:
     """Of a command that has no options for more than where the server is."""
     namespace = os.environ.get("TIMERD_NAMESPACE", "default")
-    tls_ca, tls_cert, tls_key, token_file = (_file_by_environment(name) for name in _FILES)
-    return Endpoint(_address(server), namespace, tls_ca, tls_cert, tls_key, token_file, _ANSWER_S)
+    tls_ca, tls_cert, tls_key, token_file = map(_file_by_environment, _FILES)
+    return _common(server, namespace, tls_ca, tls_cert, tls_key, token_file)
 
 
 def _file_by_environment(name: str) -> Path | None:
-    path = os.environ.get(f"TIMERD_{name}")
+    path = os.environ.get(f"TIMERD_{name.upper()}")
     return Path(path) if path else None
 
 
@@ -129,8 +128,8 @@ def form_of_listing(json: options.Json = False, output: options.OutputOption = N
 
 
 def _address(server: str) -> str:
-    from timerd.sdk.addresses import server_address
-    from timerd.sdk.errors import InvalidTask
+    from timerd.sdk.transport import server_address
+    from timerd.sdk.values import InvalidTask
 
     try:
         return server_address(server, "--server")
@@ -235,7 +234,7 @@ async def connected(endpoint: Endpoint) -> AsyncIterator[Client]:
 
 async def _knock(endpoint: Endpoint) -> None:
     """A client would go on trying until its timeout, as a service should; a person wants to know at once."""
-    from timerd.sdk.addresses import host_and_port
+    from timerd.sdk.transport import host_and_port
 
     address = host_and_port(endpoint.server)
     if address is None:

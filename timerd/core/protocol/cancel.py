@@ -102,13 +102,7 @@ def end_task(
                 here = yield from locate(task)
                 continue
             mine = mine or (yield from _is_marked_at_home(task, here, outcome, request))
-            said = _ended(here, here.ending.outcome, request, mine=mine and here.ending.outcome is outcome)
-            yield from _remember_of_dead(task, here, request, said, now_ms)
-            # Who came back with a delivery after CANCELLED was said changes nothing of it.
-            said = said if is_repeat else (yield from _or_in_flight(here, outcome, said))
-            # It was our mark, so another try may be about to say how it found the task before it ended.
-            said = yield from _said_by_all_tries(task, here, request, said, now_ms)
-            return (yield from said_for_good(task, request, said, now_ms))
+            return (yield from _said_of_ended(task, here, _Try(outcome, request, mine, is_repeat), now_ms))
         if (before := (yield from _said_of_earlier_life(task, here, request, now_ms))) is not None:
             return before
         pending, value = _pending_outcome(here, outcome, request)
@@ -127,6 +121,17 @@ def end_task(
             said = (yield from _said_by_all_tries(task, again, request, said, now_ms)) if is_repeat else said
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
+
+
+def _said_of_ended(task: TaskId, here: Located, asked: _Try, now_ms: int) -> Procedure[Cancelled]:
+    ended, request = here.ending.outcome, asked.request
+    said = _ended(here, ended, request, mine=asked.mine and ended is asked.outcome)
+    yield from _remember_of_dead(task, here, request, said, now_ms)
+    # Who came back with a delivery after CANCELLED was said changes nothing of it.
+    said = said if asked.is_repeat else (yield from _or_in_flight(here, asked.outcome, said))
+    # It was our mark, so another try may be about to say how it found the task before it ended.
+    said = yield from _said_by_all_tries(task, here, request, said, now_ms)
+    return (yield from said_for_good(task, request, said, now_ms))
 
 
 def _is_marked_by(here: Located, outcome: Outcome, request: bytes) -> bool:
