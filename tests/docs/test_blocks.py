@@ -9,15 +9,14 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.docs import blocks
+from tests.docs.playing import ALIVE, play, states, work
 from tests.process.children import Server
 from tests.process.waiting import until
-from timerd.client import SyncClient, Task, TaskState
-from timerd.worker import Worker
+from timerd.client import SyncClient
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
 TUTORIAL = "docs/use/tutorial.md"
@@ -36,7 +35,6 @@ COMING_FROM = "docs/use/coming-from.md"
 # Run by tests/docs/test_outbox_page.py.
 OUTBOX = "docs/use/outbox.md"
 PATIENCE_S = 120
-ALIVE = {TaskState.PENDING, TaskState.IN_FLIGHT, TaskState.RETRYING}
 SETTINGS = """
 SECRET_KEY = "of a test"
 ALLOWED_HOSTS = ["testserver"]
@@ -84,28 +82,6 @@ def test_every_page_of_use_is_run_here() -> None:
     with_blocks = [path for path in (blocks.ROOT / "docs/use").glob("*.md") if blocks.blocks(path.read_text())]
     pages = {TUTORIAL, TESTING, WEBHOOKS, CELERY, COMING_FROM, OUTBOX, *TYPED}
     assert {path.relative_to(blocks.ROOT).as_posix() for path in with_blocks} == pages
-
-
-def play(typed: list[str], address: str, names: dict[str, Any]) -> dict[str, Any]:
-    """The names that there are after all of these blocks, each of which printed what it says."""
-    for block in typed:
-        assert blocks.run(block, address, names) == blocks.expected(block), block
-    return names
-
-
-async def work(worker: Worker, is_done: Callable[[], bool]) -> None:
-    running = asyncio.create_task(worker.run())
-    await asyncio.to_thread(until, is_done, "the handlers are done")
-    await worker.stop()
-    await running
-
-
-def states(client: SyncClient, queue: str) -> list[TaskState]:
-    return [task.state for task in client.list(queue=queue)]
-
-
-def are_acked(client: SyncClient, *tasks: Task) -> bool:
-    return all(client.get(task.id).state is TaskState.ACKED for task in tasks)
 
 
 def test_concepts(server: Server) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.contrib.celery.cases import CASES
 from tests.docs import blocks
 from tests.process.children import Child, Server
 from tests.process.conftest import Children
@@ -72,6 +73,4 @@ def test_its_program_publishes(children: Children, folder: Path) -> None:
 
 
 def test_the_page_tells_how_many_cases_there_are() -> None:
-    from tests.contrib.celery.test_canvas import CASES
-
     assert f"has {len(CASES)} cases" in " ".join(blocks.read(PAGE).split())

@@ -12,19 +12,20 @@ from pathlib import Path
 import pytest
 
 from tests.docs import blocks
-from tests.docs.test_blocks import ALIVE, COMING_FROM, are_acked, play, states, work
+from tests.docs.playing import ALIVE, are_acked, play, states, work
 from tests.process.children import Server
 from tests.process.conftest import Children
 from timerd.client import SyncClient, TaskState
 from timerd.demo.processes import free_port
 
 pytestmark = [pytest.mark.process, pytest.mark.timeout(240)]
+PAGE = "docs/use/coming-from.md"
 REDIS, HTTP = "redis://127.0.0.1:6379", "127.0.0.1:7401"
 _JS = re.compile(r"^```js\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def test_what_is_python_runs(server: Server, broker: str) -> None:
-    names = play(blocks.blocks(blocks.read(COMING_FROM).replace(REDIS, broker)), server.address, {})
+    names = play(blocks.blocks(blocks.read(PAGE).replace(REDIS, broker)), server.address, {})
     with SyncClient(server.address) as client:
         invoice = client.schedule("invoices", b'{"order": 18}', delay=0)
         report = client.schedule("reports", "monthly", delay=0)
@@ -36,7 +37,7 @@ def test_what_is_python_runs(server: Server, broker: str) -> None:
 
 @pytest.mark.skipif(not shutil.which("node"), reason="Node is not installed here")
 def test_what_is_for_node_runs(children: Children, tmp_path: Path) -> None:
-    _, after = _JS.findall(blocks.read(COMING_FROM))
+    _, after = _JS.findall(blocks.read(PAGE))
     http = f"127.0.0.1:{free_port()}"
     server = children.own(Server(tmp_path, "--http", http))
     server.start()

@@ -97,4 +97,4 @@ def running_shop(timerd_server: Server, broker_url: str) -> Iterator[Shop]:
     app = shop.make(broker_url, timerd_server.address)
     with SyncClient(timerd_server.address, timeout=60) as client, redis.Redis.from_url(broker_url) as broker:
         yield Shop(app, broker, client, broker_url)
-    app.close()
+    shop.close(app)

@@ -86,6 +86,7 @@ def play(folder: Path, kills: int, seed: int = 1) -> Seen:
             dying.start()
             assert dying.wait(PATIENCE_S) == -signal.SIGKILL
         children.own(Publishing(folder, server.address, url)).start()
+        shop.close(app)
         return _seen(server, url, called, revoked)
     finally:
         children.end()

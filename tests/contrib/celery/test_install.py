@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.process, pytest.mark.timeout(280)]
 def app(broker_url: str, timerd_server: Server) -> Iterator[Celery]:
     made = shop.make(broker_url, timerd_server.address, longer_than=60)
     yield made
-    made.close()
+    shop.close(made)
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def alone(broker_url: str) -> Iterator[Celery]:
     """With nobody at the address of timerd."""
     made = shop.make(broker_url, f"127.0.0.1:{free_port()}", timeout=0.5)
     yield made
-    made.close()
+    shop.close(made)
 
 
 def add(app: Celery, **options: Any) -> Any:  # noqa: ANN401 - a result
@@ -132,7 +132,7 @@ def test_a_retry_goes_on_without_timerd(children: Children, tmp_path: Path, brok
     app = shop.make(url)
     assert app.tasks["shop.again"].delay(2, countdown=1).get(timeout=90) == 2
     assert "waits in Celery's worker" in working.errors()
-    app.close()
+    shop.close(app)
 
 
 async def test_a_publisher_in_a_program_of_the_users(
@@ -151,4 +151,4 @@ async def test_a_publisher_in_a_program_of_the_users(
     await running
     with app.connection_for_read() as connection:
         assert connection.SimpleQueue("celery").get(timeout=10).headers["id"] == waiting.id
-    app.close()
+    shop.close(app)

@@ -65,4 +65,4 @@ def test_a_broker_that_is_away_is_waited_for(children: Children, tmp_path: Path,
                 assert published.llen("celery") == 1
         finally:
             broker.stop()
-    app.close()
+    shop.close(app)

@@ -89,7 +89,13 @@ def test_without_a_worker_too(running_shop: Shop, timerd_server: Server) -> None
     waiting.revoke()
     with pytest.raises(TaskRevokedError):
         waiting.get(timeout=PATIENCE_S)
-    app.close()
+    shop.close(app)
+
+
+def test_one_that_these_settings_do_not_accept(running_shop: Shop) -> None:
+    waiting = call(running_shop, "add", 1, 2, serializer="pickle")
+    waiting.revoke()
+    assert (waiting.state, state(running_shop, waiting.id)) == ("REVOKED", TaskState.CANCELLED)
 
 
 def test_some_workers_only_is_for_them_alone(running_shop: Shop) -> None:

@@ -53,6 +53,7 @@ def install(
     Raises:
         InvalidTask: an option is of a wrong form.
         ValueError: the application has it already.
+        TimerdError: gevent or eventlet has patched this process, in which gRPC cannot work (MONKEY_PATCHED).
     """
     if isinstance(vars(app).get("send_task"), LaterCalls):
         raise ValueError("timerd is installed in this application already: call `install` once.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from celery.app.task import Context
+from kombu.exceptions import ContentDisallowed, DecodeError
 from kombu.message import Message as Received
 from kombu.serialization import prepare_accept_content
 from kombu.utils.functional import maybe_list
@@ -59,6 +60,10 @@ def _context(app: Any, message: Message) -> Any:  # noqa: ANN401 - Celery has no
         headers=dict(headers),
         accept=prepare_accept_content(app.conf.accept_content),
     )
-    payload = received.payload
+    try:
+        payload = received.payload
+    except (ContentDisallowed, DecodeError):
+        # No worker with these settings would have run it. That it was part of a chord is in there.
+        return Context(headers)
     embedded = payload if isinstance(payload, dict) else payload[2]
     return Context({**headers, **(embedded or {})})
