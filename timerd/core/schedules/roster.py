@@ -168,10 +168,10 @@ def fill(run: CycleRun, members: Sequence[SlotMember], world: World) -> Procedur
 
 
 def entries_of(uid: str, keys: Sequence[str]) -> Procedure[dict[str, list[RosterEntry]]]:
-    asked = [(segment_place(uid, _segment_of(key)), _name(key), MOST_ENTRIES) for key in keys]
+    asked = [(segment_place(uid, _segment_of(key)), member_name(key), MOST_ENTRIES) for key in keys]
     found: list[Sequence[Entry]] = yield ListEntries(asked)
     return {
-        key: [_read(each) for each in entries if each.key.name.startswith(_name(key))]
+        key: [read_entry(each) for each in entries if each.key.name.startswith(member_name(key))]
         for key, entries in zip(keys, found, strict=True)
     }
 
@@ -186,12 +186,12 @@ def roster_page(
     segment, after = place if place is not None else (first, part.first.to_bytes(HASH_BYTES, "big"))
     limit = max(limit, LEAST_PAGE)
     found: list[Sequence[Entry]] = yield ListEntries([(segment_place(uid, segment), after, limit)])
-    entries = [_read(each) for each in found[0]]
+    entries = [read_entry(each) for each in found[0]]
     following = RosterPlace(segment + 1, b"") if segment < last else None
     if len(entries) == limit and entries[-1].hash < part.end:
         # The last one may have further entries.
         last_key = entries[-1].key
-        following = RosterPlace(segment, _name(last_key))
+        following = RosterPlace(segment, member_name(last_key))
         entries = [each for each in entries if each.key != last_key]
     inside = [each for each in entries if each.hash < part.end]
     found_last = [latest([*same]) for _, same in groupby(inside, lambda each: each.key)]
@@ -235,22 +235,22 @@ def _segment_of(key: str) -> int:
     return hash_of(key) >> 64 - SEGMENT_BITS
 
 
-def _name(key: str) -> bytes:
+def member_name(key: str) -> bytes:
     """What the names of all entries of a key begin with."""
     return hash_of(key).to_bytes(HASH_BYTES, "big") + key.encode() + b"\0"
 
 
 def _entry(uid: str, member: SlotMember, stamp: int) -> Entry:
-    name = _name(member.key) + stamp.to_bytes(STAMP_BYTES, "big")
+    name = member_name(member.key) + stamp.to_bytes(STAMP_BYTES, "big")
     return Entry(EntryKey(segment_place(uid, _segment_of(member.key)), name), _ADDED + member.payload)
 
 
 def _removal(uid: str, key: str, stamp: int) -> Entry:
-    name = _name(key) + stamp.to_bytes(STAMP_BYTES, "big")
+    name = member_name(key) + stamp.to_bytes(STAMP_BYTES, "big")
     return Entry(EntryKey(segment_place(uid, _segment_of(key)), name), _REMOVED)
 
 
-def _read(entry: Entry) -> RosterEntry:
+def read_entry(entry: Entry) -> RosterEntry:
     name = entry.key.name
     key = name[HASH_BYTES : -STAMP_BYTES - 1].decode()
     payload = entry.value[1:] if entry.value[:1] == _ADDED else None

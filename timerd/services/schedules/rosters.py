@@ -17,6 +17,7 @@ from timerd.core.schedules.roster import (
     roster_page,
     withdraw_member,
 )
+from timerd.core.schedules.roster_walk import MOST_TOGETHER, place_of_slot, slot_at, walk_roster
 from timerd.core.schedules.slot_costs import note_cost
 from timerd.core.schedules.world import World
 from timerd.model.cycles import RosterTurn
@@ -51,15 +52,18 @@ class Rosters:
     async def page(
         self, name: Name, slot: int, place: RosterPlace | None, limit: int
     ) -> tuple[list[SlotMember], tuple[int, RosterPlace | None] | None]:
-        """Members from this place on, by slot; and where the next ones are. None: there are no more."""
+        """Members from this place on, or from a slot on; and where the next ones are. None: there are no more."""
         roster = await drive(read_roster(name), self._runner)
+        slots, together = roster.shape.slots, 1
         found: list[SlotMember] = []
-        while slot < roster.shape.slots and len(found) < limit:
-            page = roster_page(roster.uid, roster.shape, slot, place, max(2, limit - len(found)))
-            entries, place = await drive(page, self._runner)
-            found += _members(entries)
-            slot += place is None
-        return found, (slot, place) if slot < roster.shape.slots else None
+        following: RosterPlace | None = place or place_of_slot(slot, slots)
+        while following is not None and len(found) < limit:
+            walk = walk_roster(roster.uid, following, together, max(2, limit - len(found)))
+            stretch = await drive(walk, self._runner)
+            found, following = [*found, *_members(stretch.entries)], stretch.following
+            # Where few are found, more segments are read together.
+            together = 1 if len(stretch.entries) > limit // 8 else min(8 * together, MOST_TOGETHER)
+        return found, (slot_at(following, slots), following) if following is not None else None
 
     async def expand(self, turn: RosterTurn) -> None:
         """The members of a slot have their tasks. It was recorded before its task was made, and so before this read of
