@@ -237,6 +237,9 @@ class KeySource(Protocol):
 class TokenReader(Protocol):
     """Reads tokens that somebody else has signed (JWT)."""
 
+    def on_change(self, changed: Callable[[], None]) -> None:
+        """`changed` is called when tokens that were believed may be believed no more."""
+
     async def prepare(self, token: str) -> None:
         """What `claims` needs for it is here, where it can be had."""
 

@@ -129,3 +129,13 @@ def test_the_low_mark_is_no_promise() -> None:
     mark.took([3])
     assert mark.above(100.0 + LOOK_S - 0.1) == 7
     assert mark.above(100.0 + LOOK_S) == 0
+
+
+def test_nothing_that_was_seen_and_left_lies_below_the_mark() -> None:
+    """Another verb, another namespace, a second row of a key: they are the next batch."""
+    mark = LowMark()
+    assert mark.above(0.0) == 0
+    mark.took([1, 3], left=[2, 4])
+    assert mark.above(0.1) == 1
+    mark.took([2, 4])
+    assert mark.above(0.2) == 4

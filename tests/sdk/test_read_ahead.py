@@ -12,6 +12,7 @@ from tests.sdk.fake_server import FakeServer, deliver_of, split
 from tests.sdk.worker_rig import ACK, running
 from timerd import Delivery, Worker
 from timerd.sdk.working.read_ahead import ReadAhead
+from timerd.v1 import work_service_pb2 as wk
 
 FAST = 200
 
@@ -183,3 +184,48 @@ async def test_what_another_worker_has_by_now_is_not_begun(server: FakeServer, m
         gated.go.set()
         await server.work.until(lambda: len(server.work.tokens(ACK)) == FAST + 2)
     assert gated.begun[FAST:] == [b"first", b"last"]
+
+
+@pytest.mark.usefixtures("no_time")
+async def test_a_worker_that_runs_once_more_begins_anew(server: FakeServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its first run was cut off, with tasks that had not begun."""
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
+    gated = Gated(server, concurrency=3)
+    run = asyncio.create_task(gated.worker.run())
+    await become_fast(server, 3)
+    gated.go.clear()
+    gated.full.clear()
+    server.work.put(deliver_of("q", [b"slow"] * 500))
+    await gated.full.wait()
+    run.cancel()
+    await asyncio.wait([run])
+    gated.go.set()
+    opened = len(server.work.opens)
+    async with running(gated.worker):
+        await server.work.until(lambda: len(server.work.opens) == opened + 1)
+    assert [credit.tasks for credit in server.work.opens[-1].credits] == [3]
+
+
+@pytest.mark.usefixtures("no_time")
+async def test_what_came_beyond_what_a_lane_wants_frees_no_credit(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was on its way when the lane went back to what its handlers take."""
+    monkeypatch.setattr("timerd.sdk.working.lanes._LONGEST_WAIT_S", 3_600.0)
+    gated = Gated(server, concurrency=3)
+    lane = gated.worker._lanes["q"]
+    async with running(gated.worker):
+        await become_fast(server, 3)
+        gated.go.clear()
+        gated.full.clear()
+        server.work.put(deliver_of("q", [b"slow"] * 8))
+        await gated.full.wait()
+        lane.hand_back()
+        lane._credit.restart()  # type: ignore[attr-defined]
+        server.work.say(wk.WorkResponse(deliver=deliver_of("q", [b"late"] * 10)))
+        await gated.worker._stream.sync()  # type: ignore[union-attr]
+        assert lane.held == 13
+        gated.go.set()
+        await server.work.until(lambda: len(server.work.tokens(ACK)) == FAST + 13)
+        await gated.worker._stream.sync()  # type: ignore[union-attr]
+        assert server.work.credit["q"] == lane.credit == 3

@@ -129,6 +129,7 @@ def test_who_is_nobody_is_told_so() -> None:
         ("work@a.b", "a.b", "mails", True),
         ("work@a.b", "aXb", "mails", False),
         ("schedule,work@shop", "other", "mails", False),
+        ("work@*-a*-b", "-a" * 1_000_000, "mails", False),
     ],
 )
 def test_a_role_may_be_for_a_namespace_and_a_queue(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -90,6 +92,23 @@ async def test_what_cannot_be_written_down_is_not_done(server: Server, log: Path
         with pytest.raises(Unavailable, match=r"cannot write its audit log .*so nothing was done"):
             await client.purge(queue="mails", force=True)
         assert (await client.get(task.id)).state.name == "PENDING"
+
+
+async def test_half_a_line_is_not_written_down(server: Server, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk has room for the beginning of it."""
+    monkeypatch.setattr("timerd.services.transport.audit_log.os.write", partial(half, os.write))
+    async with Client(server.address, timeout=5) as client:
+        task = await client.schedule("mails", b"x", at=LATER)
+        with pytest.raises(Unavailable, match="No space left"):
+            await client.purge(queue="mails", force=True)
+        monkeypatch.undo()
+        assert (await client.get(task.id)).state.name == "PENDING"
+        await client.purge(queue="mails", force=True)
+    assert [call.outcome for call in read_audit_log(log)] == ["OK"]
+
+
+def half(write: Callable[[int, bytes], int], number: int, data: bytes) -> int:
+    return write(number, data[: len(data) // 2 or 1])
 
 
 async def test_who_may_not_do_it_does_not_fill_the_log(tmp_path: Path, log: Path) -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 import jwt
 import pytest
+from aiohttp import ClientPayloadError, web
+from aiohttp.test_utils import TestServer
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from tests.certificates import Authority, Pair
 from tests.services.access_rig import write
-from timerd.adapters.json_web_tokens import FETCH_EVERY_S, FetchedKeys, JwtReader, keys_of
+from timerd.adapters.json_web_tokens import FETCH_EVERY_S, LOOK_EVERY_S, FetchedKeys, JwtReader, fetched, keys_of
 from timerd.client import AccessDenied, Client
 from timerd.config import TOKEN_LEEWAY_S, AuthConfig, JwtConfig, ServerConfig, TlsConfig
 from timerd.model.errors import StartupError
@@ -151,6 +153,68 @@ async def test_keys_at_an_address_are_fetched_when_one_is_not_known() -> None:
     assert reader.claims(signed("e")) is not None
 
 
+async def test_a_key_that_the_provider_has_withdrawn_is_dropped_though_only_others_come() -> None:
+    now_s, published, ended = [0.0], [key_set("r", "e")], []
+
+    async def fetch(_: str) -> bytes:
+        return published[0]
+
+    reader = JwtReader(
+        config("https://id.example/keys"), FetchedKeys("https://id.example/keys", fetch, lambda: now_s[0])
+    )
+    reader.on_change(lambda: ended.append(now_s[0]))
+    await reader.prepare(signed("r"))
+    stolen, now_s[0], published[0] = signed("e"), LOOK_EVERY_S - 1, key_set("r")
+    await reader.prepare(signed("r"))
+    assert reader.claims(stolen) is not None
+    now_s[0] = LOOK_EVERY_S
+    await reader.prepare(signed("r"))
+    assert (reader.claims(stolen), ended) == (None, [0.0, LOOK_EVERY_S])
+
+
+async def test_who_has_a_known_key_does_not_wait_for_one_that_is_not() -> None:
+    now_s, answer = [0.0], asyncio.Event()
+    answer.set()
+
+    async def fetch(_: str) -> bytes:
+        await answer.wait()
+        return key_set("r")
+
+    reader = JwtReader(
+        config("https://id.example/keys"), FetchedKeys("https://id.example/keys", fetch, lambda: now_s[0])
+    )
+    await reader.prepare(signed("r"))
+    answer.clear()
+    now_s[0] = FETCH_EVERY_S
+    strange = asyncio.create_task(reader.prepare(signed("e")))
+    await asyncio.sleep(0)
+    await reader.prepare(signed("r"))
+    assert not strange.done()
+    answer.set()
+    await strange
+
+
+@pytest.mark.parametrize("too_much", [False, True])
+async def test_a_set_that_comes_in_parts_is_read_to_its_end(too_much: bool) -> None:
+    many = json.dumps({"keys": json.loads(key_set("r"))["keys"], "more": "x" * (2 << 20 if too_much else 300_000)})
+
+    async def served(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for at in range(0, len(many), 10_000):
+            await response.write(many[at : at + 10_000].encode())
+        return response
+
+    application = web.Application()
+    application.router.add_get("/keys", served)
+    async with TestServer(application) as provider:
+        if too_much:
+            with pytest.raises(ClientPayloadError, match="more than"):
+                await fetched(str(provider.make_url("/keys")))
+        else:
+            assert list(keys_of(await fetched(str(provider.make_url("/keys"))), "/keys")) == ["r"]
+
+
 @pytest.mark.parametrize(
     "raw", [b"", b"[]", b'{"keys": 5}', b'{"keys": ["x"]}', b'{"keys": []}', b'{"keys": [{"kty": "oct", "k": "AA"}]}']
 )
@@ -172,6 +236,7 @@ def test_a_key_of_an_unknown_kind_spoils_none_of_the_others() -> None:
         ("jwt:groups=ops", {"groups": ["dev", "ops"]}, True),
         ("jwt:groups=op", {"groups": ["dev", "ops"]}, False),
         ("jwt:scope=timers.write", {"scope": "timers.read timers.write"}, True),
+        ("jwt:name=admin", {"name": "not admin"}, False),
         ("jwt:realm_access.roles=ops", {"realm_access": {"roles": ["ops"]}}, True),
         ("jwt:https://x.example/roles=ops", {"https://x.example/roles": ["ops"]}, True),
         ("jwt:groups=1", {"groups": 1}, False),
@@ -183,7 +248,7 @@ async def test_a_line_speaks_of_a_claim(
     write(tmp_path / "principals", f"some schedule@shop {line}\n")
     found = Principals(tmp_path / "principals", reader).of_token(signed(**claims))
     assert (found is not None) == known
-    assert found is None or (found.name, {str(role) for role in found.roles}) == ("ada", {"schedule@shop"})
+    assert found is None or (found.name, {str(role) for role in found.roles}) == ("jwt:ada", {"schedule@shop"})
 
 
 async def test_a_caller_has_the_roles_of_all_lines_that_speak_of_it(reader: JwtReader, tmp_path: Path) -> None:

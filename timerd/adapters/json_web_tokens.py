@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
 _REQUIRED = ("exp", "iss", "aud")
 FETCH_EVERY_S = 30.0
+# A key that the provider has withdrawn is dropped after so long, though tokens of other keys come.
+LOOK_EVERY_S = 600.0
 _FETCH_S = 5.0
 _MOST_BYTES = 1 << 20
 # Of tokens that were verified: what a claim says does not change.
@@ -46,7 +48,7 @@ class FetchedKeys:
         self._fetched_s = now_s() - FETCH_EVERY_S
 
     async def changed(self, *, is_missing: bool) -> bytes | None:
-        if not is_missing or self._now_s() - self._fetched_s < FETCH_EVERY_S:
+        if self._now_s() - self._fetched_s < (FETCH_EVERY_S if is_missing else LOOK_EVERY_S):
             return None
         self._fetched_s = self._now_s()
         try:
@@ -64,10 +66,17 @@ class JwtReader:
         self._source = source
         self._keys: Mapping[str, jwt.PyJWK] = {}
         self._looking = asyncio.Lock()
+        self._changed: Callable[[], None] = lambda: None
         # Hash of a token -> its claims, the oldest first.
         self._verified: dict[bytes, Mapping[str, Any]] = {}
 
+    def on_change(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+
     async def prepare(self, token: str) -> None:
+        """Who has a key that is known waits for nobody else's."""
+        if _key_id(token) in self._keys and self._looking.locked():
+            return
         async with self._looking:
             raw = await self._source.changed(is_missing=_key_id(token) not in self._keys)
             if raw is not None:
@@ -113,6 +122,7 @@ class JwtReader:
             log.error("The JWT keys are not taken up; the old ones stay in force. %s", error)
         else:
             self._verified.clear()
+            self._changed()
 
 
 def keys_of(raw: bytes, source: str) -> dict[str, jwt.PyJWK]:
@@ -153,7 +163,12 @@ async def fetched(url: str) -> bytes:
     limits = aiohttp.ClientTimeout(total=_FETCH_S)
     async with aiohttp.ClientSession(timeout=limits) as session, session.get(url, allow_redirects=False) as answer:
         answer.raise_for_status()
-        return await answer.content.read(_MOST_BYTES)
+        raw = bytearray()
+        async for part in answer.content.iter_any():
+            raw += part
+            if len(raw) > _MOST_BYTES:
+                raise aiohttp.ClientPayloadError(f"The JWK set has more than {_MOST_BYTES:,} bytes.")
+        return bytes(raw)
 
 
-__all__ = ["ALGORITHMS", "FETCH_EVERY_S", "FetchedKeys", "JwtReader", "fetched", "keys_of"]
+__all__ = ["ALGORITHMS", "FETCH_EVERY_S", "FetchedKeys", "LOOK_EVERY_S", "JwtReader", "fetched", "keys_of"]

@@ -33,5 +33,6 @@ class LowMark:
         """Whether a look from `above` on that found these needs no other one from the start."""
         return not above or not any(row.key for row in rows)
 
-    def took(self, ids: Sequence[int]) -> None:
-        self._taken = max(self._taken, *ids)
+    def took(self, ids: Sequence[int], left: Sequence[int] = ()) -> None:
+        """`left`: ids that were seen and not taken. Nothing of these lies below the mark."""
+        self._taken = min([max(self._taken, *ids), *(row_id - 1 for row_id in left)])

@@ -96,7 +96,8 @@ class PostgresOutbox:
                 f"SELECT outbox::text, next_no, made_ms, {_NOW_MS} FROM timerd.relay FOR UPDATE"
             )
             made_ms = max(now_ms, last_ms + 1)
-            sealing = sealed(outbox, no, made_ms, await self._rows(db))
+            rows = await self._rows(db)
+            sealing = sealed(outbox, no, made_ms, rows)
             if not sealing.taken:
                 return None, 0
             await db.execute("DELETE FROM timerd.outbox WHERE id = ANY ($1::bigint[])", sealing.taken)
@@ -104,7 +105,7 @@ class PostgresOutbox:
             if sealing.batch is not None:
                 await db.execute(_SEALED, *sealing.batch, owner, lease_s)
             await db.execute("UPDATE timerd.relay SET next_no = $1, made_ms = $2", no + NUMBER_STEP, made_ms)
-        self._mark.took(sealing.taken)
+        self._mark.took(sealing.taken, [*{row.id for row in rows}.difference(sealing.taken)])
         return sealing.batch, len(sealing.taken)
 
     async def _rows(self, db: Any) -> list[OutboxRow]:  # noqa: ANN401 - asyncpg has no types

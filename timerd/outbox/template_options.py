@@ -26,7 +26,7 @@ def template_of(queue: str, options: str) -> task_pb2.TaskTemplate:
         if not isinstance(given, dict) or "queue" in given:
             raise ParseError("an object with the fields of a TaskTemplate but its queue is wanted")
         ParseDict(_long(given), template)
-    except (ParseError, ValueError) as wrong:
+    except (ParseError, ValueError, RecursionError) as wrong:
         raise InvalidTask(
             f"The options of the row cannot be read: {wrong}.", reason="INVALID", field="options"
         ) from None

@@ -190,7 +190,12 @@ export class Client {
       throw unreached(error);
     }
     if (response.status !== 200) throw refusal(response, said);
-    return JSON.parse(said);
+    try {
+      return JSON.parse(said);
+    } catch (error) {
+      // A proxy's page, say.
+      throw unreached(error);
+    }
   }
 }
 

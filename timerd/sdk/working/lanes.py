@@ -123,8 +123,14 @@ class SingleLane:
         return f"{self.queue} ({self._concurrency:,} at a time)"
 
     def start(self, host: LaneHost) -> None:
+        """Also of a worker that runs once more: nothing of what it had is left."""
         self._host = host
         self._waiting = Waiting(host)
+        self.held = 0
+        self._credit.restart()
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
 
     def accept(self, batch: DeliveredBatch) -> None:
         self.held += len(batch)
@@ -224,6 +230,7 @@ class BatchLane:
     def start(self, host: LaneHost) -> None:
         self._host = host
         self._waiting = Waiting(host)
+        self.held = 0
 
     def accept(self, batch: DeliveredBatch) -> None:
         self.held += len(batch)

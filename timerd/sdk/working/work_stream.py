@@ -170,7 +170,7 @@ class WorkStream:
         self._stream.send(self._open_message())
         for message in self._settler.unconfirmed():
             self._stream.send(message)
-        self._credits.clear()
+        self._credits = Counter({queue: tasks for queue, tasks in self._uncredited().items() if tasks < 0})
         self._flush_later()
         try:
             return await self._stream.run()
@@ -179,11 +179,11 @@ class WorkStream:
 
     def _open_message(self) -> bytes:
         self._names = [*self._names[-_MOST_REPLACED:], secrets.token_bytes(_NAME_BYTES)]
-        free = self._free() if self._takes_new else {}
+        free = self._uncredited() if self._takes_new else {}
         opening = pb.Open(
             namespace=self._namespace,
             worker=self._name,
-            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items()],
+            credits=[pb.Credit(queue=queue, tasks=tasks) for queue, tasks in free.items() if tasks > 0],
             lease_ms=self._lease_ms,
             merges_confirmed=True,
             resume=self.in_hand.tokens() + self._settler.tokens(),
@@ -192,10 +192,10 @@ class WorkStream:
         )
         return pb.WorkRequest(open=opening).SerializeToString()
 
-    def _free(self) -> dict[str, int]:
-        """What the server may send where it has no credit left and all that it has sent is here."""
-        free = {lane.queue: lane.credit - lane.held for lane in self._lanes.values()}
-        return {queue: tasks for queue, tasks in free.items() if tasks > 0}
+    def _uncredited(self) -> dict[str, int]:
+        """By how much the server's credit is to grow where it has none left, and all that it has sent is here. Where
+        more is here than a lane wants by now it is less than nothing: so much of what ends frees none."""
+        return {lane.queue: lane.credit - lane.held for lane in self._lanes.values()}
 
     def _note_end(self, ended: TimerdError | None) -> None:
         if ended is None or self._is_finished():
@@ -252,7 +252,7 @@ class WorkStream:
             self._flush_later()
         if self._is_credit_void and not self._settler.is_releasing:
             self._is_credit_void = False
-            self._credits = Counter(self._free())
+            self._credits = Counter(self._uncredited())
             self._flush_later()
 
     def _flush_later(self, every_s: float = _FLUSH_EVERY_S) -> None:
@@ -275,9 +275,9 @@ class WorkStream:
         if self._stream is None:
             return
         messages = self._settler.take_new()
-        if self._takes_new and self._credits and not self._is_credit_void:
-            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items() if tasks]
-            self._credits.clear()
+        if self._takes_new and not self._is_credit_void and any(tasks > 0 for tasks in self._credits.values()):
+            credits = [pb.Credit(queue=queue, tasks=tasks) for queue, tasks in self._credits.items() if tasks > 0]
+            self._credits = Counter({queue: tasks for queue, tasks in self._credits.items() if tasks < 0})
             if messages:
                 # Joined encodings of one field are merged by the reader; what is kept to be sent again has no credit.
                 messages[-1] += pb.WorkRequest(settle=pb.Settle(credits=credits)).SerializeToString()

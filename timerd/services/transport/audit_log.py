@@ -7,6 +7,7 @@ may be moved away at any time, as logrotate does.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -58,7 +59,11 @@ class AuditLog:
         line = json.dumps(record, ensure_ascii=False, separators=(", ", ": ")) + "\n"
         number = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _MODE)
         try:
-            os.write(number, line.encode())
+            data = line.encode()
+            if os.write(number, data) != len(data):
+                # So that the next line stands by itself.
+                os.write(number, b"\n")
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.path))
             os.fsync(number)
         finally:
             os.close(number)

@@ -29,6 +29,8 @@ log = logging.getLogger(__name__)
 _TOKEN = re.compile(r"sha256:([0-9a-f]{64})")
 _CERTIFICATE = re.compile(r"cert:(\S+)")
 _CLAIM = re.compile(r"jwt:([^\s=]+)=(\S+)")
+# Claims that are words with spaces between them (RFC 8693). In others a space is part of what somebody has chosen.
+_WORDS = ("scope", "scp")
 _NAME_CHARS = 80
 
 
@@ -46,6 +48,8 @@ class Principals:
         self._file = WatchedFile(path)
         self._by_proof = read_principals(path)
         self._tokens = tokens
+        if tokens is not None:
+            tokens.on_change(self._tell)
         # When tokens that were believed end, and the soonest of them.
         self._ends_s: set[float] = set()
         self._next_end_s = math.inf
@@ -70,7 +74,8 @@ class Principals:
             return None
         self._ends_s.add(float(claims["exp"]))
         self._next_end_s = min(self._next_end_s, float(claims["exp"]))
-        name = str(claims.get("sub", "")) or lines[0].name
+        # Nobody is taken for a line of the file who only calls himself so.
+        name = f"jwt:{claims['sub']}" if claims.get("sub") else lines[0].name
         return Principal(name[:_NAME_CHARS], frozenset().union(*(each.roles for each in lines)))
 
     def of_names(self, names: Iterable[str]) -> Principal | None:
@@ -80,6 +85,9 @@ class Principals:
 
     def on_change(self, changed: Callable[[], None]) -> None:
         self._changed = changed
+
+    def _tell(self) -> None:
+        self._changed()
 
     def refresh(self) -> None:
         """Takes the file up where it is another one, and has those looked at whose tokens have ended."""
@@ -115,8 +123,7 @@ def _speaks_of(proof: str, claims: Mapping[str, Any]) -> bool:
         return False
     said, wanted = _said(claims, claim[1]), claim[2]
     if isinstance(said, str):
-        # As `scope` of RFC 8693, names with spaces between them.
-        return wanted == said or wanted in said.split()
+        return wanted == said or (claim[1] in _WORDS and wanted in said.split())
     return isinstance(said, list) and wanted in said
 
 

@@ -16,6 +16,8 @@ SCHEDULE, WORK, INSPECT, OPERATE = "schedule", "work", "inspect", "operate"
 ROLES = (SCHEDULE, WORK, INSPECT, OPERATE)
 EVERY = "*"
 _NAMESPACES = re.compile(r"[A-Za-z0-9._*-]{1,64}")
+# Of a namespace or a queue.
+_MOST_CHARS = 128
 _QUEUES = re.compile(r"[A-Za-z0-9._/:*-]{1,128}")
 FORM = (
     f"write one of {', '.join(ROLES)}, alone or with a namespace as in schedule@shop; work takes a queue as well, as "
@@ -63,7 +65,8 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    return pattern == EVERY or _pattern(pattern).fullmatch(name) is not None
+    """A name that is too long to be one matches nothing else: it has not been looked at yet."""
+    return pattern == EVERY or (len(name) <= _MOST_CHARS and _pattern(pattern).fullmatch(name) is not None)
 
 
 __all__ = ["EVERY", "FORM", "INSPECT", "OPERATE", "ROLES", "Role", "SCHEDULE", "WORK", "parse_roles"]

@@ -10,6 +10,8 @@ from urllib.parse import quote, urlencode
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DEFAULT_DB_ALIAS, connections
 
+# Of OPTIONS, what says whom the connection trusts and what it shows; the rest is of Django's own connections.
+_PASSED_ON = ("sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "passfile")
 _HELP = "Sends what is in the outbox to timerd until Ctrl-C: `timerd outbox run` for a database of the settings."
 
 
@@ -39,5 +41,11 @@ def address_of(settings: dict[str, Any], vendor: str) -> str:
     if vendor != "postgresql":
         raise CommandError(f"timerd's outbox is for PostgreSQL and SQLite, not {vendor}.")
     parts = {name: settings.get(name.upper()) or "" for name in ("host", "port", "user", "password")}
+    options = settings.get("OPTIONS") or {}
+    if "service" in options:
+        raise CommandError(
+            "The database is named by a service, which timerd's outbox does not read: set HOST and NAME."
+        )
+    parts |= {name: str(options[name]) for name in _PASSED_ON if name in options}
     query = urlencode({name: value for name, value in parts.items() if value})
     return f"postgresql:///{quote(str(settings['NAME']))}" + (f"?{query}" if query else "")
