@@ -134,7 +134,7 @@ class TestAnswers:
             for _ in range(20):
                 await scan(store)
             await asyncio.sleep(0.1)
-            assert sum(isinstance(each, ResponseFuture) for each in gc.get_objects()) <= 1
+            assert sum(type(each) is ResponseFuture for each in gc.get_objects()) <= 1
         finally:
             gc.enable()
 
