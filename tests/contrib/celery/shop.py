@@ -12,6 +12,7 @@ import redis
 from celery import Celery
 
 from timerd.contrib.celery import install
+from timerd.contrib.celery.installing import LaterCalls
 
 BROKER, SERVER, TIMEOUT = "SHOP_BROKER", "SHOP_SERVER", "SHOP_TIMEOUT"
 NOTES = "notes"
@@ -35,7 +36,10 @@ def make(broker: str, server: str = "", **options: Any) -> Celery:  # noqa: ANN4
 
 
 def close(app: Celery) -> None:
-    """Results that are thrown away when the broker has ended have nothing to say to it."""
+    """Results that are thrown away when the broker has ended have nothing to say to it. The client of timerd ends as
+    well, for all of a process share one thread."""
+    if isinstance(app.send_task, LaterCalls):
+        app.send_task.close()
     app.backend.result_consumer.subscribed_to.clear()
     app.close()
 

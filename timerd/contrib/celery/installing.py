@@ -113,6 +113,10 @@ class LaterCalls:
             log.warning("timerd cannot take the retry of task %s, so it waits in Celery's worker: %s", task_id, error)
             return now(*as_given)
 
+    def close(self) -> None:
+        """The connection of this process to timerd ends; the next call that goes there opens another one."""
+        self._waiting.close()
+
     def _later(self, countdown: float | None, eta: datetime | str | None) -> Mapping[str, Any]:
         """When, for the client; nothing where it is soon. As in Celery a countdown goes before an `eta`."""
         if countdown:

@@ -45,6 +45,13 @@ class WaitingMessages:
             self._opened = (os.getpid(), client)
         return client
 
+    def close(self) -> None:
+        """The connection of this process ends; the next call opens another one."""
+        process, client = self._opened
+        if process == os.getpid():
+            self._opened = (0, client)
+            client.close()
+
     def schedule(self, task_id: str, message: Message, when: Mapping[str, Any], options: TaskOptions) -> None:
         """The message waits in place of an earlier one of the same task: a retry has the id of the task that runs,
         whose delivery may be just about to be acknowledged.
