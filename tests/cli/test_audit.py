@@ -19,7 +19,9 @@ def test_what_was_cut_off_is_unknown(tmp_path: Path, terminal: Terminal) -> None
         file.write('{"at": "2026-06-01T09:00:03.000Z", "id": "3", "sta')
     assert [(call.method, call.outcome) for call in read_audit_log(log)] == [("Redrive", "unknown"), ("Purge", "OK")]
     shown = terminal("audit", str(log)).out
-    assert [line.split()[2:4] for line in shown.splitlines()[1:]] == [["Redrive", "unknown"], ["Purge", "OK"]]
+    told = [line.split()[-4:] for line in shown.splitlines()[1:]]
+    assert told == [["ops", "Redrive", "unknown", "queue=mails"], ["ops", "Purge", "OK", "queue=mails"]]
+    assert "n=3" in terminal("audit", str(log), "-o", "wide").out
     assert max(map(len, shown.splitlines())) <= 80
     assert "n=3" not in terminal("audit", str(log), "--method", "Redrive", "--json").out
     assert terminal("audit", str(log), "--caller", "nobody").out == "Nothing was done.\n"

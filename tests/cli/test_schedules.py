@@ -168,3 +168,11 @@ def test_when_is_refused_with_its_field(terminal: Terminal, whole: Server) -> No
         ran = terminal("schedules", "create", "x", "--queue", "q", *wrong)
         assert ran.code == 2, ran
         assert ran.err.startswith("timerd: ")
+
+
+@pytest.mark.parametrize("option", ["--every", "--fixed-delay"])
+def test_a_span_of_nothing_is_refused_for_what_it_is(terminal: Terminal, whole: Server, option: str) -> None:
+    ran = terminal("schedules", "create", "x", "--queue", "q", option, "0s")
+    assert (ran.code, ran.out) == (2, "")
+    assert option.strip("-").replace("-", "_") in ran.err
+    assert "Say when" not in ran.err

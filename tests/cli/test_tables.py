@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ LISTINGS = {
     ("cluster",): (),
     ("partition",): ("now",),
     ("config", "show"): (),
+    ("audit",): (str(Path(__file__).with_name("audit.jsonl")),),
 }
 # The first field of each record, but of a partition, whose bucket stands above the table.
 NAMED_BY = {"partition": "shard"}

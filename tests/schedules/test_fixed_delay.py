@@ -218,8 +218,8 @@ async def test_a_delivery_says_which_one_it_is(story: Story) -> None:
 async def test_what_does_not_fit_is_refused(story: Story) -> None:
     for wrong, sentence in (
         ({"fixed_delay": 0.5}, "from 1 s to 100 years"),
-        ({"fixed_delay": 60, "cron": "0 9 * * *"}, "without parts"),
-        ({"fixed_delay": 60, "exclude_dates": ["2030-01-01"]}, "without parts"),
+        ({"fixed_delay": 60, "cron": "0 9 * * *"}, "it stands alone"),
+        ({"fixed_delay": 60, "exclude_dates": ["2030-01-01"]}, "it stands alone"),
         ({"fixed_delay": 60, "overlap": "replace"}, "leave overlap out"),
         ({"fixed_delay": 60, "catch_up": "all"}, "leave catch_up out"),
         ({"fixed_delay": 60, "end": START + timedelta(seconds=30)}, "no instant from now on"),

@@ -100,6 +100,13 @@ class Gated:
         await self.go.wait()
         self.at_once -= 1
 
+    async def fill(self, server: FakeServer, payload: bytes, count: int) -> None:
+        """So many come that do not end, and as many have begun as may."""
+        self.go.clear()
+        self.full.clear()
+        server.work.put(deliver_of("q", [payload] * count))
+        await self.full.wait()
+
 
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,11 +126,8 @@ async def test_what_is_read_ahead_has_not_begun(server: FakeServer, monkeypatch:
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
-        gated.go.clear()
-        gated.full.clear()
-        server.work.put(deliver_of("q", [b"slow"] * 500))
+        await gated.fill(server, b"slow", 500)
         server.work.put(deliver_of("q", [b"slower"] * 400))
-        await gated.full.wait()
         gated.go.set()
         await server.work.until(lambda: len(server.work.tokens(ACK)) == FAST + 900)
     assert gated.most_at_once == 3
@@ -138,9 +142,7 @@ async def test_what_was_read_ahead_goes_back_when_handlers_become_slow(
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
-        gated.go.clear()
-        gated.full.clear()
-        server.work.put(deliver_of("q", [b"slow"] * 500))
+        await gated.fill(server, b"slow", 500)
         await server.work.until(lambda: len(server.work.released) == 497)
         # With what went back the credit is void; the one that is given anew has nothing on top.
         server.work.put(deliver_of("q", [b"later"] * 3))
@@ -158,10 +160,7 @@ async def test_what_was_read_ahead_is_handed_back_at_the_stop(
     gated = Gated(server, concurrency=3)
     async with running(gated.worker):
         await become_fast(server, 3)
-        gated.go.clear()
-        gated.full.clear()
-        server.work.put(deliver_of("q", [b"slow"] * 100))
-        await gated.full.wait()
+        await gated.fill(server, b"slow", 100)
         asyncio.get_running_loop().call_later(0.05, gated.go.set)
     assert (len(server.work.released), len(server.work.tokens(ACK))) == (97, FAST + 3)
 
@@ -193,10 +192,7 @@ async def test_a_worker_that_runs_once_more_begins_anew(server: FakeServer, monk
     gated = Gated(server, concurrency=3)
     run = asyncio.create_task(gated.worker.run())
     await become_fast(server, 3)
-    gated.go.clear()
-    gated.full.clear()
-    server.work.put(deliver_of("q", [b"slow"] * 500))
-    await gated.full.wait()
+    await gated.fill(server, b"slow", 500)
     run.cancel()
     await asyncio.wait([run])
     gated.go.set()
@@ -216,10 +212,7 @@ async def test_what_came_beyond_what_a_lane_wants_frees_no_credit(
     lane = gated.worker._lanes["q"]
     async with running(gated.worker):
         await become_fast(server, 3)
-        gated.go.clear()
-        gated.full.clear()
-        server.work.put(deliver_of("q", [b"slow"] * 8))
-        await gated.full.wait()
+        await gated.fill(server, b"slow", 8)
         lane.hand_back()
         lane._credit.restart()  # type: ignore[attr-defined]
         server.work.say(wk.WorkResponse(deliver=deliver_of("q", [b"late"] * 10)))

@@ -10,9 +10,11 @@ from typing import Annotated
 import typer
 
 from timerd.commands import options
+from timerd.commands.call import form_of_listing
 from timerd.commands.failures import failure_of_os
-from timerd.commands.output import Form, Output, OutputRecord
+from timerd.commands.output import Output, OutputRecord
 from timerd.commands.table import Column, Kind
+from timerd.model.identity import DEFAULT_NAMESPACE
 
 _COLUMNS = (
     Column("at", Kind.INSTANT),
@@ -24,20 +26,25 @@ _COLUMNS = (
     Column("replied", Kind.TEXT, is_wide=True),
 )
 
+_OF_THE_CALL = ("request_id", "request_time", "page_token")
+_USUAL = ("namespace", DEFAULT_NAMESPACE)
+
 
 def audit(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The audit log, as auth.audit_file names it.")],
     caller: Annotated[str, typer.Option("--caller", metavar="NAME", help="Only what this caller did.")] = "",
     method: Annotated[str, typer.Option("--method", metavar="NAME", help="Only this verb, for example Purge.")] = "",
     json: options.Json = False,
+    output: options.OutputOption = None,
 ) -> None:
     """Show what operators did, from the audit log of a server.
 
     One line for each call, in the order in which they were asked. The outcome is OK, the code of a refusal, or unknown
     where the server ended before it was done."""
-    out = Output(Form.of(json))
+    out = Output(form_of_listing(json, output))
+    calls = _calls(file, caller, method)
     try:
-        out.many(_calls(file, caller, method), _COLUMNS, "Nothing was done.")
+        out.many(calls if out.as_json else map(_with_texts, calls), _COLUMNS, "Nothing was done.")
     except OSError as error:
         raise failure_of_os(error) from error
 
@@ -47,13 +54,20 @@ def _calls(file: Path, caller: str, method: str) -> Iterator[OutputRecord]:
 
     for call in read_audit_log(file):
         if caller in ("", call.caller) and method in ("", call.method):
-            texts = {"asked": _text(call.request), "replied": _text(call.result)}
-            yield call.record() | texts
+            yield call.record()
+
+
+def _with_texts(record: OutputRecord) -> OutputRecord:
+    return {**record, "asked": _text(record["request"]), "replied": _text(record["result"])}
 
 
 def _text(value: object) -> str:
+    """What names the call, and not what it did, is left out, as is the namespace that a call has by itself."""
     if isinstance(value, dict):
-        return " ".join(f"{name}={each}" for name, each in value.items())
+        said = {name: each for name, each in value.items() if name not in _OF_THE_CALL and (name, each) != _USUAL}
+        return " ".join(
+            _text(each) if isinstance(each, dict) else f"{name}={_text(each)}" for name, each in said.items()
+        )
     return value if isinstance(value, str) else encoding.dumps(value)
 
 

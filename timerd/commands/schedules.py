@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -103,7 +104,8 @@ def _when(
     spans = {"every": every, "fixed_delay": fixed_delay, "jitter": jitter}
     given |= {name: span and parse_span(span) for name, span in spans.items()}
     given |= {"start": start and parse_instant(start), "end": end and parse_instant(end)}
-    return {name: value for name, value in given.items() if value}
+    # A span of nothing was typed all the same, and is refused for what it is.
+    return {name: value for name, value in given.items() if value or isinstance(value, timedelta)}
 
 
 def _policies(

@@ -231,7 +231,10 @@ class PostgresOutbox:
         if isinstance(error, _WRONG):
             return DatabaseWrong(f"{self.name} refuses: {said}.")
         if isinstance(error, _AWAY):
-            return DatabaseAway(f"{self.name} does not answer as it should: {said}.")
+            return DatabaseAway(
+                f"{self.name} does not answer as it should: {said}. Look whether it runs, and whether the address is "
+                "right."
+            )
         return None
 
 

@@ -32,8 +32,8 @@ SECONDS = tuple(f"2026-01-01T00:00:00.{n:03}" for n in range(1000))
         (Spec((NINE,), gap=Gap(9)), "gap", "give one of AUTO, SKIP, NEXT, SHIFT"),
         (Spec((NINE,), jitter=Jitter(9)), "jitter", "give one of EACH, FIXED"),
         (Spec((), fixed_delay_ms=999), "fixed_delay_ms", "from 1 s to 100 years"),
-        (Spec((NINE,), fixed_delay_ms=1_000), "fixed_delay_ms", "without parts and exclusions"),
-        (Spec((), exclude=(NINE,), fixed_delay_ms=1_000), "fixed_delay_ms", "without parts and exclusions"),
+        (Spec((NINE,), fixed_delay_ms=1_000), "fixed_delay_ms", "it stands alone"),
+        (Spec((), exclude=(NINE,), fixed_delay_ms=1_000), "fixed_delay_ms", "it stands alone"),
     ],
 )
 def test_a_limit_is_named_with_its_field(spec: Spec, field: str, sentence: str) -> None:

@@ -59,8 +59,8 @@ def _check_fixed_delay(spec: Spec) -> None:
     if spec.parts or spec.exclude:
         raise SpecError(
             "fixed_delay_ms",
-            "A fixed delay counts from the end of the task before, so it stands without parts and exclusions: take "
-            "them out, or the delay.",
+            "A fixed delay counts from the end of the task before, so it stands alone: take out cron, every, at, rrule "
+            "and exclusions, or the delay.",
         )
 
 

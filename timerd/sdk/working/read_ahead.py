@@ -1,8 +1,8 @@
 """How many tasks a lane of single calls asks for: what its handlers have, and what they will have done 20 ms later.
 
-A handler that is done before the next message is here would wait for it: 16 handlers at a time that take nothing did
-3,400 tasks a second. So it gets so much more as it takes in 20 ms, 1,000 at most. One that takes longer gets nothing on
-top, for what waits in a worker is no other worker's.
+A handler that is done before the next message is here would wait for it, most of its time. So it gets so much more as
+it takes in 20 ms, 1,000 at most. One that takes longer gets nothing on top, for what waits in a worker is no other
+worker's.
 """
 
 from __future__ import annotations

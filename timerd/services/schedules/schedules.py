@@ -243,8 +243,8 @@ class Schedules:
             spec = (await self.get(name)).definition.spec
         if spec.fixed_delay_ms:
             raise Invalid(
-                "A fixed delay counts from when the task before ends, so nothing can be foreseen: look at what is "
-                "upcoming of the schedule.",
+                "A fixed delay counts from when the task before ends, so nothing can be foreseen but the next one: get "
+                "the schedule, which says it.",
                 "spec.fixed_delay",
             )
         after_ms = self.world.now_ms() if from_ms is None else from_ms
