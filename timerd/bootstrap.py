@@ -180,10 +180,15 @@ def _scheduler(
         Memory(config.memory_budget_bytes),
         config.history_retention_ms,
         membership,
-        Deliveries(machine, RedeliveryGuard()),
+        Deliveries(machine, RedeliveryGuard(), _return_ms(config)),
         Throttle(config.catch_up_rows_per_s),
         calling.view if calling is not None else None,
     )
+
+
+def _return_ms(config: ServerConfig) -> int:
+    """How long a worker that has what was taken over has time to be heard of."""
+    return max(RETURN_MS, config.resume_grace_ms)
 
 
 class Answering(NamedTuple):
@@ -273,7 +278,7 @@ async def assemble(
     base = await _foundation(config, store, clock, name, timing, hints, sleep, connect)
     store, time, scheduler, member = base.store, base.time, base.scheduler, base.member
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
-    grace_ms, gates = max(RETURN_MS, config.resume_grace_ms), [gate() for gate in GATES]
+    grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
     allocation = CreditAllocation(base.machine, firing, peer_links.links) if peer_links is not None else None
     limits = [limit() for limit in LIMITS]

@@ -84,13 +84,22 @@ MUTANTS = (
         name="no-time-to-return",
         guarantee="G5",
         file="timerd/core/dispatch/redelivery_gate.py",
-        old="batch.since_ms + self._return_ms",
+        old="batch.since_ms + return_ms",
         new="batch.since_ms",
         breaks="a worker whose lease ended while its server was away finds its task with another one",
         tests=(
             "tests/fundamentals/test_restart.py::"
             "test_who_is_back_soon_after_its_server_keeps_what_it_has_though_its_lease_has_ended",
         ),
+    ),
+    Mutant(
+        name="offloaded-while-in-hand",
+        guarantee="G5",
+        file="timerd/core/dispatch/deliveries.py",
+        old="        return Admission(self._stay)\n",
+        new="        return Admission(())\n",
+        breaks="a task that a worker has goes to its queue's backlog, whose holder sends it again",
+        tests=("tests/services/test_offloading.py::test_what_a_worker_has_stays_where_its_lease_is_known",),
     ),
     Mutant(
         name="leases-kept-to-oneself",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.unit.partition_rig import HERE, NOW_MS, key
-from timerd.core.dispatch.redelivery_gate import GONE, RedeliveryGate
+from timerd.core.dispatch.redelivery_gate import GONE, OffloadGate, RedeliveryGate
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.gates import DueBatch, End, Fate, Requeue
 from timerd.core.taken import Taken
@@ -79,3 +81,20 @@ def test_what_another_gate_has_decided_is_not_asked_for() -> None:
 
     assert RedeliveryGate(RedeliveryGuard(), lease_of, bytes(16)).judge(batch, NOW_MS) == {}
     assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "lease_ms", "stay"),
+    [
+        (NOW_MS, 0, {LEASED: Requeue(HEARD_BY_MS)}),
+        (HEARD_BY_MS, HEARD_BY_MS + 5_000, dict.fromkeys((LEASED, RETRIED), Requeue(HEARD_BY_MS + 5_000))),
+        (HEARD_BY_MS, HEARD_BY_MS, {}),
+    ],
+)
+def test_what_a_worker_has_or_may_have_does_not_go_to_the_backlog(
+    now_ms: int, lease_ms: int, stay: dict[RowKey, Fate]
+) -> None:
+    """Whether it has an attempt left is for who sends it to say."""
+    batch = carried((LEASED, NOW_MS - 100), (RETRIED, 0), template=Template("default", "mails", retry=RetryPolicy(0)))
+    gate = OffloadGate(RedeliveryGuard(), lambda _: lease_ms, RETURN_MS)
+    assert {batch.key(row): fate for row, fate in gate.judge(batch, now_ms).items()} == stay

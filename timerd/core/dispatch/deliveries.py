@@ -6,18 +6,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from timerd.core.dispatch.admission import Admission
 from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.in_hand_gate import InHandGate
+from timerd.core.dispatch.redelivery_gate import RETURN_MS, OffloadGate
 from timerd.core.dispatch.redelivery_guard import RedeliveryGuard
 from timerd.core.partition import PartitionMachine
 from timerd.model.identity import RowKey, delivery_id_of
 
 
 class Deliveries:
-    """Those of one instance. `machine` knows whom tasks were sent to, `guard` which rows wait for that."""
+    """Those of one instance. `machine` knows whom tasks were sent to, `guard` which rows wait for that. `return_ms`: a
+    worker that has what was taken over with its lease is heard of within this time."""
 
-    def __init__(self, machine: DeliveryMachine, guard: RedeliveryGuard) -> None:
+    def __init__(self, machine: DeliveryMachine, guard: RedeliveryGuard, return_ms: int = RETURN_MS) -> None:
         self.machine = machine
         self.guard = guard
+        self._stay = OffloadGate(guard, self.lease_end_ms, return_ms), InHandGate(machine.places)
 
     @classmethod
     def none(cls) -> Deliveries:
@@ -47,6 +52,10 @@ class Deliveries:
     def came_since(self, key: RowKey, since_ms: int) -> bool:
         """Whether a worker came back with that delivery since, and was told that it has it still."""
         return self.machine.before.came_since(key, since_ms)
+
+    def offloading(self) -> Admission:
+        """What is asked before rows of a partition go to their queues' backlogs."""
+        return Admission(self._stay)
 
     def carried(self, machine: PartitionMachine, keys: Iterable[RowKey]) -> None:
         """Rows that workers have were carried on by the machine."""

@@ -38,19 +38,16 @@ class RedeliveryGate:
         suspects = self._guard.suspects(batch.due, now_ms)
         if not len(suspects):
             return ALL_MAY
-        heard_by_ms = batch.since_ms + self._return_ms
         fates: dict[int, Fate] = {}
         for row in suspects:
-            if row not in batch.fates and (fate := self._fate(batch, row, heard_by_ms, now_ms)) is not None:
+            if row not in batch.fates and (fate := self._fate(batch, row, now_ms)) is not None:
                 fates[row] = fate
         return fates
 
-    def _fate(self, batch: DueBatch, row: int, heard_by_ms: int, now_ms: int) -> Fate | None:
+    def _fate(self, batch: DueBatch, row: int, now_ms: int) -> Fate | None:
         rows, key = batch.due.rows, batch.key(row)
         template = rows.template_of(row)
-        until_ms = self._lease_of(key)
-        if until_ms <= now_ms < heard_by_ms and rows.extra_of(row).lease_until_ms:
-            until_ms = heard_by_ms
+        until_ms = _waits_until_ms(batch, row, self._lease_of(key), self._return_ms, now_ms)
         if until_ms > now_ms:
             return Requeue(until_ms)
         if attempt_of(key.version) > template.retry.max_attempts:
@@ -60,3 +57,29 @@ class RedeliveryGate:
         if 0 < template.expire_at_ms <= now_ms:
             return End(Outcome.EXPIRED)
         return None
+
+
+class OffloadGate:
+    """What a worker has, or may have since its partition was taken over, does not go to its queue's backlog: who holds
+    that one knows nothing of a lease that was extended here. `lease_of`, `return_ms`: as of RedeliveryGate."""
+
+    def __init__(self, guard: RedeliveryGuard, lease_of: Callable[[RowKey], int], return_ms: int = RETURN_MS) -> None:
+        self._guard = guard
+        self._lease_of = lease_of
+        self._return_ms = return_ms
+
+    def judge(self, batch: DueBatch, now_ms: int) -> Fates:
+        fates: dict[int, Fate] = {}
+        for row in self._guard.suspects(batch.due, now_ms):
+            until_ms = _waits_until_ms(batch, row, self._lease_of(batch.key(row)), self._return_ms, now_ms)
+            if until_ms > now_ms:
+                fates[row] = Requeue(until_ms)
+        return fates
+
+
+def _waits_until_ms(batch: DueBatch, row: int, lease_ms: int, return_ms: int, now_ms: int) -> int:
+    """Until when a worker has it, as is known; else until when one that has it is heard of."""
+    heard_by_ms = batch.since_ms + return_ms
+    if lease_ms <= now_ms < heard_by_ms and batch.due.rows.extra_of(row).lease_until_ms:
+        return heard_by_ms
+    return lease_ms

@@ -295,14 +295,15 @@ class PartitionMachine:
 
     # -- marks ----------------------------------------------------------------------------------------------------
 
-    def tick(self, now_ms: int) -> Effects:
-        """Called every 100 ms or so: settles, sweeps, moves the marks, carries what is too old."""
+    def tick(self, now_ms: int, gates: Sequence[Gate] = ()) -> Effects:
+        """Called every 100 ms or so: settles, sweeps, moves the marks, carries what is too old. `gates`: what is asked
+        of that before it goes to another holder."""
         if self.phase is Phase.HAND_OVER:
             return self._release()
         if self.phase is not Phase.HOT or self.control is None:
             return []
         self._table.forget_below(self.control.verified_ms)
-        self._offload(now_ms)
+        self._offload(now_ms, gates)
         effects = [*self._table.flush(), *self._reload(), *self._table.ask_moves()]
         if self._changing is None and now_ms - self._marked_ms >= self._settings.mark_every_ms:
             self._marked_ms = now_ms
@@ -552,13 +553,13 @@ class PartitionMachine:
         from_ms = None if self._sweep.is_reading else self._table.begin_reload()
         return [] if from_ms is None else self._sweep.reload(from_ms)
 
-    def _offload(self, now_ms: int) -> None:
+    def _offload(self, now_ms: int, gates: Sequence[Gate]) -> None:
         """What nobody took by the lag limit goes to its queue's backlog."""
         if self.partition.scope != TIME_SCOPE or self._table.has_open_records:
             return
         limit_ms = self.known_ms(now_ms - self._settings.max_mark_lag_ms)
         if (self._table.oldest_waiting_ms() or now_ms) <= limit_ms:
-            self._table.offload(limit_ms, self._settings.carry_batch)
+            self._table.offload(limit_ms, self._settings.carry_batch, now_ms, since_ms=self.since_ms, gates=gates)
 
     def _mark(self, control: Control, now_ms: int) -> Effects:
         """One compare-and-set a second moves both marks; an idle partition is only swept."""

@@ -565,17 +565,20 @@ class RowTable:
 
     # -- offloading -----------------------------------------------------------------------------------------------
 
-    def offload(self, limit_ms: int, batch_rows: int) -> None:
-        """What waits since before `limit_ms` goes to its queue's backlog."""
+    def offload(
+        self, limit_ms: int, batch_rows: int, now_ms: int, *, since_ms: int = 0, gates: Sequence[Gate] = ()
+    ) -> None:
+        """What waits since before `limit_ms` goes to its queue's backlog, but for what the gates say; they are asked as
+        in `take`."""
         self._rows.waiting.end_holds(limit_ms)
         for queue in list(self._rows.waiting.queues()):
-            while self._offload(queue, limit_ms, batch_rows):
-                pass
+            while (due := self._pull(queue, batch_rows, limit_ms)) is not None:
+                left = self._judged(DueBatch(due, since_ms, limit_ms), gates, now_ms)
+                if not self._offload(left):
+                    break
 
-    def _offload(self, queue: QueueKey, limit_ms: int, batch_rows: int) -> bool:
+    def _offload(self, left: Taken | None) -> bool:
         """Whether there are copies of what has left, which go as well."""
-        due = self._pull(queue, batch_rows, limit_ms)
-        left = self._judged(DueBatch(due, 0, limit_ms), (), limit_ms) if due is not None else None
         if left is None:
             return False
         self._log.offload(left.rows.keys(), (backlog_of(left.rows, self.partition), left.rows.compact()))

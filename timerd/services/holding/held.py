@@ -111,7 +111,10 @@ class Held:
             self._guard(machine, machine.laggards(now_ms), now_ms, CarryReason.GUARD)
         elif machine.phase is Phase.HAND_OVER:
             self.carry_sent(machine, now_ms)
-        self.perform(machine, machine.tick(now_ms))
+        admission = self._deliveries.offloading()
+        effects = machine.tick(now_ms, (admission,))
+        self._deliveries.carried(machine, admission.requeued())
+        self.perform(machine, effects)
 
     @contextmanager
     def _given_up(self, machine: PartitionMachine, work: str) -> Iterator[None]:
