@@ -141,7 +141,9 @@ class Worker:
         self._ended: Future[None] = Future()
         self._is_stopped_before = False
 
-    def on(self, queue: str, *, concurrency: int = 16) -> Callable[[AnyHandler], AnyHandler]:
+    def on(
+        self, queue: str, *, concurrency: int = 16, timeout: Span | None = None
+    ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue: `@worker.on("mails")`.
 
         A handler takes one `Delivery`. It is a coroutine function, or a plain one, which then runs in threads. Its
@@ -152,6 +154,10 @@ class Worker:
             queue: the queue; a worker has one handler for each.
             concurrency: how many calls of the handler run at a time. Of a handler that is faster than messages are the
                 next deliveries are here already, what it takes in 20 ms, up to 1,000. Default 16.
+            timeout: how long a call may take, a timedelta or seconds, more than 0 and at most 49 days. Then the attempt
+                fails, and its error says at which line the handler was. A coroutine is cancelled; a plain handler goes
+                on, and its place is free when it ends. Default, and at most, what is left of the task's
+                `attempt_timeout`.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
@@ -159,16 +165,17 @@ class Worker:
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
         queue, at_once = text(queue, "queue"), _at_least_one(concurrency, "concurrency")
+        timeout_s = _seconds_or_none(timeout)
 
         def register(handler: AnyHandler) -> AnyHandler:
             check_handler(handler, queue, "delivery")
-            self._add(SingleLane(queue, handler, at_once, self._tracing))
+            self._add(SingleLane(queue, handler, at_once, self._tracing, timeout_s))
             return handler
 
         return register
 
     def on_batch(
-        self, queue: str, *, max_size: int = 1000, concurrency: int = 1
+        self, queue: str, *, max_size: int = 1000, concurrency: int = 1, timeout: Span | None = None
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
         """The decorator registers a handler that takes a list of deliveries of a queue.
 
@@ -181,34 +188,37 @@ class Worker:
             queue: the queue; a worker has one handler for each.
             max_size: the most deliveries of one call. Default 1,000.
             concurrency: how many calls of the handler run at a time. Default 1.
+            timeout: how long a call may take in all, as for `on`. Default what is left of the attempt of which least
+                is.
 
         Raises:
             InvalidTask: as for `on`.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
         queue, size = text(queue, "queue"), _at_least_one(max_size, "max_size")
-        at_once = _at_least_one(concurrency, "concurrency")
+        at_once, timeout_s = _at_least_one(concurrency, "concurrency"), _seconds_or_none(timeout)
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             check_handler(handler, queue, "list of deliveries")
-            self._add(BatchLane(queue, handler, size, at_once, self._tracing))
+            self._add(BatchLane(queue, handler, size, at_once, self._tracing, timeout_s))
             return handler
 
         return register
 
-    def include(self, tasks: TypedHandlers, *, concurrency: int = 16) -> None:
+    def include(self, tasks: TypedHandlers, *, concurrency: int = 16, timeout: Span | None = None) -> None:
         """The worker takes over the typed tasks of a registry: `worker.include(tasks)`.
 
         Args:
             tasks: a `timerd.tasks.Tasks`.
             concurrency: how many calls of each queue run at a time. Default 16.
+            timeout: how long a call may take, as for `on`.
 
         Raises:
             InvalidTask: a queue of it has a handler already.
             TimerdError: the worker runs already (FAILED_PRECONDITION).
         """
         for queue, handler in tasks.handlers(_at_least_one(concurrency, "concurrency")).items():
-            self.on(queue, concurrency=concurrency)(handler)
+            self.on(queue, concurrency=concurrency, timeout=timeout)(handler)
         self._included.append(tasks)
 
     def scheduled(
@@ -222,6 +232,7 @@ class Worker:
         overlap: str = "allow",
         pause_on_dead: bool = False,
         concurrency: int = 16,
+        timeout: Span | None = None,
         **when: Unpack[SpecKeywords],
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator declares a schedule and registers its handler: `@worker.scheduled("report", cron="0 9 * * *")`.
@@ -238,6 +249,7 @@ class Worker:
                 "replace".
             pause_on_dead: as for `Schedules.create`. Default not.
             concurrency: how many calls of the handler run at a time. Default 16.
+            timeout: how long a call may take, as for `on`.
             when: when it comes, the keywords of `SpecKeywords`.
 
         Raises:
@@ -261,7 +273,7 @@ class Worker:
             )
 
         self._declared.append(declare)
-        return self.on(own_queue, concurrency=concurrency)
+        return self.on(own_queue, concurrency=concurrency, timeout=timeout)
 
     def _add(self, lane: Lane) -> None:
         if self._loop is not None:
@@ -380,6 +392,12 @@ class Worker:
 
 def _has_failed(declaring: asyncio.Task[None]) -> bool:
     return declaring.done() and not declaring.cancelled() and declaring.exception() is not None
+
+
+def _seconds_or_none(timeout: Span | None) -> float | None:
+    if timeout is None:
+        return None
+    return span_ms(timeout, "timeout", most=LONGEST_WIRE_SPAN, may_be_none=False) / 1000
 
 
 def _at_least_one(value: int, field: str) -> int:

@@ -147,3 +147,17 @@ def test_no_more_than_count_are_handled(terminal: Terminal, server: FakeServer) 
     acked = sum(len(settle.ack_tokens) // 64 for settle in server.work.settles if settle.action == 1)
     assert acked == 2
     assert json.loads(ran.out.splitlines()[0])["queue"] == "mails"
+
+
+def test_what_takes_longer_than_its_time_limit_is_ended_with_all_that_it_started(
+    terminal: Terminal, server: FakeServer, tmp_path: Path
+) -> None:
+    server.work.put(deliver_of("mails", [b"one"]))
+    command = f"sleep 3600 & echo $! >{tmp_path}/inner; wait"
+    ran = terminal("work", "mails", "--count", "1", "--time-limit", "300ms", "--exec", command)
+    assert ran.code == 0
+    assert settled(server) == {"SETTLE_ACTION_NACK": 1}
+    [settle] = server.work.settles
+    assert "of the queue 'mails' had not ended after 0.3 s. It was at:" in settle.error
+    assert "await process.wait()" in settle.error
+    assert not is_alive(tmp_path / "inner")

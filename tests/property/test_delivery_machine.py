@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
-from timerd.core.dispatch.delivery_machine import DeliveryMachine
+from timerd.core.dispatch.delivery_machine import WORD_MS, DeliveryMachine
 from timerd.core.dispatch.flights import LEASE_GRID_MS
 from timerd.core.dispatch.retry import backoff_ms
 from timerd.core.dispatch.settlement import Action, Settlement
@@ -144,7 +144,7 @@ class DeliveryModel(RuleBasedStateMachine):
     def take_off(self, worker: int, queue: str, taken: Taken) -> None:
         tokens = tokens_of(taken)
         lease_ms = self.now_ms + self.workers[worker].lease_ms
-        deadline_ms = self.now_ms + POLICY.attempt_timeout_ms
+        deadline_ms = self.now_ms + POLICY.attempt_timeout_ms + WORD_MS
         for at, (delivery_id, key) in enumerate(zip(ids_of(taken), taken.rows.keys(), strict=True)):
             self.waiting.pop(delivery_id, None)
             assert delivery_id not in self.open

@@ -70,7 +70,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
             at_s += took_s[-1]
             yield at_s
 
-    monkeypatch.setattr("timerd.sdk.working.lanes.monotonic", readings().__next__)
+    monkeypatch.setattr("timerd.sdk.working.time_limits.monotonic", readings().__next__)
     return took_s
 
 

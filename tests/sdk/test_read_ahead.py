@@ -111,7 +111,7 @@ class Gated:
 @pytest.fixture
 def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Handlers take no time, however slow the machine is."""
-    monkeypatch.setattr("timerd.sdk.working.lanes.monotonic", lambda: 0.0)
+    monkeypatch.setattr("timerd.sdk.working.time_limits.monotonic", lambda: 0.0)
 
 
 async def become_fast(server: FakeServer, concurrency: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.deliveries import NOW_MS, PLAIN, QUEUE, SECRET, ids_of, keys_of, taken_of, tokens_of
 from timerd.core.dispatch.before_restart import HELD_MS
-from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, DeliveryMachine
+from timerd.core.dispatch.delivery_machine import MOST_FAILED, SENT_AGAIN, WORD_MS, DeliveryMachine
 from timerd.core.dispatch.settlement import Action, Settlement
 from timerd.core.taken import Taken
 from timerd.model.identity import encode_id, is_genuine, parse_task_id
@@ -163,15 +163,17 @@ def test_a_silent_worker_loses_its_lease(machine: DeliveryMachine) -> None:
 
 
 def test_a_lease_is_extended_up_to_the_attempt_timeout(machine: DeliveryMachine) -> None:
+    """The worker ends the attempt by itself then; its word has 2 s to come."""
     tokens = send(machine, taken_of(range(2), FEW))
     assert machine.extend(1, tokens[:64], NOW_MS + 4_000).lost == []
     settled, _ = machine.tick(NOW_MS + 5_100)
     assert len(settled.again) == 1
     machine.extend(1, tokens[:64], NOW_MS + 7_000)
-    assert not machine.tick(NOW_MS + 7_999)[0]
-    settled, _ = machine.tick(NOW_MS + 8_100)
+    machine.extend(1, tokens[:64], NOW_MS + 9_000)
+    assert not machine.tick(NOW_MS + 8_000 + WORD_MS - 1)[0]
+    settled, _ = machine.tick(NOW_MS + 8_100 + WORD_MS)
     assert [a.last_error.split(":")[0] for a in settled.again] == ["attempt timed out"]
-    assert machine.extend(1, tokens, NOW_MS + 8_200).lost == [tokens[:64], tokens[64:]]
+    assert machine.extend(1, tokens, NOW_MS + 8_200 + WORD_MS).lost == [tokens[:64], tokens[64:]]
 
 
 def test_a_broken_stream_comes_back_with_what_it_holds(machine: DeliveryMachine) -> None:

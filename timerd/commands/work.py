@@ -15,7 +15,7 @@ from timerd.commands.execution import execute
 from timerd.commands.failures import check_platform
 from timerd.commands.output import payload_fields
 from timerd.commands.plain_log import log_plainly
-from timerd.commands.times import iso_of
+from timerd.commands.times import iso_of, parse_span
 
 if TYPE_CHECKING:
     from timerd.worker import Delivery, Worker
@@ -33,6 +33,10 @@ async def work(
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, max=1000, help="Tasks at a time.")] = 16,
     count: Annotated[int | None, typer.Option(min=1, help="Stop after so many tasks.")] = None,
+    limit: Annotated[
+        str | None,
+        typer.Option("--time-limit", metavar="SPAN", help="End what takes longer: 90s, 5m. It is tried again."),
+    ] = None,
 ) -> None:
     """Receive due tasks until Ctrl-C.
 
@@ -50,7 +54,8 @@ async def work(
     log_plainly()
     worker = Worker(call.endpoint.connection())
     job = Job(call, command, count, worker)
-    worker.on(queue, concurrency=min(concurrency, count or concurrency))(job.handle)
+    timeout = None if limit is None else parse_span(limit)
+    worker.on(queue, concurrency=min(concurrency, count or concurrency), timeout=timeout)(job.handle)
     exit_code = await run_until_signalled(worker)
     if exit_code:
         raise typer.Exit(exit_code)

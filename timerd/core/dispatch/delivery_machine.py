@@ -36,6 +36,8 @@ from timerd.model.registers import Place
 MAX_DELIVER_TASKS = 1_000
 # So many of what nobody speaks for any more fail in one go, or a batch more: then the loop serves others.
 MOST_FAILED = 1_000
+# A worker ends an attempt by itself when its time is over, and says where it was: so long that may be under way.
+WORD_MS = 2_000
 RELEASED = "the worker stopped before it had begun"
 SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
 FORGED = Refusal("This ack token was not made by this service. Send back the tokens of a Deliver message as they came.")
@@ -177,7 +179,7 @@ class DeliveryMachine:
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
-                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms, now_ms, stats)
+                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms + WORD_MS, now_ms, stats)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
 

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Set
 from datetime import datetime, timedelta
 from functools import cached_property
 from itertools import accumulate
+from math import inf
+from time import monotonic
 
 from timerd.sdk.values.ids import encode_id
 from timerd.sdk.values.schedule_values import Occurrence
@@ -29,6 +31,8 @@ class DeliveredBatch:
         self.token_bytes = len(self.ack_tokens) // max(1, len(self.fire_at_ms))
         self.payloads = message.payloads
         self.lost = lost
+        # By `time.monotonic`. A server that does not say how long an attempt may take ends it by itself.
+        self.attempt_ends_s = monotonic() + (message.attempt_timeout_ms / 1000 or inf)
         self._message = message
 
     def __len__(self) -> int:

@@ -20,6 +20,7 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from timerd.sdk.values import Delivery, Traces, invalid
+from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 
 Handler = Callable[[Delivery], Any]
 BatchResults = Sequence[object] | None
@@ -199,13 +200,13 @@ class HandlerThreads:
         self._under_way = 0
 
     async def call(self, function: Callable[[], object]) -> object:
-        loop = asyncio.get_running_loop()
+        loop, call = asyncio.get_running_loop(), CURRENT_CALL.get()
         ended: asyncio.Future[object] = loop.create_future()
         self._under_way += 1
         if self._threads < min(self._most, self._under_way):
             self._threads += 1
             threading.Thread(target=_run_calls, args=(self._calls,), name="timerd handler", daemon=True).start()
-        self._calls.put(partial(_call, function, ended, loop))
+        self._calls.put(partial(_call, function, ended, loop, call))
         try:
             return await ended
         finally:
@@ -225,9 +226,16 @@ def _run_calls(calls: SimpleQueue[Callable[[], None] | None]) -> None:
         del call
 
 
-def _call(function: Callable[[], object], ended: asyncio.Future[object], loop: asyncio.AbstractEventLoop) -> None:
+def _call(
+    function: Callable[[], object],
+    ended: asyncio.Future[object],
+    loop: asyncio.AbstractEventLoop,
+    call: TimedCall | None,
+) -> None:
     if ended.cancelled():
         return
+    if call is not None:
+        call.thread = threading.get_ident()
     tell: Callable[[], None]
     try:
         tell = partial(_end, ended, ended.set_result, function())
@@ -238,6 +246,8 @@ def _call(function: Callable[[], object], ended: asyncio.Future[object], loop: a
         tell = partial(_end, ended, ended.set_exception, wrapped)
     except BaseException as raised:  # noqa: BLE001 - the attempt ends with it, and not the thread
         tell = partial(_end, ended, ended.set_exception, raised)
+    if call is not None:
+        call.thread = None
     # A closed loop has nobody who waits.
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(tell)

@@ -10,7 +10,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from time import monotonic
 from typing import Protocol
 
 from timerd.sdk.values import DeliveredBatch, Delivery, Traces
@@ -19,6 +18,7 @@ from timerd.sdk.working.dispositions import ACK, RELEASE, Disposition, Reject, R
 from timerd.sdk.working.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.working.leases import Hold, InHand
 from timerd.sdk.working.read_ahead import ReadAhead
+from timerd.sdk.working.time_limits import TimedCall, TimeLimits, shown_s
 from timerd.v1 import work_service_pb2 as pb
 
 log = logging.getLogger("timerd.worker")
@@ -98,7 +98,14 @@ class SingleLane:
     may not have.
     """
 
-    def __init__(self, queue: str, handler: Handler, concurrency: int, tracing: Traces | None = None) -> None:
+    def __init__(
+        self,
+        queue: str,
+        handler: Handler,
+        concurrency: int,
+        tracing: Traces | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         self.queue = queue
         self.held = 0
         self._credit = ReadAhead(concurrency)
@@ -106,13 +113,15 @@ class SingleLane:
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._timeout_s = timeout_s
+        self._limits = TimeLimits(timeout_s, self._on_over)
         self._watching: asyncio.TimerHandle | None = None
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing)
+        return SingleLane(self.queue, self._handler, self._concurrency, self._tracing, self._timeout_s)
 
     @property
     def credit(self) -> int:
@@ -173,28 +182,35 @@ class SingleLane:
         self._host.end(hold)
 
     async def _run(self, hold: Hold) -> None:
-        begun_s = monotonic()
+        call = self._limits.begin([hold])
         try:
             result = await self._running.invoke(Delivery(hold.batch, hold.start))
             if result is not None:
                 await finished(result)
         except BaseException as raised:
-            if self._running.is_cut_short(raised):
-                raise
-            self._host.settle(disposition_of(raised), hold.tokens)
-            _log_failure(self._running.name, raised)
+            if not call.is_over:
+                if self._running.is_cut_short(raised):
+                    raise
+                self._host.settle(disposition_of(raised), hold.tokens)
+                _log_failure(self._running.name, raised)
         else:
-            self._host.settle(ACK, hold.tokens)
+            if not call.is_over:
+                self._host.settle(ACK, hold.tokens)
         finally:
+            self._limits.end(call)
             self._end(hold)
-            if change := self._credit.ran(monotonic() - begun_s):
+            if change := self._credit.ran(call.took_s()):
                 self._host.resized(self.queue, change)
+
+    def _on_over(self, call: TimedCall, trace: str) -> None:
+        _time_out(self._host, self._running.name, call, trace)
 
     def running(self) -> set[asyncio.Task[None]]:
         return self._running.tasks()
 
     async def abort(self) -> None:
         self._waiting.take_all()
+        self._limits.stop()
         await self._running.abort()
 
 
@@ -202,7 +218,13 @@ class BatchLane:
     """One handler call per batch of up to `max_size`; nothing waits for a batch to fill."""
 
     def __init__(
-        self, queue: str, handler: BatchHandler, max_size: int, concurrency: int, tracing: Traces | None = None
+        self,
+        queue: str,
+        handler: BatchHandler,
+        max_size: int,
+        concurrency: int,
+        tracing: Traces | None = None,
+        timeout_s: float | None = None,
     ) -> None:
         self.queue = queue
         self._credit = BatchCredit(max_size, concurrency)
@@ -212,12 +234,14 @@ class BatchLane:
         self._handler = handler
         self._tracing = tracing
         self._running = HandlerCalls(handler, queue, concurrency, tracing, self._start_waiting)
+        self._timeout_s = timeout_s
+        self._limits = TimeLimits(timeout_s, self._on_over)
         self._host: LaneHost
         self._waiting: Waiting
 
     def fresh(self) -> Lane:
         """Another one of the same handler, which has nothing in hand."""
-        return BatchLane(self.queue, self._handler, self._max_size, self._concurrency, self._tracing)
+        return BatchLane(self.queue, self._handler, self._max_size, self._concurrency, self._tracing, self._timeout_s)
 
     @property
     def credit(self) -> int:
@@ -263,33 +287,36 @@ class BatchLane:
 
     async def _run(self, holds: list[Hold]) -> None:
         deliveries = [delivery for hold in holds for delivery in hold.deliveries()]
-        begun_s, more = monotonic(), 0
+        call, more = self._limits.begin(holds), 0
         try:
             results = await self._running.invoke(deliveries)
             if results is not None:
                 results = await finished(results)
-            more = self._credit.ran(len(deliveries), monotonic() - begun_s)
-            self._settle(holds, results)
+            more = self._credit.ran(len(deliveries), call.took_s())
+            if not call.is_over:
+                self._settle(holds, results)
         except BaseException as raised:
-            if self._running.is_cut_short(raised):
-                raise
-            disposition = disposition_of(raised)
-            for hold in holds:
-                self._host.settle(disposition, hold.tokens)
-            _log_failure(self._running.name, raised)
+            if not call.is_over:
+                if self._running.is_cut_short(raised):
+                    raise
+                _settle_all(self._host, disposition_of(raised), holds)
+                _log_failure(self._running.name, raised)
         finally:
+            self._limits.end(call)
             self._end(holds)
             if more:
                 self._host.resized(self.queue, more)
 
     def _settle(self, holds: list[Hold], results: BatchResults) -> None:
         if results is None:
-            for hold in holds:
-                self._host.settle(ACK, hold.tokens)
+            _settle_all(self._host, ACK, holds)
             return
         tokens = [token for hold in holds for token in hold.each_token()]
         for token, disposition in zip(tokens, _dispositions(results, len(tokens)), strict=True):
             self._host.settle(disposition, token)
+
+    def _on_over(self, call: TimedCall, trace: str) -> None:
+        _time_out(self._host, self._running.name, call, trace)
 
     def _end(self, holds: list[Hold]) -> None:
         for hold in holds:
@@ -301,7 +328,23 @@ class BatchLane:
 
     async def abort(self) -> None:
         self._waiting.take_all()
+        self._limits.stop()
         await self._running.abort()
+
+
+def _settle_all(host: LaneHost, disposition: Disposition, holds: list[Hold]) -> None:
+    for hold in holds:
+        host.settle(disposition, hold.tokens)
+
+
+def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None:
+    """The attempts of the call fail where they are. Its leases are not extended any more."""
+    stays = "" if call.thread is None else " It runs in a thread, which cannot be ended: it goes on."
+    error = f"TimeoutError: {handler} had not ended after {shown_s(call.limit_s)}. It was at:\n{trace}"
+    _settle_all(host, Disposition(pb.SETTLE_ACTION_NACK, None, clip(error)), call.holds)
+    for hold in call.holds:
+        host.in_hand.remove(hold)
+    log.warning("%s%s", error.rstrip(), stays)
 
 
 def _log_failure(handler: str, raised: BaseException) -> None:
