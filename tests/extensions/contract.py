@@ -2,6 +2,8 @@
 
 Nothing is lost, nothing comes twice or before its time, nothing after its cancel; a lease is waited for and a delivery
 that nobody settled comes again; and a queue that is held, limited or stuck does not hold another one.
+
+What is tried is named in test_contract.py: a gate or a limit by a line of bootstrap, a sink by `sink` of its class.
 """
 
 from __future__ import annotations
@@ -11,14 +13,17 @@ import math
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import ClassVar, Protocol
 
 import pytest
 
-from tests.extensions.file_sink import LEASE_MS, FileSink
+from tests.extensions.file_sink import FileSink
 from timerd.adapters.memory import MemoryStore
 from timerd.bootstrap import assemble
 from timerd.client import Client
 from timerd.sdk.values.times import datetime_of_ms
+from timerd.services.dispatch.delivery import Delivery
+from timerd.services.dispatch.ports import Sink
 from timerd.services.node import Node
 from timerd.testing.async_server import CONFIG
 from timerd.testing.clock import SimAlarm, SimClock
@@ -28,17 +33,36 @@ START_MS = int(datetime(2030, 1, 1, tzinfo=UTC).timestamp() * 1_000)
 HELD, FREE = "held", "free"
 
 
+class SinkUnderTest(Sink, Protocol):
+    """What the contract asks of a sink beside the port. `lease_ms`: of its deliveries. `is_stuck`: it takes what comes,
+    and says nothing of it."""
+
+    lease_ms: int
+    is_stuck: bool
+
+    def __init__(self, delivery: Delivery, path: Path) -> None:
+        """It may keep something at `path`, where nothing is at first."""
+
+    def join(self, *queues: str) -> None:
+        """Begins to work these queues."""
+
+    def delivered(self) -> Sequence[bytes]:
+        """The payloads that came, in order: also to one that was at the same path before."""
+        ...
+
+
 class World:
     """One instance, a caller, and a sink of two queues. `came`: what was delivered, in order, with the second."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, make_sink: type[SinkUnderTest], path: Path) -> None:
         self.clock = SimClock(START_MS)
         self.alarm = SimAlarm(self.clock)
         self.store = MemoryStore()
         self.came: list[tuple[bytes, float]] = []
+        self._make_sink = make_sink
         self._path = path
         self._node: Node | None = None
-        self._sink: FileSink | None = None
+        self._sink: SinkUnderTest | None = None
 
     @property
     def node(self) -> Node:
@@ -46,7 +70,7 @@ class World:
         return self._node
 
     @property
-    def sink(self) -> FileSink:
+    def sink(self) -> SinkUnderTest:
         assert self._sink is not None
         return self._sink
 
@@ -54,7 +78,7 @@ class World:
         """An instance on the store, which may be the next one."""
         self._node = await assemble(CONFIG, self.store, self.clock, lambda _: self.alarm, "one")
         address = await self.node.listen()
-        self._sink = FileSink(self.node.delivery, self._path)
+        self._sink = self._make_sink(self.node.delivery, self._path)
         self._sink.join(HELD, FREE)
         await self._settle()
         return Client(address, clock=lambda: datetime_of_ms(self.clock.now_ms))
@@ -82,9 +106,8 @@ class World:
         while calm < 5:
             await asyncio.sleep(0.0005)
             calm = calm + 1 if self.node.delivery.is_idle else 0
-        lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         now_s = (self.clock.now_ms - START_MS) / 1_000
-        self.came += [(line, now_s) for line in lines[len(self.came) :]]
+        self.came += [(payload, now_s) for payload in self.sink.delivered()[len(self.came) :]]
 
 
 async def schedule(client: Client, queue: str, numbers: Sequence[int], at_s: float) -> dict[bytes, str]:
@@ -96,13 +119,14 @@ async def schedule(client: Client, queue: str, numbers: Sequence[int], at_s: flo
 
 
 class DeliveryContract:
-    """`slack_s`: how long after its time a task of HELD may come at the latest."""
+    """`slack_s`: how long after its time a task of HELD may come at the latest. `sink`: what delivers."""
 
     slack_s = 10.0
+    sink: ClassVar[type[SinkUnderTest]] = FileSink
 
     @pytest.fixture
     async def world(self, tmp_path: Path) -> AsyncIterator[World]:
-        world = World(tmp_path / "delivered")
+        world = World(self.sink, tmp_path / "delivered")
         self.client = await world.start()
         yield world
         await self.client.close()
@@ -140,12 +164,13 @@ class DeliveryContract:
         await world.turn(2 + self.slack_s)
         first_s = world.times()
         assert sorted(world.payloads()) == sorted(ids)
-        await world.turn(LEASE_MS / 1_000 - self.slack_s - 1)
+        lease_s = world.sink.lease_ms / 1_000
+        await world.turn(lease_s - self.slack_s - 1)
         assert len(world.came) == 4
         world.sink.is_stuck = False
         await world.turn(60)
         assert sorted(world.payloads()[4:]) == sorted(ids)
-        assert all(world.times()[name] >= first_s[name] + LEASE_MS / 1_000 for name in ids)
+        assert all(world.times()[name] >= first_s[name] + lease_s for name in ids)
         await world.turn(10 * 60)
         assert len(world.came) == 8
 

@@ -18,6 +18,7 @@ CREDIT = 100
 class FileSink:
     """Implements services.dispatch.ports.Sink. `is_stuck`: it writes, and says nothing of it, like one that hangs."""
 
+    lease_ms = LEASE_MS
     counts_as_worker = False
     takes_backlog = True
 
@@ -34,6 +35,9 @@ class FileSink:
         self._delivery.join(self, self.namespace, LEASE_MS)
         for queue in queues:
             self._delivery.credit(self, queue, CREDIT)
+
+    def delivered(self) -> list[bytes]:
+        return self._path.read_bytes().splitlines() if self._path.exists() else []
 
     def deliver(self, assignment: Assignment) -> Sent:
         rows = assignment.taken.rows

@@ -12,7 +12,7 @@ from tests.process.children import Holder, Server
 from tests.process.conftest import Children
 from tests.process.waiting import until
 from tests.process.worker_log import WorkerLog
-from timerd.client import SyncClient
+from timerd.client import RetryPolicy, SyncClient
 
 pytestmark = pytest.mark.process
 TASKS = 1000
@@ -69,3 +69,19 @@ def test_a_worker_that_comes_back_after_a_kill_of_the_server_gets_nothing_twice(
     schedule_now(server.address, 1)
     until(lambda: len(log.deliveries) > HELD, "the next task has arrived")
     assert sorted(log.numbers) == sorted([0, *range(HELD)])
+
+
+def test_a_crash_of_server_and_worker_uses_up_no_attempt(server: Server, children: Children, tmp_path: Path) -> None:
+    """Nothing on disk says that the delivery began, so the next one has its number: here the only one that there is."""
+    dying = children.own(Holder(tmp_path, "dying", server.address, "q", FOR_EVER))
+    dying.start()
+    first, second = WorkerLog(tmp_path / "dying.log"), WorkerLog(tmp_path / "living.log")
+    with SyncClient(server.address) as client:
+        task = client.schedule("q", b"0", delay=0, retry=RetryPolicy(max_attempts=1))
+    until(lambda: first.in_hand == 1, "it is in hand")
+    server.kill()
+    dying.kill()
+    server.start()
+    children.own(Holder(tmp_path, "living", server.address, "q", (0, 50))).start()
+    until(lambda: len(second.confirmed) == 1, "the other worker has finished it")
+    assert [(each.attempt, each.task_id) for each in (*first.deliveries, *second.deliveries)] == [(1, task.id)] * 2
