@@ -57,6 +57,7 @@ from timerd.sdk.working import (
     SingleLane,
     WorkStream,
     check_handler,
+    isolated,
     run_until_signalled,
     show_log,
 )
@@ -142,7 +143,7 @@ class Worker:
         self._is_stopped_before = False
 
     def on(
-        self, queue: str, *, concurrency: int = 16, timeout: Span | None = None
+        self, queue: str, *, concurrency: int = 16, timeout: Span | None = None, isolation: str = ""
     ) -> Callable[[AnyHandler], AnyHandler]:
         """The decorator registers a handler for the tasks of a queue: `@worker.on("mails")`.
 
@@ -156,8 +157,11 @@ class Worker:
                 next deliveries are here already, what it takes in 20 ms, up to 1,000. Default 16.
             timeout: how long a call may take, a timedelta or seconds, more than 0 and at most 49 days. Then the attempt
                 fails, and its error says at which line the handler was. A coroutine is cancelled; a plain handler goes
-                on, and its place is free when it ends. Default, and at most, what is left of the task's
-                `attempt_timeout`.
+                on, and its place is free when it ends; a process is ended. Default, and at most, what is left of the
+                task's `attempt_timeout`.
+            isolation: "process" has each call done by a process of its own, which can be ended whatever it is at. Its
+                module is imported there, so a program's own start stands under `if __name__ == "__main__"`. Default
+                none.
 
         Raises:
             InvalidTask: the handler cannot be called with one delivery, or would run none of its lines (a class, a
@@ -169,13 +173,20 @@ class Worker:
 
         def register(handler: AnyHandler) -> AnyHandler:
             check_handler(handler, queue, "delivery")
-            self._add(SingleLane(queue, handler, at_once, self._tracing, timeout_s))
+            called = isolated(handler, queue, isolation)
+            self._add(SingleLane(queue, called, at_once, self._tracing, timeout_s))
             return handler
 
         return register
 
     def on_batch(
-        self, queue: str, *, max_size: int = 1000, concurrency: int = 1, timeout: Span | None = None
+        self,
+        queue: str,
+        *,
+        max_size: int = 1000,
+        concurrency: int = 1,
+        timeout: Span | None = None,
+        isolation: str = "",
     ) -> Callable[[AnyBatchHandler], AnyBatchHandler]:
         """The decorator registers a handler that takes a list of deliveries of a queue.
 
@@ -190,6 +201,7 @@ class Worker:
             concurrency: how many calls of the handler run at a time. Default 1.
             timeout: how long a call may take in all, as for `on`. Default what is left of the attempt of which least
                 is.
+            isolation: as for `on`.
 
         Raises:
             InvalidTask: as for `on`.
@@ -200,7 +212,8 @@ class Worker:
 
         def register(handler: AnyBatchHandler) -> AnyBatchHandler:
             check_handler(handler, queue, "list of deliveries")
-            self._add(BatchLane(queue, handler, size, at_once, self._tracing, timeout_s))
+            called: BatchHandler = isolated(handler, queue, isolation)
+            self._add(BatchLane(queue, called, size, at_once, self._tracing, timeout_s))
             return handler
 
         return register

@@ -13,7 +13,7 @@ from timerd.sdk.values.checks import (
     text,
     whole_number,
 )
-from timerd.sdk.values.deliveries import DeliveredBatch, Delivery
+from timerd.sdk.values.deliveries import DeliveredBatch, Delivery, message_of
 from timerd.sdk.values.errors import (
     Aborted,
     AccessDenied,
@@ -171,6 +171,7 @@ __all__ = [
     "is_retryable",
     "key_text",
     "labels_tuple",
+    "message_of",
     "ms_clock",
     "ms_of_timestamp",
     "name",

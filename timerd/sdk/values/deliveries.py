@@ -234,3 +234,27 @@ class Delivery:
 def _slice(column: bytes, index: int, count: int) -> bytes:
     size = len(column) // count
     return column[index * size : (index + 1) * size]
+
+
+def message_of(delivery: Delivery) -> pb.Deliver:
+    """The delivery alone, as a message of its own: to be handed to another process."""
+    batch, index, count = delivery._batch, delivery._index, len(delivery._batch)
+    message = batch._message
+    return pb.Deliver(
+        queue=batch.queue,
+        templates=[message.templates[batch._template_index[index] if batch._template_index else 0]]
+        if message.templates
+        else [],
+        task_ids=_slice(batch.task_ids, index, count),
+        delivery_ids=_slice(batch.delivery_ids, index, count),
+        ack_tokens=batch.tokens(index, index + 1),
+        fire_at_ms=[batch.fire_at_ms[index]],
+        attempts=[delivery.attempt],
+        payload_lengths=[len(delivery.payload)],
+        payloads=delivery.payload,
+        late=[0] if delivery.late else [],
+        traceparents=[delivery.traceparent],
+        keys=[delivery.key],
+        attempt_timeout_ms=message.attempt_timeout_ms,
+        occurrences=batch.occurrences[index : index + 1],
+    )

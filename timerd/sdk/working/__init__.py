@@ -12,6 +12,7 @@ from timerd.sdk.working.handlers import (
 )
 from timerd.sdk.working.lanes import BatchLane, Lane, SingleLane
 from timerd.sdk.working.leases import split_tokens
+from timerd.sdk.working.processes import isolated
 from timerd.sdk.working.settling import Settler
 from timerd.sdk.working.signals import run_until_signalled
 from timerd.sdk.working.startup_line import show_log
@@ -32,6 +33,7 @@ __all__ = [
     "check_handler",
     "check_plain",
     "finished",
+    "isolated",
     "name_of",
     "run_until_signalled",
     "show_log",

@@ -52,6 +52,28 @@ class Disposition(NamedTuple):
     error: str = ""
 
 
+class FailedElsewhere(Exception):
+    """A handler has failed in a process of its own. `disposition` says how, and has the trace from there.
+
+    Args:
+        disposition: what is said of the delivery.
+        is_asked_for: the handler has raised Reject or Retry.
+    """
+
+    def __init__(self, disposition: Disposition, is_asked_for: bool = False) -> None:
+        super().__init__(disposition, is_asked_for)
+        self.disposition = disposition
+        self.is_asked_for = is_asked_for
+
+    @classmethod
+    def of(cls, raised: BaseException | type[BaseException]) -> FailedElsewhere:
+        kind = raised if isinstance(raised, type) else type(raised)
+        return cls(disposition_of(raised), issubclass(kind, Reject | Retry))
+
+    def __str__(self) -> str:
+        return self.disposition.error
+
+
 ACK = Disposition(pb.SETTLE_ACTION_ACK)
 # Not begun: somebody else gets it at once, and the attempt does not count.
 RELEASE = Disposition(pb.SETTLE_ACTION_RELEASE)
@@ -66,6 +88,8 @@ def disposition_of(raised: BaseException | type[BaseException]) -> Disposition:
 
 
 def _disposition_of(raised: BaseException) -> Disposition:
+    if isinstance(raised, FailedElsewhere):
+        return raised.disposition
     if isinstance(raised, Reject):
         return Disposition(pb.SETTLE_ACTION_REJECT, None, clip(str(raised) or "rejected by the handler"))
     if isinstance(raised, Retry):

@@ -20,6 +20,7 @@ from types import AsyncGeneratorType, GeneratorType
 from typing import Any
 
 from timerd.sdk.values import Delivery, Traces, invalid
+from timerd.sdk.working.processes import HandlerProcesses
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 
 Handler = Callable[[Delivery], Any]
@@ -155,6 +156,8 @@ class HandlerCalls:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._threads.close()
+        if isinstance(self._handler, HandlerProcesses):
+            self._handler.close()
         self._is_aborting = False
 
 

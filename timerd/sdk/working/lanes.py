@@ -14,7 +14,16 @@ from typing import Protocol
 
 from timerd.sdk.values import DeliveredBatch, Delivery, Traces
 from timerd.sdk.working.batch_credit import BatchCredit
-from timerd.sdk.working.dispositions import ACK, RELEASE, Disposition, Reject, Retry, clip, disposition_of
+from timerd.sdk.working.dispositions import (
+    ACK,
+    RELEASE,
+    Disposition,
+    FailedElsewhere,
+    Reject,
+    Retry,
+    clip,
+    disposition_of,
+)
 from timerd.sdk.working.handlers import BatchHandler, BatchResults, Handler, HandlerCalls, finished
 from timerd.sdk.working.leases import Hold, InHand
 from timerd.sdk.working.read_ahead import ReadAhead
@@ -339,7 +348,8 @@ def _settle_all(host: LaneHost, disposition: Disposition, holds: list[Hold]) -> 
 
 def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None:
     """The attempts of the call fail where they are. Its leases are not extended any more."""
-    stays = "" if call.thread is None else " It runs in a thread, which cannot be ended: it goes on."
+    goes_on = call.thread is not None and call.process is None
+    stays = " It runs in a thread, which cannot be ended: it goes on." if goes_on else ""
     error = f"TimeoutError: {handler} had not ended after {shown_s(call.limit_s)}. It was at:\n{trace}"
     _settle_all(host, Disposition(pb.SETTLE_ACTION_NACK, None, clip(error)), call.holds)
     for hold in call.holds:
@@ -348,7 +358,7 @@ def _time_out(host: LaneHost, handler: str, call: TimedCall, trace: str) -> None
 
 
 def _log_failure(handler: str, raised: BaseException) -> None:
-    if isinstance(raised, Reject | Retry):
+    if isinstance(raised, Reject | Retry) or (isinstance(raised, FailedElsewhere) and raised.is_asked_for):
         return
     wish = isinstance(raised, SystemExit | KeyboardInterrupt)
     advice = " The worker goes on: `Worker.stop` is what ends it." if wish else ""

@@ -11,34 +11,67 @@ import logging
 import sys
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 from time import monotonic
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from timerd.sdk.working.leases import Hold
 
 log = logging.getLogger("timerd.worker")
 _HERE = str(Path(__file__).parent)
+# A process is given a second to write down where it is, and then two to end when it is asked to.
+_LOOKS, _LOOK_S = 50, 0.02
+_KILL_S = 2.0
+
+
+class Endable(Protocol):
+    """A process that does one call at a time."""
+
+    def dump_stack(self) -> None: ...
+    def stack(self) -> str: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
 
 
 @dataclass(slots=True, eq=False)
 class TimedCall:
-    """A call of a handler that is under way. `thread`: where it runs, as long as it runs in one."""
+    """A call of a handler that is under way. `thread`, `process`: where it runs, as long as it runs there."""
 
     holds: list[Hold]
     task: asyncio.Task[Any]
     begun_s: float
-    limit_s: float
+    timeout_s: float
+    attempt_ends_s: float
+    # Looks when the first call is over by now.
+    look: Callable[[], None]
     is_over: bool = False
     thread: int | None = field(default=None)
+    process: Endable | None = field(default=None)
 
     @property
     def end_s(self) -> float:
-        return self.begun_s + self.limit_s
+        return min(self.begun_s + self.timeout_s, self.attempt_ends_s)
+
+    @property
+    def limit_s(self) -> float:
+        """How long it may take in all."""
+        return self.end_s - self.begun_s
+
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """In its thread, while its process starts: the time that this takes is not the handler's."""
+        self.begun_s = inf
+        try:
+            yield
+        finally:
+            self.begun_s = monotonic()
+            with suppress(RuntimeError):
+                self.task.get_loop().call_soon_threadsafe(self.look)
 
     def took_s(self) -> float:
         return monotonic() - self.begun_s
@@ -64,18 +97,14 @@ class TimeLimits:
 
     def begin(self, holds: list[Hold]) -> TimedCall:
         """In the task that makes the call."""
-        begun_s = monotonic()
-        limit_s = self._timeout_s
-        for hold in holds:
-            left_s = hold.batch.attempt_ends_s - begun_s
-            limit_s = left_s if left_s < limit_s else limit_s
+        attempt_ends_s = min([hold.batch.attempt_ends_s for hold in holds])
         task = asyncio.current_task()
         assert task is not None
-        call = TimedCall(holds, task, begun_s, limit_s)
+        call = TimedCall(holds, task, monotonic(), self._timeout_s, attempt_ends_s, self._look)
         self._calls.add(call)
         CURRENT_CALL.set(call)
-        if begun_s + limit_s < self._timer_s:
-            self._set_timer(call.end_s)
+        if (end_s := call.end_s) < self._timer_s:
+            self._set_timer(end_s)
         return call
 
     def end(self, call: TimedCall) -> None:
@@ -102,11 +131,24 @@ class TimeLimits:
         self._set_timer(min((each.end_s for each in self._calls if not each.is_over), default=inf))
 
     def _end_attempt(self, call: TimedCall) -> None:
-        trace = "".join(traceback.format_list(_frames(call)))
         call.is_over = True
-        self._over(call, trace)
+        if (process := call.process) is not None:
+            process.dump_stack()
+            self._when_dumped(call, process, _LOOKS)
+            return
+        self._over(call, "".join(traceback.format_list(_frames(call))))
         if call.thread is None:
             call.task.cancel()
+
+    def _when_dumped(self, call: TimedCall, process: Endable, looks: int) -> None:
+        """A process writes down where it is as soon as the system lets it."""
+        loop, trace = asyncio.get_running_loop(), process.stack()
+        if not trace and looks:
+            loop.call_later(_LOOK_S, self._when_dumped, call, process, looks - 1)
+            return
+        self._over(call, trace)
+        process.terminate()
+        loop.call_later(_KILL_S, process.kill)
 
 
 def shown_s(seconds: float) -> str:

@@ -1,0 +1,152 @@
+"""Handlers in processes of their own: what hangs, crashes or leaves is ended, and the worker goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.sdk.fake_server import FakeServer, deliver_of, token_of
+from tests.sdk.worker_rig import ACK, NACK, REJECT, running
+from timerd import Delivery, Reject, Worker
+from timerd.client import InvalidTask
+
+pytestmark = pytest.mark.process
+
+
+def convert(delivery: Delivery) -> None:
+    """Does what its payload says; the pid that has it goes to the file that the key names."""
+    what, _, file = delivery.payload.decode().partition(" ")
+    if file:
+        Path(file).write_text(f"{os.getpid()} {delivery.attempt} {delivery.key}")
+    if what == "hangs":
+        hang()
+    if what == "hangs-in-c":
+        sum(range(10**13))
+    if what == "stubborn":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        hang()
+    if what == "fails":
+        raise ValueError("page 7 is torn")
+    if what == "hopeless":
+        raise Reject("no such page")
+    if what == "crashes":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if what == "leaves":
+        os._exit(3)
+
+
+async def convert_later(delivery: Delivery) -> None:
+    await asyncio.sleep(0)
+    convert(delivery)
+
+
+def convert_all(deliveries: list[Delivery]) -> Sequence[object]:
+    return [ValueError("page 7 is torn") if each.payload == b"fails" else None for each in deliveries]
+
+
+def hang() -> None:
+    time.sleep(3600)
+
+
+def is_alive(pid: int) -> bool:
+    """What ends is a zombie until somebody has asked for it."""
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+async def until_gone(pid: int) -> None:
+    async with asyncio.timeout(20):
+        while is_alive(pid):  # noqa: ASYNC110 - processes tell nobody
+            await asyncio.sleep(0.01)
+
+
+def worker_of(server: FakeServer, timeout: float | None = None) -> Worker:
+    worker = Worker(server.target)
+    worker.on("q", concurrency=1, timeout=timeout, isolation="process")(convert)
+    return worker
+
+
+async def test_one_process_does_one_call_after_the_other(server: FakeServer, tmp_path: Path) -> None:
+    deliver = deliver_of("q", [f"fine {tmp_path}/a".encode()])
+    deliver.keys.append("k1")
+    deliver.attempts.append(3)
+    async with running(worker_of(server)):
+        server.work.put(deliver)
+        server.work.put(deliver_of("q", [f"fine {tmp_path}/b".encode()], first=1))
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(0), token_of(1)])
+    first, second = ((tmp_path / name).read_text().split(" ") for name in "ab")
+    assert first[1:] == ["3", "k1"]
+    assert first[0] == second[0] != str(os.getpid())
+    await until_gone(int(first[0]))
+
+
+@pytest.mark.parametrize("how", ["hangs", "hangs-in-c", "stubborn"])
+async def test_one_that_hangs_is_ended_and_the_next_call_has_a_fresh_one(
+    server: FakeServer, tmp_path: Path, how: str
+) -> None:
+    """Its error names the line, also where it is in code that is not Python's; asked or not, it ends."""
+    async with running(worker_of(server, timeout=1)):
+        server.work.put(deliver_of("q", [f"{how} {tmp_path}/a".encode()]))
+        server.work.put(deliver_of("q", [f"fine {tmp_path}/b".encode()], first=1))
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(1)])
+    assert server.work.tokens(NACK) == [token_of(0)]
+    [hung, fresh] = (int((tmp_path / name).read_text().split(" ")[0]) for name in "ab")
+    assert hung != fresh
+    await until_gone(hung)
+    error = server.work.settles[0].error
+    assert "convert of the queue 'q' had not ended after 1 s. It was at:" in error
+    assert "test_processes.py" in error
+    assert "in convert" in error
+
+
+@pytest.mark.parametrize(
+    ("payload", "action", "error"),
+    [
+        (b"fails", NACK, "ValueError: page 7 is torn"),
+        (b"hopeless", REJECT, "no such page"),
+        (b"crashes", NACK, "The process of the handler was ended by SIGSEGV while it had this task."),
+        (b"leaves", NACK, "The process of the handler ended with exit code 3 while it had this task."),
+    ],
+)
+async def test_whatever_becomes_of_its_process_is_the_end_of_one_attempt(
+    server: FakeServer, payload: bytes, action: int, error: str
+) -> None:
+    async with running(worker_of(server)):
+        server.work.put(deliver_of("q", [payload]))
+        server.work.put(deliver_of("q", [b"fine"], first=1))
+        await server.work.until(lambda: server.work.tokens(ACK) == [token_of(1)])
+    assert server.work.tokens(action) == [token_of(0)]
+    assert error in server.work.settles[0].error
+
+
+async def test_a_coroutine_function_runs_in_a_loop_of_its_own(server: FakeServer) -> None:
+    worker = Worker(server.target)
+    worker.on("q", isolation="process")(convert_later)
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"fine", b"fails"]))
+        await server.work.until(lambda: len(server.work.tokens()) == 2)
+    assert (server.work.tokens(ACK), server.work.tokens(NACK)) == ([token_of(0)], [token_of(1)])
+
+
+async def test_a_batch_is_one_call(server: FakeServer) -> None:
+    worker = Worker(server.target)
+    worker.on_batch("q", isolation="process")(convert_all)
+    async with running(worker):
+        server.work.put(deliver_of("q", [b"fine", b"fails", b"fine"]))
+        await server.work.until(lambda: len(server.work.tokens()) == 3)
+    assert (server.work.tokens(ACK), server.work.tokens(NACK)) == ([token_of(0), token_of(2)], [token_of(1)])
+
+
+def test_what_another_process_cannot_import_is_refused() -> None:
+    def inner(delivery: Delivery) -> None: ...
+
+    with pytest.raises(InvalidTask, match="which another process cannot import"):
+        Worker().on("q", isolation="process")(inner)
+    with pytest.raises(InvalidTask, match="`isolation` is 'thread': write \"process\", or leave it out"):
+        Worker().on("q", isolation="thread")(convert)
