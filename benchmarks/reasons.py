@@ -19,6 +19,10 @@ OF_MEASURES = {
     "hot_minute": "hot-second-and-hot-minute",
     "abandoned": "backlog",
     "many_queues": "many-of-everything",
+    "schedules": "schedules-and-cycles",
+    "schedule_instants": "schedules-and-cycles",
+    "rosters": "schedules-and-cycles",
+    "simulating": "schedules-and-cycles",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

@@ -22,6 +22,10 @@ from benchmarks.measures import (
     many_queues,
     memory,
     recovery,
+    rosters,
+    schedule_instants,
+    schedules,
+    simulating,
     single,
     sustained,
     watching,
@@ -66,6 +70,10 @@ MEASURES = {
             full_bucket,
             hot_minute,
             abandoned,
+            schedules,
+            schedule_instants,
+            rosters,
+            simulating,
         ),
     )
 }

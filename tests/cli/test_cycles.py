@@ -77,3 +77,19 @@ def test_the_sql_of_others_names_the_table_and_an_unknown_one_is_refused(termina
 @pytest.mark.parametrize("key", [0, -1, 42, 2**70, "zoë", ""])
 def test_the_hash_of_the_sdk_is_that_of_the_server(key: Key) -> None:
     assert slot_hash(key) == hash_of(key) - 2**63  # type: ignore[arg-type]
+
+
+def test_members_of_a_high_weight_are_moved_by_force_alone(terminal: Terminal, whole: Server) -> None:
+    terminal("cycles", "create", "even", *SYNC[:4], "--slots", "4")
+    terminal("cycles", "put", "even", "small", "tiny", "--weight", "1")
+    terminal("cycles", "put", "even", *(f"large-{n}" for n in range(6)), "--weight", "10")
+    listed = terminal("cycles", "members", "even", "--json").lines
+    assert sorted(each["weight"] for each in listed) == [1, 1, *[10] * 6]
+    seen = terminal("cycles", "rebalance", "even", "--max-moved", "100%", "--json").json
+    assert (seen["members"], seen["dry_run"], seen["effective_time"]) == (8, True, None)
+    done = terminal("cycles", "rebalance", "even", "--max-moved", "1", "--force", "--json").json
+    assert (done["moved"], done["largest"]) == (seen["moved"], seen["largest"])
+    assert terminal("cycles", "show", "even", "--json").json["revision"] == (2 if done["moved"] else 1)
+    for wrong in ("0", "200%", "much"):
+        refused = terminal("cycles", "rebalance", "even", "--max-moved", wrong)
+        assert (refused.code, "is no share of the members" in refused.err) == (2, True)

@@ -33,6 +33,9 @@ HOLDS = [
     "schedules CREATE NOUPDATE NSTALL=1",
     "overlap",
     "overlap BUFFER",
+    "delay",
+    "delay NCRASH=2",
+    "delay TRIGGER NCRASH=0",
     "zones",
     "zones MOVE",
     "zones NCRASH=2",
@@ -98,6 +101,10 @@ BROKEN = [
     *(f"overlap {rule}" for rule in (
         "LOOKFIRST", "UNDURABLE", "TRIGGERBLIND", "EARLYSKIP", "CLOCKLATE", "BUFFER NOPOLL", "VACUITY",
     )),
+    *(f"delay {rule}" for rule in (
+        "CLOCKFIRST", "UNDURABLE", "LOOKFIRST", "RECOMPUTE", "ROWFIRST", "NOPOLL", "VACUITY1", "TRIGGER TRIGGERBLIND",
+        "TRIGGER VACUITY2",
+    )),
     *(f"zones {rule}" for rule in (
         "SWEEPFIRST", "NORESUME", "PROGRESSFIRST", "NONUMBER", "NOWIND", "OLDCOMPUTES", "NOVOID", "LOOKFIRST",
         "MOVE NOMARK", "MOVE LOOKFIRST", "VACUITY1", "MOVE VACUITY1", "VACUITY2",
@@ -118,6 +125,8 @@ QUICK = (
     f"{NO_FAULT} VACUITY1",
     "schedules ONE NOFENCE",
     "overlap LOOKFIRST",
+    "delay",
+    "delay CLOCKFIRST",
     "zones NOWIND",
     "cycle ADD",
     "cycle ADD NOLOOK",

@@ -14,7 +14,7 @@ from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_instant, parse_moment, parse_span, shown, shown_twice
 
 if TYPE_CHECKING:
-    from timerd.client import Cycle
+    from timerd.client import Cycle, Rebalance
 
 _COLUMNS = (
     Column("cycle_id", Kind.ID, "id"),
@@ -33,7 +33,7 @@ _COLUMNS = (
     Column("note", Kind.TEXT, is_spare=True),
     Column("error", Kind.TEXT),
 )
-_MEMBER_COLUMNS = (Column("key", Kind.ID), Column("payload", Kind.TEXT))
+_MEMBER_COLUMNS = (Column("key", Kind.ID), Column("weight", Kind.FIGURE), Column("payload", Kind.TEXT))
 # What a list does not say of each.
 _OF_ONE = ("next_slot", "members", "mean", "largest", "costs")
 CycleId = Annotated[str, typer.Argument(metavar="ID", help="The cycle.")]
@@ -97,11 +97,11 @@ async def show(call: CommandCall, cycle_id: CycleId) -> None:
     client = await call.connect()
     found = await client.cycles.get(cycle_id)
     record = _record(found)
-    largest = max(found.costs, key=lambda each: each.members, default=None)
+    largest = max(found.costs, key=lambda each: each.weight, default=None)
     words: OutputRecord = {
         "labels": labels_shown(found.labels),
         "next_slot": shown_twice(found.next_slot) if found.next_slot is not None else "",
-        "largest": f"slot {largest.slot} with {largest.members:,}" if largest is not None else "",
+        "largest": f"slot {largest.slot} with {largest.weight:,g}" if largest is not None else "",
         "costs": f"of {len(found.costs):,} slots that were filled; --json shows each",
     }
     call.out.details(record, {**record, **words})
@@ -140,10 +140,15 @@ async def delete(call: CommandCall, cycle_id: CycleId, revision: OfRevision = 0)
     call.out.one({"cycle_id": cycle_id, "deleted": True}, f"{cycle_id} is deleted.")
 
 
-async def put(call: CommandCall, cycle_id: CycleId, keys: MemberKeys) -> None:
+async def put(
+    call: CommandCall,
+    cycle_id: CycleId,
+    keys: MemberKeys,
+    weight: Annotated[float, typer.Option("--weight", help="What a turn of each costs beside those of others.")] = 1.0,
+) -> None:
     """Make members of a cycle whose members timerd keeps."""
     client = await call.connect()
-    members = await client.cycles.put(cycle_id, keys)
+    members = await client.cycles.put(cycle_id, keys, weights=[weight] * len(keys))
     call.out.one({"cycle_id": cycle_id, "members": members}, f"{members:,} are members.")
 
 
@@ -154,10 +159,64 @@ async def remove(call: CommandCall, cycle_id: CycleId, keys: MemberKeys) -> None
     call.out.one({"cycle_id": cycle_id, "removed": len(keys)}, f"{len(keys):,} are no members.")
 
 
+async def rebalance(
+    call: CommandCall,
+    cycle_id: CycleId,
+    max_moved: Annotated[
+        str, typer.Option("--max-moved", metavar="SHARE", help="Of the members, as 1% or 0.01.")
+    ] = "1%",
+    force: Annotated[bool, typer.Option("--force", help="Move them; without it only say what would be moved.")] = False,
+    revision: OfRevision = 0,
+) -> None:
+    """Move members of a high weight out of costly slots."""
+    share = _parse_share(max_moved)
+    client = await call.connect()
+    done = await client.cycles.rebalance(cycle_id, max_moved=share, force=force, revision=revision)
+    effective = done.effective_time
+    record: OutputRecord = {
+        "cycle_id": cycle_id,
+        "moved": done.moved,
+        "members": done.members,
+        "mean": round(done.mean, 3),
+        "largest_before": round(done.largest_before, 3),
+        "largest": round(done.largest, 3),
+        "largest_key": done.largest_key,
+        "effective_time": iso_of(effective) if effective is not None else None,
+        "dry_run": not force,
+    }
+    call.out.one(record, _rebalance_shown(done, force=force))
+
+
+def _rebalance_shown(done: Rebalance, *, force: bool) -> str:
+    what = "are moved" if force else "would be moved"
+    slots = (
+        f"the costliest slot {done.largest_before:,.1f} before, {done.largest:,.1f} after, {done.mean:,.1f} in the mean"
+    )
+    giant = f" {done.largest_key} costs more by itself than a slot should." if done.largest_key else ""
+    if done.effective_time is not None:
+        return f"{done.moved:,} of {done.members:,} {what} at {shown(done.effective_time)}: {slots}.{giant}"
+    again = " Repeat it with --force to move them." if done.moved and not force else ""
+    return f"{done.moved:,} of {done.members:,} {what}: {slots}.{giant}{again}"
+
+
+def _parse_share(text: str) -> float:
+    """Raises WrongInput."""
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise WrongInput(f"--max-moved {text!r} is no share of the members: give one as 1% or 0.01, up to 100%.")
+    return share
+
+
 async def list_members(call: CommandCall, cycle_id: CycleId) -> None:
     """List the members of a cycle, by their moments."""
     client = await call.connect()
-    records = [{"key": each.key, **payload_fields(each.payload)} async for each in client.cycles.members(cycle_id)]
+    records = [
+        {"key": each.key, "weight": each.weight, **payload_fields(each.payload)}
+        async for each in client.cycles.members(cycle_id)
+    ]
     call.out.many(records, _MEMBER_COLUMNS, "No members.")
 
 
@@ -182,7 +241,7 @@ def _listed(cycle: Cycle) -> OutputRecord:
 
 
 def _record(cycle: Cycle) -> OutputRecord:
-    members = [each.members for each in cycle.costs]
+    members, weights = [each.members for each in cycle.costs], [each.weight for each in cycle.costs]
     return {
         "cycle_id": cycle.id,
         "namespace": cycle.namespace,
@@ -202,9 +261,12 @@ def _record(cycle: Cycle) -> OutputRecord:
         "slots_missed": cycle.slots_missed,
         "next_slot": iso_of(cycle.next_slot) if cycle.next_slot is not None else None,
         "members": sum(members),
-        "mean": round(sum(members) / len(members), 1) if members else 0,
-        "largest": max(members, default=0),
-        "costs": [{"slot": each.slot, "cycle": each.cycle, "members": each.members} for each in cycle.costs],
+        "mean": round(sum(weights) / len(weights), 1) if weights else 0,
+        "largest": max(weights, default=0),
+        "costs": [
+            {"slot": each.slot, "cycle": each.cycle, "members": each.members, "weight": each.weight}
+            for each in cycle.costs
+        ],
     }
 
 
@@ -217,7 +279,7 @@ def register(app: typer.Typer) -> None:
     group.command()(online(create))
     group.command("list")(listing(list_cycles))
     group.command()(listing(show))
-    for command in (pause, resume, delete, put, remove):
+    for command in (pause, resume, delete, put, remove, rebalance):
         group.command()(online(command))
     group.command("members")(listing(list_members))
     group.command()(sql)

@@ -19,6 +19,13 @@ CYCLE = "(cycle)"
 SLOT_CONTENT = "application/vnd.timerd.slot+json"
 
 
+class LayoutFrom(NamedTuple):
+    """From this cycle on members have their places by that layout (core/schedules/layouts.py)."""
+
+    cycle: int
+    layout: str
+
+
 @dataclass(frozen=True, slots=True)
 class CycleShape:
     """`members`: what their tasks have. `lead_ms`: the task of a slot comes so long before the slot. `shards`: over so
@@ -32,15 +39,22 @@ class CycleShape:
     members: Template
     # Whether timerd keeps the members, and not the caller's database.
     has_roster: bool = False
+    # In the order of their cycles; before the first one, and without any, each member is where its hash is.
+    layouts: tuple[LayoutFrom, ...] = ()
     kept: str = ""
 
     @property
     def slot_ms(self) -> int:
         return self.period_ms // self.slots
 
+    def layout_at(self, cycle: int) -> str:
+        """Empty: there is none."""
+        return next((each.layout for each in reversed(self.layouts) if each.cycle <= cycle), "")
+
     def to_json(self) -> dict[str, Any]:
-        values: dict[str, Any] = {name: getattr(self, name) for name in _SHAPE if name != "has_roster"}
-        values |= {"has_roster": True} if self.has_roster else {}
+        """Without what is plain."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in _SHAPE if name not in _PLAIN}
+        values |= {name: getattr(self, name) for name in _PLAIN if getattr(self, name)}
         return with_kept(values | {"members": self.members.to_json()}, self.kept)
 
     @classmethod
@@ -49,6 +63,7 @@ class CycleShape:
         values, kept = split_known(stored, _SHAPE)
         check_understood("A cycle", kept)
         values["members"] = Template.from_json(values["members"])
+        values["layouts"] = tuple(LayoutFrom(*each) for each in values.get("layouts", ()))
         return cls(**values, kept=kept)
 
 
@@ -97,3 +112,4 @@ def cost_key(uid: str, slot: int) -> RegisterKey:
 
 
 _SHAPE = field_names(CycleShape)
+_PLAIN = ("has_roster", "layouts")

@@ -60,14 +60,16 @@ class Cycle(_message.Message):
     def __init__(self, cycle_id: _Optional[str] = ..., namespace: _Optional[str] = ..., period: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., origin: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., slots: _Optional[int] = ..., lead: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., template: _Optional[_Union[_task_pb2.TaskTemplate, _Mapping]] = ..., slot_queue: _Optional[str] = ..., state: _Optional[_Union[_schedule_service_pb2.ScheduleState, str]] = ..., revision: _Optional[int] = ..., labels: _Optional[_Mapping[str, str]] = ..., note: _Optional[str] = ..., pause_until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., error: _Optional[str] = ..., slots_created: _Optional[int] = ..., slots_missed: _Optional[int] = ..., next_slot_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., costs: _Optional[_Iterable[_Union[SlotCost, _Mapping]]] = ...) -> None: ...
 
 class SlotCost(_message.Message):
-    __slots__ = ("slot", "cycle", "members")
+    __slots__ = ("slot", "cycle", "members", "weight")
     SLOT_FIELD_NUMBER: _ClassVar[int]
     CYCLE_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    WEIGHT_FIELD_NUMBER: _ClassVar[int]
     slot: int
     cycle: int
     members: int
-    def __init__(self, slot: _Optional[int] = ..., cycle: _Optional[int] = ..., members: _Optional[int] = ...) -> None: ...
+    weight: float
+    def __init__(self, slot: _Optional[int] = ..., cycle: _Optional[int] = ..., members: _Optional[int] = ..., weight: _Optional[float] = ...) -> None: ...
 
 class SlotTask(_message.Message):
     __slots__ = ("cycle_id", "cycle", "slot", "of", "lo", "hi")
@@ -258,20 +260,22 @@ class FillSlotResponse(_message.Message):
     def __init__(self, members: _Optional[int] = ...) -> None: ...
 
 class PutMembersRequest(_message.Message):
-    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "payloads", "request_time")
+    __slots__ = ("namespace", "request_id", "cycle_id", "keys", "payloads", "request_time", "weights")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
     KEYS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     namespace: str
     request_id: str
     cycle_id: str
     keys: _containers.RepeatedScalarFieldContainer[str]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     request_time: _timestamp_pb2.Timestamp
-    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., weights: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class PutMembersResponse(_message.Message):
     __slots__ = ("members",)
@@ -297,6 +301,42 @@ class RemoveMembersResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class RebalanceCycleRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "cycle_id", "revision", "max_moved", "force", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    CYCLE_ID_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    MAX_MOVED_FIELD_NUMBER: _ClassVar[int]
+    FORCE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    cycle_id: str
+    revision: int
+    max_moved: float
+    force: bool
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., cycle_id: _Optional[str] = ..., revision: _Optional[int] = ..., max_moved: _Optional[float] = ..., force: bool = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class RebalanceCycleResponse(_message.Message):
+    __slots__ = ("moved", "members", "mean", "largest_before", "largest", "largest_key", "effective_time")
+    MOVED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    MEAN_FIELD_NUMBER: _ClassVar[int]
+    LARGEST_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    LARGEST_FIELD_NUMBER: _ClassVar[int]
+    LARGEST_KEY_FIELD_NUMBER: _ClassVar[int]
+    EFFECTIVE_TIME_FIELD_NUMBER: _ClassVar[int]
+    moved: int
+    members: int
+    mean: float
+    largest_before: float
+    largest: float
+    largest_key: str
+    effective_time: _timestamp_pb2.Timestamp
+    def __init__(self, moved: _Optional[int] = ..., members: _Optional[int] = ..., mean: _Optional[float] = ..., largest_before: _Optional[float] = ..., largest: _Optional[float] = ..., largest_key: _Optional[str] = ..., effective_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
 class ListMembersRequest(_message.Message):
     __slots__ = ("namespace", "cycle_id", "page_size", "page_token")
     NAMESPACE_FIELD_NUMBER: _ClassVar[int]
@@ -310,11 +350,13 @@ class ListMembersRequest(_message.Message):
     def __init__(self, namespace: _Optional[str] = ..., cycle_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
 class ListMembersResponse(_message.Message):
-    __slots__ = ("keys", "payloads", "next_page_token")
+    __slots__ = ("keys", "payloads", "next_page_token", "weights")
     KEYS_FIELD_NUMBER: _ClassVar[int]
     PAYLOADS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     keys: _containers.RepeatedScalarFieldContainer[str]
     payloads: _containers.RepeatedScalarFieldContainer[bytes]
     next_page_token: str
-    def __init__(self, keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    weights: _containers.RepeatedScalarFieldContainer[float]
+    def __init__(self, keys: _Optional[_Iterable[str]] = ..., payloads: _Optional[_Iterable[bytes]] = ..., next_page_token: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ...) -> None: ...

@@ -83,6 +83,11 @@ class CycleServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.FromString,
                 _registered_method=True)
+        self.RebalanceCycle = channel.unary_unary(
+                '/timerd.v1.CycleService/RebalanceCycle',
+                request_serializer=timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleResponse.FromString,
+                _registered_method=True)
         self.ListMembers = channel.unary_unary(
                 '/timerd.v1.CycleService/ListMembers',
                 request_serializer=timerd_dot_v1_dot_cycle__service__pb2.ListMembersRequest.SerializeToString,
@@ -163,6 +168,16 @@ class CycleServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def RebalanceCycle(self, request, context):
+        """Members of a high weight get other moments, so that no slot costs much more than the others: at most 1.15 times the mean,
+        where no member costs more by itself. Those that cost a fiftieth of a slot's mean or less stay where they are, and without this
+        call nobody moves. What is moved has its turns at its old moment up to the cycle that is under way, and at its new one from
+        `effective_time` on: one in each cycle. Nothing is changed unless `force` is set.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListMembers(self, request, context):
         """By slot. A page may be short: go on while next_page_token is set.
         """
@@ -217,6 +232,11 @@ def add_CycleServiceServicer_to_server(servicer, server):
                     servicer.RemoveMembers,
                     request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.SerializeToString,
+            ),
+            'RebalanceCycle': grpc.unary_unary_rpc_method_handler(
+                    servicer.RebalanceCycle,
+                    request_deserializer=timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleResponse.SerializeToString,
             ),
             'ListMembers': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMembers,
@@ -471,6 +491,33 @@ class CycleService(object):
             '/timerd.v1.CycleService/RemoveMembers',
             timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersRequest.SerializeToString,
             timerd_dot_v1_dot_cycle__service__pb2.RemoveMembersResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RebalanceCycle(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.CycleService/RebalanceCycle',
+            timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleRequest.SerializeToString,
+            timerd_dot_v1_dot_cycle__service__pb2.RebalanceCycleResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -30,35 +31,57 @@ def is_of_slot(shape: CycleShape, slot: int, key: str) -> bool:
 
 
 class SlotMember(NamedTuple):
-    """`payload`: what its task has."""
+    """`payload`: what its task has. `weight`: what a turn of it costs, beside those of others."""
 
     key: str
     payload: bytes
+    weight: float = 1.0
 
 
 class CycleRun(NamedTuple):
-    """Of whose members the tasks are: which uid its name has, how it is cut, and the number of its turn."""
+    """Of whose members the tasks are: which uid its name has, how it is cut, and the number of its turn. `places`: the
+    hashes of members that are elsewhere than their key says in this cycle, and in the next one."""
 
     uid: str
     shape: CycleShape
     number: int
+    places: Mapping[str, int] = MappingProxyType({})
+    next_places: Mapping[str, int] = MappingProxyType({})
 
     @property
     def begin_ms(self) -> int:
         return self.shape.origin_ms + self.number * self.shape.period_ms
 
+    def hash_at(self, key: str) -> int:
+        """The one that counts."""
+        return self.places.get(key) or hash_of(key)
+
     def moment_ms(self, key: str) -> int:
-        return self.begin_ms + hash_of(key) * self.shape.period_ms // SPACE
+        return self.begin_ms + self.hash_at(key) * self.shape.period_ms // SPACE
 
     def moments_ms(self, keys: Sequence[str]) -> Moments:
-        moments: Moments = self.begin_ms + scaled(hashes_of(keys), self.shape.period_ms)
+        moments: Moments = self.begin_ms + scaled(_hashes(keys, self.places), self.shape.period_ms)
         return moments
+
+    def next_ms(self, keys: Sequence[str]) -> Moments:
+        """Of the cycle after it."""
+        moments: Moments = scaled(_hashes(keys, self.next_places), self.shape.period_ms)
+        return self.begin_ms + self.shape.period_ms + moments
 
     def prefix(self, key: str) -> bytes:
         return prefix_of("member", self.uid, self.number, key)
 
     def shard(self, prefix: bytes, bucket_ms: int) -> int:
         return shard_of(prefix, bucket_ms, self.shape.shards)
+
+
+def _hashes(keys: Sequence[str], places: Mapping[str, int]) -> npt.NDArray[np.uint64]:
+    hashes = hashes_of(keys)
+    if places:
+        for n, key in enumerate(keys):
+            if key in places:
+                hashes[n] = places[key]
+    return hashes
 
 
 def member_task(cycle: CycleRun, key: str) -> TaskId:
@@ -70,10 +93,11 @@ def member_task(cycle: CycleRun, key: str) -> TaskId:
 
 def member_rows(cycle: CycleRun, members: Sequence[SlotMember], now_ms: int) -> dict[Partition, RowGroup]:
     """Each at its moment."""
-    moments_ms = cycle.moments_ms([member.key for member in members])
+    keys = [member.key for member in members]
+    moments_ms = cycle.moments_ms(keys)
     prefixes = [cycle.prefix(member.key) for member in members]
     rows = _columns(members, moments_ms, now_ms)
-    parts, rows["template"] = np.unique(_expiries_ms(cycle.shape, moments_ms), return_inverse=True)
+    parts, rows["template"] = np.unique(_expiries_ms(cycle, keys, moments_ms), return_inverse=True)
     templates = [replace(cycle.shape.members, expire_at_ms=int(at_ms)) for at_ms in parts]
     arena = b"".join([member.payload for member in members])
     whole = RowGroup(rows, np.frombuffer(b"".join(prefixes), PREFIX), templates, arena, [])
@@ -94,10 +118,12 @@ def _columns(members: Sequence[SlotMember], moments_ms: Moments, now_ms: int) ->
     return rows
 
 
-def _expiries_ms(shape: CycleShape, moments_ms: Moments) -> Moments:
+def _expiries_ms(cycle: CycleRun, keys: Sequence[str], moments_ms: Moments) -> Moments:
     """When its member has the next turn, so that it never waits twice; or up to a 64th of a slot before."""
-    step_ms = max(1, shape.slot_ms // EXPIRIES)
-    expiries: Moments = shape.origin_ms + (moments_ms - shape.origin_ms) // step_ms * step_ms + shape.period_ms
+    shape = cycle.shape
+    step_ms, is_same = max(1, shape.slot_ms // EXPIRIES), cycle.places == cycle.next_places
+    next_ms = moments_ms + shape.period_ms if is_same else cycle.next_ms(keys)
+    expiries: Moments = shape.origin_ms + (next_ms - shape.origin_ms) // step_ms * step_ms
     return np.maximum(expiries, moments_ms + 1)
 
 

@@ -8,12 +8,15 @@ entry, THEN the record is read, THEN the tasks of what is recorded are withdrawn
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from types import MappingProxyType
 from typing import NamedTuple
 
 from timerd.core.protocol import Forgotten, ListEntries, Procedure, RemoveEntries, Withdrawn, WriteEntries, withdraw
 from timerd.core.schedules.changes import Name, check_alive
+from timerd.core.schedules.layouts import MemberHashes, place_of, read_places
 from timerd.core.schedules.member_tasks import (
     CycleRun,
     SlotMember,
@@ -24,11 +27,11 @@ from timerd.core.schedules.member_tasks import (
 )
 from timerd.core.schedules.world import MissedPlace, World, current_definition, read_schedule
 from timerd.core.slots import hash_of, slot_of, slot_range
-from timerd.model.cycles import CycleShape, Turn, instant_ms
+from timerd.model.cycles import CycleShape, Turn, instant_ms, turn_at
 from timerd.model.errors import Precondition
 from timerd.model.storage import Entry, EntryKey
 
-# Places of entries: by the first bits of the hash.
+# MemberHashes of entries: by the first bits of the hash.
 SEGMENT_BITS = 12
 HASH_BYTES, STAMP_BYTES = 8, 8
 # Entries of one member that are not cleared away yet.
@@ -37,7 +40,9 @@ MOST_ENTRIES = 1_000
 LEAST_PAGE = 64
 # A removed member is remembered for so long: what was under way is over then.
 REMOVED_KEPT_MS = 86_400_000
-_ADDED, _REMOVED = b"+", b"-"
+# Of an entry: with a weight of its own, it stands before the payload.
+_ADDED, _WEIGHTED, _REMOVED = b"+", b"*", b"-"
+_WEIGHT = struct.Struct(">d")
 
 
 class RosterEntry(NamedTuple):
@@ -47,6 +52,7 @@ class RosterEntry(NamedTuple):
     key: str
     stamp: int
     payload: bytes | None
+    weight: float = 1.0
 
     @property
     def hash(self) -> int:
@@ -54,19 +60,32 @@ class RosterEntry(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant."""
+    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant. `places`: by layout."""
 
     uid: str
     shape: CycleShape
     cur_ms: int
+    places: Mapping[str, MemberHashes] = MappingProxyType({})
 
     def run(self, number: int) -> CycleRun:
-        return CycleRun(self.uid, self.shape, number)
+        return CycleRun(self.uid, self.shape, number, self.places_at(number), self.places_at(number + 1))
+
+    def places_at(self, number: int) -> MemberHashes:
+        return self.places.get(self.shape.layout_at(number), _HASHES)
 
     def recorded(self, key: str) -> int:
         """The number of the last cycle in which the slot of the key is recorded."""
-        slot = slot_of(hash_of(key), self.shape.slots)
-        return (self.cur_ms - instant_ms(self.shape, Turn(0, slot))) // self.shape.period_ms
+        number = turn_at(self.shape, self.cur_ms).cycle
+        while instant_ms(self.shape, Turn(number, self._slot(number, key))) > self.cur_ms:
+            number -= 1
+        return number
+
+    def _slot(self, number: int, key: str) -> int:
+        return slot_of(place_of(key, self.places_at(number)), self.shape.slots)
+
+
+# Each member is where its hash is.
+_HASHES: MemberHashes = MappingProxyType({})
 
 
 class RosterPlace(NamedTuple):
@@ -89,7 +108,10 @@ def read_roster(name: Name, uid: str = "") -> Procedure[Roster]:
             "NO_ROSTER",
             field="cycle_id",
         )
-    return Roster(entry.uid, shape, entry.cur_ms)
+    places: dict[str, MemberHashes] = {}
+    for each in shape.layouts:
+        places[each.layout] = yield from read_places(entry.uid, each.layout)
+    return Roster(entry.uid, shape, entry.cur_ms, places)
 
 
 def put_members(name: Name, members: Sequence[SlotMember], world: World) -> Procedure[None]:
@@ -107,8 +129,7 @@ def put_members(name: Name, members: Sequence[SlotMember], world: World) -> Proc
     current = yield from entries_of(roster.uid, [key for _, key in due])
     for number, of_number in groupby(due, lambda each: each[0]):
         alive = [latest(current[key]) for _, key in of_number]
-        chosen = [SlotMember(each.key, each.payload) for each in alive if each is not None and each.payload is not None]
-        yield from fill(roster.run(number), chosen, world)
+        yield from fill(roster.run(number), members_of(each for each in alive if each is not None), world)
 
 
 def turns_to_come(roster: Roster, keys: Iterable[str], now_ms: int) -> list[tuple[int, str]]:
@@ -139,7 +160,7 @@ def _numbers_alive(roster: Roster, key: str, now_ms: int) -> list[int]:
     """Whose task may start yet: it expires when its member has the next turn."""
     numbers: list[int] = []
     number = roster.recorded(key)
-    while roster.run(number).moment_ms(key) + roster.shape.period_ms > now_ms:
+    while roster.run(number + 1).moment_ms(key) > now_ms:
         numbers.append(number)
         number -= 1
     return numbers
@@ -198,6 +219,28 @@ def roster_page(
     return [each for each in found_last if each is not None], following
 
 
+def moved_into(run: CycleRun, slot: int) -> Procedure[list[SlotMember]]:
+    """Members that are in this slot by a layout, and elsewhere by their hash."""
+    slots = run.shape.slots
+    keys = [key for key, place in run.places.items() if slot_of(place, slots) == slot != slot_of(hash_of(key), slots)]
+    found: list[SlotMember] = []
+    for start in range(0, len(keys), MOST_ENTRIES):
+        entries = yield from entries_of(run.uid, keys[start : start + MOST_ENTRIES])
+        found += members_of(each for each in map(latest, entries.values()) if each is not None)
+    return found
+
+
+def staying_in(run: CycleRun, slot: int, entries: Iterable[RosterEntry]) -> list[SlotMember]:
+    """Of those whose hash is in the slot, the members that are there by the layout as well."""
+    slots = run.shape.slots
+    return [each for each in members_of(entries) if slot_of(run.hash_at(each.key), slots) == slot]
+
+
+def members_of(entries: Iterable[RosterEntry]) -> list[SlotMember]:
+    """Without those that were removed."""
+    return [SlotMember(each.key, each.payload, each.weight) for each in entries if each.payload is not None]
+
+
 def forget_removed(entries: Sequence[RosterEntry], now_ms: int) -> Procedure[None]:
     """Those that were removed long ago."""
     old = [each.name for each in entries if each.payload is None and each.stamp < now_ms - REMOVED_KEPT_MS]
@@ -242,7 +285,8 @@ def member_name(key: str) -> bytes:
 
 def _entry(uid: str, member: SlotMember, stamp: int) -> Entry:
     name = member_name(member.key) + stamp.to_bytes(STAMP_BYTES, "big")
-    return Entry(EntryKey(segment_place(uid, _segment_of(member.key)), name), _ADDED + member.payload)
+    mark = _ADDED if member.weight == 1 else _WEIGHTED + _WEIGHT.pack(member.weight)
+    return Entry(EntryKey(segment_place(uid, _segment_of(member.key)), name), mark + member.payload)
 
 
 def _removal(uid: str, key: str, stamp: int) -> Entry:
@@ -251,7 +295,9 @@ def _removal(uid: str, key: str, stamp: int) -> Entry:
 
 
 def read_entry(entry: Entry) -> RosterEntry:
-    name = entry.key.name
-    key = name[HASH_BYTES : -STAMP_BYTES - 1].decode()
-    payload = entry.value[1:] if entry.value[:1] == _ADDED else None
-    return RosterEntry(entry.key, key, int.from_bytes(name[-STAMP_BYTES:], "big"), payload)
+    name, value = entry.key.name, entry.value
+    key, stamp = name[HASH_BYTES : -STAMP_BYTES - 1].decode(), int.from_bytes(name[-STAMP_BYTES:], "big")
+    if value[:1] == _WEIGHTED:
+        [weight] = _WEIGHT.unpack_from(value, 1)
+        return RosterEntry(entry.key, key, stamp, value[1 + _WEIGHT.size :], weight)
+    return RosterEntry(entry.key, key, stamp, value[1:] if value[:1] == _ADDED else None)

@@ -1,4 +1,4 @@
-"""What a slot has cost: members that were named for it in the last cycle in which there were any."""
+"""What a slot has cost: members that were named for it in the last cycle in which there were any, and their weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from hashlib import blake2b
 
 from timerd.core.protocol import Procedure, ReadRegister, TryCas
-from timerd.core.schedules.member_tasks import CycleRun
+from timerd.core.schedules.member_tasks import CycleRun, SlotMember
 from timerd.model.codec import dump_json, field_names, split_known
 from timerd.model.cycles import cost_key
 from timerd.model.storage import Cas, CasResult, CasStatus
@@ -25,6 +25,7 @@ class Cost:
     cycle: int
     members: int = 0
     batches: tuple[str, ...] = ()
+    weight: float = 0.0
 
     def to_bytes(self) -> bytes:
         return dump_json(asdict(self))
@@ -32,12 +33,15 @@ class Cost:
     @classmethod
     def from_bytes(cls, stored: bytes) -> Cost:
         values, _ = split_known(json.loads(stored), _COST)
-        return cls(values["cycle"], values["members"], tuple(values["batches"]))
+        return cls(
+            values["cycle"], values["members"], tuple(values["batches"]), values.get("weight", values["members"])
+        )
 
 
-def note_cost(cycle: CycleRun, slot: int, keys: Sequence[str]) -> Procedure[None]:
-    """Once for the same keys. It is a figure for people: where many write at once, some of it may be left out."""
-    key, batch = cost_key(cycle.uid, slot), _hash(keys)
+def note_cost(cycle: CycleRun, slot: int, members: Sequence[SlotMember]) -> Procedure[None]:
+    """Once for the same members. It is a figure for people: where many write at once, some of it may be left out."""
+    key, batch = cost_key(cycle.uid, slot), _hash([each.key for each in members])
+    weight = sum(each.weight for each in members)
     for _ in range(TRIES):
         stored: bytes | None = yield ReadRegister(key)
         cost = Cost.from_bytes(stored) if stored is not None else Cost(cycle.number)
@@ -45,7 +49,8 @@ def note_cost(cycle: CycleRun, slot: int, keys: Sequence[str]) -> Procedure[None
             cost = Cost(cycle.number)
         if cost.cycle > cycle.number or batch in cost.batches:
             return
-        more = Cost(cost.cycle, cost.members + len(keys), (*cost.batches, batch)[-MOST_BATCHES:])
+        batches = (*cost.batches, batch)[-MOST_BATCHES:]
+        more = Cost(cost.cycle, cost.members + len(members), batches, cost.weight + weight)
         kept_until_ms = cycle.begin_ms + 3 * cycle.shape.period_ms + 86_400_000
         result: CasResult = yield TryCas(Cas(key, stored, more.to_bytes(), kept_until_ms))
         if result.status is CasStatus.APPLIED:

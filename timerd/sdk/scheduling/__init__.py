@@ -2,7 +2,8 @@
 
 from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.backfills import Backfill, BackfillState
-from timerd.sdk.scheduling.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
+from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
+from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
@@ -22,6 +23,7 @@ __all__ = [
     "ReceivedTask",
     "ScheduleResult",
     "Schedules",
+    "Rebalance",
     "SlotCost",
     "SyncClient",
     "SyncCycles",

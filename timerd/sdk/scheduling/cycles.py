@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import zip_longest
 from typing import Any, TypeVar
 
+from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance
 from timerd.sdk.scheduling.schedule_link import Opens
 from timerd.sdk.scheduling.sync_twin import blocking, iterating
 from timerd.sdk.transport import pages
 from timerd.sdk.values import (
     Delivery,
     MemberKey,
-    ScheduleState,
     Slot,
     Span,
     TaskOptions,
-    datetime_of_ms,
     duration_of_ms,
     instant_ms,
     invalid,
     key_text,
     labels_tuple,
-    ms_of_timestamp,
     name,
     new_request_id,
     optional_name,
@@ -44,104 +41,7 @@ _MAX_KEYS = 10_000
 _MAX_BYTES = 4 << 20
 _NONE: Any = object()
 Ran = TypeVar("Ran")
-_Members = list[tuple[str, bytes | None]]
-
-
-@dataclass(frozen=True, slots=True)
-class SlotCost:
-    """A cost says how many members a slot had when it was filled last.
-
-    Args:
-        slot: the number of the slot.
-        cycle: the number of the cycle in which that was.
-        members: how many members were named for it then.
-    """
-
-    slot: int
-    cycle: int
-    members: int
-
-
-@dataclass(frozen=True, slots=True)
-class CycleMember:
-    """A member of a cycle whose members timerd keeps.
-
-    Args:
-        key: the key, as a text.
-        payload: what the handler of its tasks receives.
-    """
-
-    key: str
-    payload: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Cycle:
-    """A cycle gives each of its members a turn in every period; this is what `get` and `list` show of it.
-
-    Args:
-        id: the id that its creator has chosen.
-        namespace: the namespace of the cycle and of its tasks.
-        period: how long a cycle is.
-        origin: the instant in UTC from which cycles count.
-        slots: how many slots a cycle has.
-        lead: how long before its slot the task of a slot comes.
-        queue: the queue whose workers receive the tasks of the members.
-        slot_queue: the queue whose workers receive the tasks of the slots; empty where timerd keeps the members.
-        state: whether its slots have tasks.
-        revision: grows with each change.
-        labels: the labels of the cycle, by which `list` chooses.
-        note: why it is paused.
-        pause_until: when the pause ends by itself, in UTC; None where it does not.
-        error: why it is BROKEN.
-        slots_created: how many slots have had their task.
-        slots_missed: how many slots were over for a whole period when they were looked at.
-        next_slot: when the next slot begins, in UTC; None where it is paused, and in a list.
-        costs: how many members each slot had when it was filled last; empty in a list.
-    """
-
-    id: str
-    namespace: str
-    period: timedelta
-    origin: datetime
-    slots: int
-    lead: timedelta
-    queue: str
-    slot_queue: str
-    state: ScheduleState
-    revision: int
-    labels: dict[str, str]
-    note: str
-    pause_until: datetime | None
-    error: str
-    slots_created: int
-    slots_missed: int
-    next_slot: datetime | None
-    costs: tuple[SlotCost, ...] = ()
-
-    @classmethod
-    def of(cls, message: pb.Cycle) -> Cycle:
-        """The cycle says what the message `message` says."""
-        return cls(
-            message.cycle_id,
-            message.namespace,
-            message.period.ToTimedelta(),
-            datetime_of_ms(ms_of_timestamp(message.origin)),
-            message.slots,
-            message.lead.ToTimedelta(),
-            message.template.queue,
-            message.slot_queue,
-            ScheduleState(message.state),
-            message.revision,
-            dict(message.labels),
-            message.note,
-            _instant(message, "pause_until"),
-            message.error,
-            message.slots_created,
-            message.slots_missed,
-            _instant(message, "next_slot_time"),
-            tuple(SlotCost(each.slot, each.cycle, each.members) for each in message.costs),
-        )
+_Members = list[tuple[str, bytes | None, float | None]]
 
 
 class Cycles:
@@ -341,37 +241,46 @@ class Cycles:
                 cycle_id=turn.cycle_id,
                 cycle=turn.cycle,
                 slot=turn.slot,
-                keys=[key for key, _ in batch],
-                payloads=[payload for _, payload in batch if payload is not None],
+                keys=[key for key, _, _ in batch],
+                payloads=[payload for _, payload, _ in batch if payload is not None],
             )
             members += (await self._call("FillSlot", request, pb.FillSlotResponse)).members
         return members
 
-    async def put(self, cycle_id: str, keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None = None) -> int:
+    async def put(
+        self,
+        cycle_id: str,
+        keys: Iterable[MemberKey],
+        payloads: Iterable[bytes | str] | None = None,
+        weights: Iterable[float] | None = None,
+    ) -> int:
         """The call makes members of a cycle whose members timerd keeps, and returns how many were named.
 
-        Each has its turn at each of its moments from the reply on. One that is a member already gets the new payload,
-        from the next task on that is made. Where it raises, some may be members; calling it again is safe.
+        Each has its turn at each of its moments from the reply on. One that is a member already gets the new payload
+        and weight, from the next task on that is made. Where it raises, some may be members; calling it again is safe.
 
         Args:
             cycle_id: the id of the cycle.
             keys: the keys of the members, each an int, a UUID or a text; any number.
             payloads: what the handler of each member's tasks receives, bytes or a text; as many as there are keys.
                 Default the key itself, as a text.
+            weights: what a turn of each member costs beside those of others, above 0; as many as there are keys. They
+                move nobody before a `rebalance`. Default 1 each.
 
         Raises:
             NotFound: there is no such cycle.
             FailedPrecondition: its members are in the caller's database (NO_ROSTER).
-            InvalidTask: there are more or fewer payloads than keys.
+            InvalidTask: there are more or fewer payloads or weights than keys; a weight is not above 0.
         """
         members = 0
-        for batch in _batches(keys, payloads):
+        for batch in _batches(keys, payloads, weights):
             request = pb.PutMembersRequest(
                 namespace=self._open(),
                 request_id=new_request_id(),
                 cycle_id=name(cycle_id, "cycle_id"),
-                keys=[key for key, _ in batch],
-                payloads=[payload for _, payload in batch if payload is not None],
+                keys=[key for key, _, _ in batch],
+                payloads=[payload for _, payload, _ in batch if payload is not None],
+                weights=[weight for _, _, weight in batch if weight is not None],
             )
             members += (await self._call("PutMembers", request, pb.PutMembersResponse)).members
         return members
@@ -395,9 +304,47 @@ class Cycles:
                 namespace=self._open(),
                 request_id=new_request_id(),
                 cycle_id=name(cycle_id, "cycle_id"),
-                keys=[key for key, _ in batch],
+                keys=[key for key, _, _ in batch],
             )
             await self._call("RemoveMembers", request, pb.RemoveMembersResponse)
+
+    async def rebalance(
+        self,
+        cycle_id: str,
+        *,
+        max_moved: float = 0.01,
+        force: bool = False,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> Rebalance:
+        """The call moves members of a high weight to other moments, so that no slot costs much more than the others.
+
+        Without `force` it says what would be moved, and changes nothing. Members are moved until no slot costs more
+        than 1.15 times the mean. Those that cost a fiftieth of it or less stay where they are. A member that is moved
+        has its turns at its old moment up to the cycle that is under way, and at its new one from the next cycle on
+        that had not begun.
+
+        Args:
+            cycle_id: the id of the cycle.
+            max_moved: the share of the members that may be moved, up to 1. Default a hundredth.
+            force: whether they are moved. Default no.
+            revision: the only revision that is changed. Default the one that it has when the call begins.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            NotFound: there is no such cycle.
+            FailedPrecondition: its members are in the caller's database (NO_ROSTER).
+            Aborted: it was changed meanwhile, or has another revision.
+        """
+        request = pb.RebalanceCycleRequest(
+            namespace=self._open(),
+            request_id=_request_id(request_id),
+            cycle_id=name(cycle_id, "cycle_id"),
+            revision=whole_number(revision, "revision"),
+            max_moved=_share(max_moved),
+            force=force,
+        )
+        return Rebalance.of(await self._call("RebalanceCycle", request, pb.RebalanceCycleResponse))
 
     async def members(self, cycle_id: str) -> AsyncIterator[CycleMember]:
         """The call goes through the members of a cycle whose members timerd keeps, in the order of their moments.
@@ -411,8 +358,10 @@ class Cycles:
         """
         request = pb.ListMembersRequest(namespace=self._open(), cycle_id=name(cycle_id, "cycle_id"))
         async for page in pages(request, lambda: self._call("ListMembers", request, pb.ListMembersResponse)):
-            for key, payload in zip(page.keys, page.payloads, strict=True):
-                yield CycleMember(key, payload)
+            # A server of an earlier release knows no weights.
+            weights = page.weights or [1.0] * len(page.keys)
+            for key, payload, weight in zip(page.keys, page.payloads, weights, strict=True):
+                yield CycleMember(key, payload, weight)
 
     def _open(self) -> str:
         """The namespace of the client, which is open then."""
@@ -448,37 +397,53 @@ class SyncCycles:
     fill = blocking(Cycles.fill)
     put = blocking(Cycles.put)
     remove = blocking(Cycles.remove)
+    rebalance = blocking(Cycles.rebalance)
     members = iterating(Cycles.members)
     list = iterating(Cycles.list)
 
 
-def _batches(keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None) -> Iterator[_Members]:
+def _batches(
+    keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None, weights: Iterable[float] | None = None
+) -> Iterator[_Members]:
     """Each of one message."""
     batch: _Members = []
     size_bytes = 0
-    for key, payload in _members(keys, payloads):
+    for key, payload, weight in _members(keys, payloads, weights):
         more_bytes = len(key) + (len(payload) if payload is not None else 0)
         if batch and (len(batch) == _MAX_KEYS or size_bytes + more_bytes > _MAX_BYTES):
             yield batch
             batch, size_bytes = [], 0
-        batch.append((key, payload))
+        batch.append((key, payload, weight))
         size_bytes += more_bytes
     if batch:
         yield batch
 
 
-def _members(keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None) -> Iterator[tuple[str, bytes | None]]:
-    if payloads is None:
-        yield from ((key_text(key), None) for key in keys)
-        return
-    for key, payload in zip_longest(keys, payloads, fillvalue=_NONE):
-        if key is _NONE or payload is _NONE:
-            raise invalid("`payloads` are more or fewer than `keys`: give one for each.", "payloads")
-        yield key_text(key), payload_bytes(payload)
+def _members(
+    keys: Iterable[MemberKey], payloads: Iterable[bytes | str] | None, weights: Iterable[float] | None
+) -> Iterator[tuple[str, bytes | None, float | None]]:
+    """None in each place of a column that is not given."""
+    columns: list[Iterable[Any]] = [keys, *(each for each in (payloads, weights) if each is not None)]
+    for row in zip_longest(*columns, fillvalue=_NONE):
+        if any(each is _NONE for each in row):
+            raise invalid("`payloads` and `weights` are as many as `keys`, where they are given.", "payloads")
+        given = iter(row[1:])
+        payload = payload_bytes(next(given)) if payloads is not None else None
+        yield key_text(row[0]), payload, _weight(next(given)) if weights is not None else None
 
 
-def _instant(message: pb.Cycle, field: str) -> datetime | None:
-    return datetime_of_ms(ms_of_timestamp(getattr(message, field))) if message.HasField(field) else None
+def _weight(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not given > 0:
+        raise invalid(f"A weight is a number above 0: {given!r:.100} is none.", "weights")
+    return float(given)
+
+
+def _share(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= 1:
+        raise invalid(
+            f"`max_moved` is a share of the members, above 0 and up to 1: {given!r:.100} is none.", "max_moved"
+        )
+    return float(given)
 
 
 def _request_id(given: str | None) -> str:

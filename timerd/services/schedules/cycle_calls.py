@@ -34,8 +34,9 @@ from timerd.services.calls.repeats import Reply, answered_once
 from timerd.services.calls.replies import duration, retry_policy, timestamp
 from timerd.services.calls.templates import checked_labels
 from timerd.services.engine.verbs import Verbs
-from timerd.services.schedules.cycles import PATIENT, Cycles, shape_of
-from timerd.services.schedules.rosters import Rosters
+from timerd.services.schedules.cycles import PATIENT, shape_of
+from timerd.services.schedules.rebalancing import Rebalanced
+from timerd.services.schedules.recurring import Recurring
 from timerd.services.schedules.schedule_calls import MAX_NOTE_CHARS, template_of
 from timerd.services.schedules.schedules import ListPlace, Shown, request_hash
 from timerd.v1 import cycle_service_pb2 as wire
@@ -49,6 +50,9 @@ MAX_SLOTS = 4_096
 MIN_SLOT_MS = 1_000
 MAX_KEYS = 10_000
 MAX_PAYLOAD_BYTES = 64 << 10
+MAX_WEIGHT = 1_000_000_000
+# The share of the members that a rebalance moves at most.
+DEFAULT_MOVED = 0.01
 # The task of a slot comes so long before it, or a slot where that is less.
 LEAD_MS = 60_000
 _ID = re.compile(r"[A-Za-z0-9._\-/:]{1,128}")
@@ -73,9 +77,10 @@ class CycleCalls:
     """One method a call: request -> reply, or one of model.errors. `shards`: of the buckets of a cycle that begins
     now."""
 
-    def __init__(self, cycles: Cycles, rosters: Rosters, verbs: Verbs, shards: int) -> None:
-        self._cycles = cycles
-        self._rosters = rosters
+    def __init__(self, recurring: Recurring, verbs: Verbs, shards: int) -> None:
+        self._cycles = recurring.cycles
+        self._rosters = recurring.rosters
+        self._rebalancing = recurring.rebalancing
         self._verbs = verbs
         self._shards = shards
 
@@ -90,6 +95,7 @@ class CycleCalls:
             "FillSlot": self._once(self.fill, wire.FillSlotResponse),
             "PutMembers": self._once(self.put, wire.PutMembersResponse),
             "RemoveMembers": self._once(self.remove, wire.RemoveMembersResponse),
+            "RebalanceCycle": self._once(self.rebalance, wire.RebalanceCycleResponse),
             "ListMembers": self.members,
         }
 
@@ -116,7 +122,7 @@ class CycleCalls:
         shown = await self._cycles.get(_name_of(request))
         out = cycle_of(shown)
         for slot, cost in await self._cycles.costs(shown):
-            out.costs.add(slot=slot, cycle=cost.cycle, members=cost.members)
+            out.costs.add(slot=slot, cycle=cost.cycle, members=cost.members, weight=cost.weight)
         return wire.GetCycleResponse(cycle=out)
 
     async def list(self, request: wire.ListCyclesRequest) -> wire.ListCyclesResponse:
@@ -147,7 +153,7 @@ class CycleCalls:
         return wire.FillSlotResponse(members=len(members))
 
     async def put(self, request: wire.PutMembersRequest) -> wire.PutMembersResponse:
-        members = _members_of(request)
+        members = _weighted(_members_of(request), request)
         await self._rosters.put(_name_of(request), members)
         return wire.PutMembersResponse(members=len(members))
 
@@ -163,8 +169,18 @@ class CycleCalls:
         return wire.ListMembersResponse(
             keys=[each.key for each in found],
             payloads=[each.payload for each in found],
+            weights=[each.weight for each in found],
             next_page_token=_member_token_of(request, *following) if following is not None else "",
         )
+
+    async def rebalance(self, request: wire.RebalanceCycleRequest) -> wire.RebalanceCycleResponse:
+        name, max_moved = _name_of(request), request.max_moved or DEFAULT_MOVED
+        if not 0 < max_moved <= 1:
+            raise Invalid(f"max_moved is {max_moved}: give a share of the members, above 0 and up to 1.", "max_moved")
+        if not request.force:
+            return rebalanced_of(await self._rebalancing.look(name, max_moved))
+        call = _hash("RebalanceCycle", request)
+        return rebalanced_of(await self._rebalancing.rebalance(name, call, request.revision, max_moved))
 
     async def _change(self, request: Any, decide: Decide) -> Shown:  # noqa: ANN401 - of each verb
         call = _hash(type(request).__name__, request)
@@ -222,6 +238,23 @@ def _members_of(request: wire.FillSlotRequest | wire.PutMembersRequest) -> list[
     return list({key: SlotMember(key, payload) for key, payload in zip(keys, payloads, strict=True)}.values())
 
 
+def _weighted(members: list[SlotMember], request: wire.PutMembersRequest) -> list[SlotMember]:
+    """Raises Invalid."""
+    weights = list(request.weights)
+    if not weights:
+        return members
+    if len(weights) != len(request.keys):
+        raise Invalid(
+            f"There are {len(weights):,} weights for {len(request.keys):,} keys: give one for each key, or none.",
+            "weights",
+        )
+    for n, weight in enumerate(weights):
+        if not 0 < weight <= MAX_WEIGHT:
+            raise Invalid(f"The weight is {weight}: give one above 0 and up to {MAX_WEIGHT:,}.", f"weights[{n}]")
+    of_key = dict(zip(request.keys, weights, strict=True))
+    return [each._replace(weight=of_key[each.key]) for each in members]
+
+
 def _check_slot(request: wire.FillSlotRequest, shape: CycleShape) -> None:
     """Raises Invalid."""
     if request.slot >= shape.slots:
@@ -264,6 +297,21 @@ def cycle_of(shown: Shown) -> wire.Cycle:
         out.pause_until.CopyFrom(timestamp(definition.until_ms))
     if shown.upcoming:
         out.next_slot_time.CopyFrom(timestamp(shown.upcoming[0][0] + shape.lead_ms))
+    return out
+
+
+def rebalanced_of(done: Rebalanced) -> wire.RebalanceCycleResponse:
+    balance = done.balance
+    out = wire.RebalanceCycleResponse(
+        moved=len(balance.places),
+        members=balance.members,
+        mean=balance.mean,
+        largest_before=balance.largest_before,
+        largest=balance.largest,
+        largest_key=balance.largest_key,
+    )
+    if done.effective_ms:
+        out.effective_time.CopyFrom(timestamp(done.effective_ms))
     return out
 
 

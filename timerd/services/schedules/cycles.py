@@ -62,7 +62,7 @@ class Cycles:
         check_turn(shown, turn, self._schedules.world.now_ms())
         cycle = CycleRun(entry.uid, shape, turn.cycle)
         await self._filling.fill(cycle, members)
-        await drive(note_cost(cycle, turn.slot, [member.key for member in members]), self._runner)
+        await drive(note_cost(cycle, turn.slot, members), self._runner)
 
 
 LabelPairs = tuple[tuple[str, str], ...]

@@ -14,6 +14,7 @@ from timerd.services.holding.driving import Performs
 from timerd.services.schedules.cycles import Cycles
 from timerd.services.schedules.end_hints import EndHints
 from timerd.services.schedules.passing import OtherInstances
+from timerd.services.schedules.rebalancing import Rebalancing
 from timerd.services.schedules.rosters import Rosters
 from timerd.services.schedules.schedule_stats import ScheduleStats
 from timerd.services.schedules.schedules import Schedules
@@ -44,6 +45,7 @@ class Recurring:
         self.schedules = Schedules(store, engine, self._runner, own, now_ms, retention_ms, *heard)
         self.cycles = Cycles(self.schedules, store, self._runner)
         self.rosters = Rosters(self.schedules.world, self._runner)
+        self.rebalancing = Rebalancing(self.schedules, self._runner)
         self.sweep = ZoneSweep(store, self._runner, self.schedules.world, is_single=is_single, holds=holds)
 
     def ticks(self, delivery: Delivery, others: OtherInstances | None) -> TickWorker:

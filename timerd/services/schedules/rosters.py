@@ -8,13 +8,15 @@ from collections.abc import Sequence
 from timerd.core.schedules.changes import Name
 from timerd.core.schedules.member_tasks import CycleRun, SlotMember
 from timerd.core.schedules.roster import (
-    RosterEntry,
     RosterPlace,
     forget_removed,
+    members_of,
+    moved_into,
     put_members,
     read_roster,
     remove_members,
     roster_page,
+    staying_in,
     withdraw_member,
 )
 from timerd.core.schedules.roster_walk import MOST_TOGETHER, place_of_slot, slot_at, walk_roster
@@ -60,7 +62,7 @@ class Rosters:
         while following is not None and len(found) < limit:
             walk = walk_roster(roster.uid, following, together, max(2, limit - len(found)))
             stretch = await drive(walk, self._runner)
-            found, following = [*found, *_members(stretch.entries)], stretch.following
+            found, following = [*found, *members_of(stretch.entries)], stretch.following
             # Where few are found, more segments are read together.
             together = 1 if len(stretch.entries) > limit // 8 else min(8 * together, MOST_TOGETHER)
         return found, (slot_at(following, slots), following) if following is not None else None
@@ -74,16 +76,15 @@ class Rosters:
         except NotFound:
             return
         run, place = roster.run(turn.cycle), None
+        await self._fill(run, turn.slot, await drive(moved_into(run, turn.slot), self._runner))
         while True:
             entries, place = await drive(roster_page(roster.uid, roster.shape, turn.slot, place, BATCH), self._runner)
-            members = _members(entries)
-            if members:
-                await self._filling.fill(run, members)
-                await drive(note_cost(run, turn.slot, [each.key for each in members]), self._runner)
+            await self._fill(run, turn.slot, staying_in(run, turn.slot, entries))
             await drive(forget_removed(entries, self._world.now_ms()), self._runner)
             if place is None:
                 return
 
-
-def _members(entries: Sequence[RosterEntry]) -> list[SlotMember]:
-    return [SlotMember(each.key, each.payload) for each in entries if each.payload is not None]
+    async def _fill(self, run: CycleRun, slot: int, members: Sequence[SlotMember]) -> None:
+        if members:
+            await self._filling.fill(run, members)
+            await drive(note_cost(run, slot, members), self._runner)

@@ -35,7 +35,7 @@ _SCHEDULE_CHANGES = (
 _SCHEDULE_READS = ("GetSchedule", "ListSchedules", "PreviewSchedule", "GetBackfill", "ListBackfills")
 _CYCLE_CHANGES = (
     *("CreateCycle", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
-    *("PutMembers", "RemoveMembers"),
+    *("PutMembers", "RemoveMembers", "RebalanceCycle"),
 )
 _CYCLE_READS = ("GetCycle", "ListCycles", "ListMembers")
 # Of the server as a whole, also where the message names a namespace.

@@ -1,0 +1,136 @@
+"""Instants of schedules: how fast ticks are worked, a burst of schedules of one instant, and how exact those of every
+second are.
+
+20,000 schedules have one instant. The server is stopped until all of their ticks are overdue: the time from its start
+until all tasks of the instant are there is that of the ticks. Then the instant comes, to one worker with a handler of
+batches. After that 1,000 schedules of every second have 10 seconds, to a worker with a handler per task; and 200 whose
+task before is always open when the next instant comes, under replace, for what is decided at the instant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from benchmarks.bench import PATIENCE_S, SECOND_MS, SMALL, Bench, Span, none_lost, now_ms
+from benchmarks.figures import BenchmarkFailed, Figure, at_least, at_most
+from benchmarks.stats import percentile
+from timerd.client import Client, NewSchedule
+from timerd.worker import Delivery, Worker
+
+TITLE = "Instants of schedules"
+LONG = True
+OF_ONE_INSTANT = 20_000
+EVERY_SECOND = 1_000
+REPLACED = 200
+SECONDS = 10
+# Of the ticks of what was created just now: the lead, and an eighth of the time to the instant at most (planning.py).
+LEAD_S = 120.0
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LOOK_S = 0.2
+SECOND = timedelta(seconds=1)
+
+
+async def run(bench: Bench) -> list[Figure]:
+    return [
+        *await _one_instant(bench),
+        *await _each_second(bench, "every second", EVERY_SECOND, hold_s=0.0),
+        *await _each_second(bench, "decided at the instant", REPLACED, hold_s=1.5),
+    ]
+
+
+async def _one_instant(bench: Bench) -> list[Figure]:
+    server = await bench.server()
+    count = bench.count(OF_ONE_INSTANT)
+    # Time to create them; then their ticks are to come, and the server is stopped. A small run waits for no lead.
+    create_s, lead_s = 2 + count / 1_000, LEAD_S if bench.scale >= SMALL else 0
+    instant_ms = (now_ms() // SECOND_MS + round(lead_s + 20 + 1.2 * create_s)) * SECOND_MS
+    at = (EPOCH + timedelta(milliseconds=instant_ms)).isoformat()
+    async with Client(server.address, timeout=60) as client:
+        results = await client.schedules.create_many(_numbered(count, at=at))
+        none_lost("created", count, sum(each.revision == 1 for each in results))
+    await server.stop()
+    await asyncio.sleep(max(0.0, instant_ms / 1e3 - LEAD_S - time.time()))
+    began_s = time.perf_counter()
+    again = await bench.again(server)
+    loader = await bench.loader(again)
+    span = Span(instant_ms, 1)
+    while await loader.count("burst", span) < count:
+        if time.time() * 1e3 > instant_ms:
+            raise BenchmarkFailed(f"Not all of {count:,} tasks were there when their instant came.")
+        await asyncio.sleep(LOOK_S)
+    ticks_per_s, ahead_s = count / (time.perf_counter() - began_s), instant_ms / 1e3 - time.time()
+    receiver = await bench.receiver(again, loader, "burst", batches=True, compact=True)
+    await asyncio.sleep(max(0.0, instant_ms / 1e3 - time.time()))
+    got = await receiver.collect(count, compact=True)
+    await bench.stack.aclose()
+    return [
+        Figure("ticks, after a stop", ticks_per_s, "ticks/s", at_least(5_000), headline=True),
+        Figure("all tasks of the instant are there before it", ahead_s, "s", at_least(60)),
+        Figure("burst of the instant", count / got["max_ms"] * 1e3, "tasks/s"),
+        Figure("early", got["early"], "tasks", at_most(0)),
+        Figure("twice", got["received"] - count, "tasks", at_most(0)),
+    ]
+
+
+def _numbered(count: int, *, at: str) -> Iterator[NewSchedule]:
+    return (NewSchedule(f"b{n}", queue="burst", payload=n.to_bytes(8), at=[at]) for n in range(count))
+
+
+@dataclass
+class Seen:
+    """By schedule: its instants; and how late each was."""
+
+    instants: dict[str, list[datetime]] = field(default_factory=dict)
+    late_ms: list[float] = field(default_factory=list)
+
+    def add(self, delivery: Delivery, now: datetime) -> None:
+        assert delivery.occurrence is not None
+        self.instants.setdefault(delivery.occurrence.schedule_id, []).append(delivery.occurrence.instant)
+        self.late_ms.append((now - delivery.occurrence.instant) / timedelta(milliseconds=1))
+
+
+async def _each_second(bench: Bench, name: str, full: int, *, hold_s: float) -> list[Figure]:
+    """`hold_s`: how long a handler has its task: the next instant finds it open, and replaces it."""
+    server, seen, count = await bench.server(), Seen(), bench.count(full, least=20)
+    worker, seconds = Worker(server.address), max(3, round(bench.seconds(SECONDS)))
+
+    @worker.on("often", concurrency=4 * count)
+    async def note(delivery: Delivery) -> None:
+        seen.add(delivery, datetime.now(UTC))
+        if hold_s:
+            await asyncio.sleep(hold_s)
+
+    overlap = "replace" if hold_s else "allow"
+    working = asyncio.create_task(worker.run())
+    async with Client(server.address, timeout=60) as client:
+        made = (NewSchedule(f"s{n}", queue="often", every=1, overlap=overlap, catch_up="all") for n in range(count))
+        await client.schedules.create_many(made)
+        # The first instants are due while others are created.
+        await asyncio.sleep(3)
+        begun = len(seen.late_ms)
+        await asyncio.sleep(seconds)
+        late_ms = sorted(seen.late_ms[begun:])
+    await worker.stop()
+    await working
+    await bench.stack.aclose()
+    if not late_ms:
+        raise BenchmarkFailed(f"Nothing came within {PATIENCE_S:.0f} s.")
+    floor = at_most(50) if hold_s else at_most(2)
+    return [
+        Figure(f"{name}, p50", percentile(late_ms, 0.5), "ms"),
+        Figure(f"{name}, p99", percentile(late_ms, 0.99), "ms", floor),
+        Figure(f"{name}, instants left out or doubled", float(_wrong(seen)), "tasks", at_most(0)),
+    ]
+
+
+def _wrong(seen: Seen) -> int:
+    """Of each schedule, between the first and the last that came."""
+    wrong = 0
+    for instants in seen.instants.values():
+        expected = (max(instants) - min(instants)) // SECOND + 1
+        wrong += abs(expected - len(set(instants))) + len(instants) - len(set(instants))
+    return wrong
