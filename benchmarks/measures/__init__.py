@@ -25,6 +25,7 @@ from benchmarks.measures import (
     single,
     sustained,
     watching,
+    webhooks,
 )
 
 
@@ -59,6 +60,7 @@ MEASURES = {
             cancel,
             recovery,
             watching,
+            webhooks,
             hot_second,
             many_queues,
             growth,

@@ -172,7 +172,7 @@ def endless(chance: random.Random) -> Nonsense:
 def slow(chance: random.Random) -> Nonsense:
     """Byte by byte; the head alone takes longer than there is time."""
     status, _ = status_of(chance)
-    return Nonsense(f"slow {status}", Ends.FAILED, whole(status, b"A: " + b"b" * 300), "stall", 10_000)
+    return Nonsense(f"slow {status}", Ends.FAILED, whole(status, b"A: " + b"b" * 5_000), "stall", 10_000)
 
 
 def throttling(chance: random.Random) -> Nonsense:
