@@ -19,6 +19,7 @@ OF_MEASURES = {
     "hot_minute": "hot-second-and-hot-minute",
     "abandoned": "backlog",
     "many_queues": "many-of-everything",
+    "webhooks": "webhooks",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",
