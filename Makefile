@@ -9,7 +9,7 @@ LINTS := lint-ruff lint-format lint-types lint-imports lint-sizes lint-words lin
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo cluster cluster-demo chaos departures departures-cluster test test-long lint $(LINTS) format proto bench \
-	bench-peers models mutants docs wheel release image-lock fuzz-http clean
+	bench-peers models mutants docs wheel release image-lock fuzz-http fuzz-webhooks first-hours clean
 
 help:
 	@echo "make demo     schedule 10,000 tasks, kill the server in the middle, count what arrived"
@@ -29,7 +29,9 @@ help:
 	@echo "make bench-peers  the same beside Redis, PostgreSQL, beanstalkd, Celery, BullMQ, APScheduler (20 minutes)"
 	@echo "make docs     build the pages as a site into build/site, which opens offline; a dead link fails"
 	@echo "make wheel    build the wheel into dist/ and look into it"
+	@echo "make first-hours  what three newcomers type, from the docs, in a fresh clone; the time of each step"
 	@echo "make fuzz-http  ten minutes of drawn requests at the HTTP port (SECONDS=60)"
+	@echo "make fuzz-webhooks  as long of answers that no receiver should give, to the webhooks of a server (SECONDS=60)"
 	@echo "make release TAG=v0.1.0  sdist and wheels of a tag into dist/, tried in fresh environments; nothing is published"
 	@echo "make image-lock  bring requirements.lock up to pyproject.toml; what it pins already stays (UPGRADE=--upgrade)"
 	@echo "make venv     set up .venv only"
@@ -156,12 +158,19 @@ image-lock:
 	  --python-version 3.11 --extra cassandra --extra redis --extra jwt $(UPGRADE) --output-file build/lock/requirements pyproject.toml
 	@{ head -n 1 requirements.lock; cat build/lock/requirements; } > build/lock/new && mv build/lock/new requirements.lock
 
+# The clone and what it installs are gone afterwards.
+first-hours: .venv/.dev
+	@$(BIN)/python -m tests.first_hour
+
 # Ten minutes of requests drawn from the API's own description, at the HTTP port of a real server.
 SECONDS ?= 600
 fuzz-http: .venv/.dev
 	@test -x build/fuzz/bin/schemathesis || { "$(PYTHON)" -m venv build/fuzz && \
 	  build/fuzz/bin/pip install --quiet --disable-pip-version-check 'schemathesis>=4,<5'; }
 	@$(BIN)/python -m tests.web.fuzz --schemathesis build/fuzz/bin/schemathesis --seconds $(SECONDS)
+
+fuzz-webhooks: .venv/.dev
+	@$(BIN)/python -m tests.webhooks.fuzz --seconds $(SECONDS)
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -23,6 +23,7 @@ OF_MEASURES = {
     "schedule_instants": "schedules-and-cycles",
     "rosters": "schedules-and-cycles",
     "simulating": "schedules-and-cycles",
+    "webhooks": "webhooks",
 }
 OF_ROWS = {
     "single": "one-schedule-in-a-message",

@@ -29,6 +29,7 @@ from benchmarks.measures import (
     single,
     sustained,
     watching,
+    webhooks,
 )
 
 
@@ -63,6 +64,7 @@ MEASURES = {
             cancel,
             recovery,
             watching,
+            webhooks,
             hot_second,
             many_queues,
             growth,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from kombu import transport
 
 from tests.cli.conftest import Terminal
 from tests.sdk.refused_addresses import REFUSED
@@ -140,3 +142,14 @@ def test_what_nobody_foresaw_is_a_sentence_too(terminal: Terminal) -> None:
     assert ran.code == 1
     assert "RuntimeError: the sky fell" in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_what_celery_needs_for_the_broker_is_named(terminal: Terminal) -> None:
+    """Its own page of extras has it: `celery` alone comes without Redis."""
+    terminal.monkeypatch.delitem(transport._transport_cache, "redis", raising=False)
+    terminal.monkeypatch.delitem(sys.modules, "kombu.transport.redis", raising=False)
+    terminal.monkeypatch.setitem(sys.modules, "redis", None)
+    ran = terminal("celery", "run", "--broker", "redis://127.0.0.1:1/0")
+    assert (ran.code, ran.out) == (1, "")
+    assert "The library for redis:// is not installed here" in ran.err
+    assert "pip install 'celery[redis]'" in ran.err

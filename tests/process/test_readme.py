@@ -102,7 +102,9 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 def test_the_install_lines_are_the_two_that_this_file_stands_on(shop: Shop) -> None:
     # Installing is what made this test run; .ci/wheel_check.py looks into what it installs.
-    assert shell_lines(section("Sixty seconds with Python"))[:2] == ["pip install .", "timerd dev"]
+    environment, *lines = shell_lines(section("Sixty seconds with Python"))[:3]
+    assert environment == "python3 -m venv .venv && . .venv/bin/activate"
+    assert lines == ["pip install .", "timerd dev"]
     assert (shop.folder / "timerd-data" / "timerd.db").exists()
 
 

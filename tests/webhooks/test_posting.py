@@ -13,13 +13,12 @@ from aiohttp import web
 from aiohttp.abc import AbstractResolver, ResolveResult
 
 from tests.certificates import Authority
+from tests.webhooks.posted import ALLOWED, target
 from tests.webhooks.receiver import Received, receiving, statuses
 from timerd.adapters.http_posting import BODY_BYTES, AiohttpPoster, open_poster
 from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
-from timerd.model.webhooks import NoAnswer, WebhookTarget
-
-ALLOWED = AddressRules(["127.0.0.1/32"])
+from timerd.model.webhooks import NoAnswer
 
 
 class ChangingNames(AbstractResolver):
@@ -43,10 +42,6 @@ class ChangingNames(AbstractResolver):
 
     async def close(self) -> None:
         """Nothing is open."""
-
-
-def target(url: str, **more: object) -> WebhookTarget:
-    return WebhookTarget(namespace="default", queue="mails", url=url, secret_file="", **more)  # type: ignore[arg-type]
 
 
 async def post(poster: AiohttpPoster, timeout_ms: int = 10_000) -> int | str:

@@ -62,7 +62,13 @@ def _connection(broker: str, options: dict[str, Any]) -> Connection:
             raise ValueError("it has no scheme")
         connection = Connection(broker, transport_options=options)
         connection.transport  # noqa: B018 - finds its library
-    except (ImportError, KeyError, ValueError) as wrong:
+    except (ImportError, AttributeError) as missing:
+        # kombu goes on without a library of a broker that it knows, until it needs something of it.
+        raise CommandFailure(
+            f"The library for {broker.partition(':')[0]}:// is not installed here ({missing}): for Redis it is "
+            "pip install 'celery[redis]'."
+        ) from missing
+    except (KeyError, ValueError) as wrong:
         raise WrongInput(
             f"--broker is no URL of a broker that Celery knows here ({wrong}): write redis://HOST:PORT/0, for example."
         ) from wrong

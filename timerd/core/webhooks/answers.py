@@ -45,7 +45,7 @@ class Consequence(NamedTuple):
 
 def judge_answer(answer: HttpAnswer | NoAnswer, now_ms: int, reject_statuses: frozenset[int]) -> Consequence:
     if isinstance(answer, NoAnswer):
-        return Consequence(Action.NACK, TargetHealth.FAILING, None, str(answer))
+        return Consequence(Action.NACK, TargetHealth.FAILING, None, _beginning(str(answer)))
     status, error = answer.status, _told(answer)
     if 200 <= status <= 299:
         return Consequence(Action.ACK, TargetHealth.HEALTHY)
@@ -68,7 +68,7 @@ def retry_after_ms(header: str, now_ms: int) -> int | None:
         return min(int(text[:10]) * 1_000, MOST_WAIT_MS)
     try:
         at = parsedate_to_datetime(text)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at_ms = int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000)
     return max(0, min(at_ms - now_ms, MOST_WAIT_MS))
@@ -80,5 +80,10 @@ def _told(answer: HttpAnswer) -> str:
         phrase = f" {HTTPStatus(answer.status).phrase}"
     except ValueError:
         phrase = ""
-    said = " ".join(answer.body.decode(errors="replace").split())[:ERROR_CHARS]
+    said = _beginning(answer.body.decode(errors="replace"))
     return f"HTTP {answer.status}{phrase}" + (f": {said}" if said else "")
+
+
+def _beginning(said: str) -> str:
+    """On one line. What came was written by others, also where an error repeats it."""
+    return " ".join(said.split())[:ERROR_CHARS]
