@@ -80,6 +80,14 @@ def rows_in(batch: SealedBatch) -> list[OutboxRow]:
     return [_called(batch.verb, kind.FromString(each)) for each in calls_in(batch.request)]
 
 
+def keys_in(batch: SealedBatch) -> frozenset[str]:
+    """Of its rows, those that have one."""
+    if batch.verb == RowVerb.SCHEDULE:
+        items = pb.ScheduleBatchRequest.FromString(batch.request).items.items
+        return frozenset(item.key for item in items if item.key)
+    return frozenset(row.key for row in rows_in(batch))
+
+
 def _called(verb: int, call: AnyCall) -> OutboxRow:
     fire_at_ms = ms_of_timestamp(call.fire_time) if isinstance(call, pb.RescheduleRequest) else 0
     return OutboxRow(0, verb, call.namespace, "", fire_at_ms, call.key, b"", "")

@@ -62,7 +62,8 @@ def batch_of(outbox: str, no: int, made_ms: int, rows: Sequence[OutboxRow]) -> S
     verb = rows[0].verb
     make = schedule_request if verb == RowVerb.SCHEDULE else partial(calls_request, RowVerb(verb))
     is_ordered = any(row.key for row in rows)
-    return SealedBatch(no, made_ms, verb, len(rows), is_ordered, make(f"{outbox}.{no}", made_ms, rows))
+    request = make(f"{outbox}.{no}", made_ms, rows)
+    return SealedBatch(no, made_ms, verb, len(rows), is_ordered, rows[0].namespace, request)
 
 
 def halves(outbox: str, no: int, made_ms: int, rows: Sequence[OutboxRow]) -> list[SealedBatch]:
