@@ -10,7 +10,8 @@
  * RULES
  *   X1 SEAL: one transaction takes rows out of the outbox and writes the request, byte by byte as it will be sent.
  *   X2 SEND, THEN DONE: the sealed row goes when the answer has come, not before.
- *   X3 a batch with keys, cancels or moves is sent when no lower one is left; rows are sealed in the order of their ids.
+ *   X3 a batch with keys, cancels or moves is sent when no lower one with one of its keys is left; rows are sealed in the order of their
+ *   ids.
  *   X4 a relay that finds a sealed batch whose lease is over takes it and sends the same bytes.
  *   X5 a request says when it was made, and the server refuses one that is older than it remembers; a batch that was refused so is made
  *      anew in its place, by a transaction.
@@ -43,6 +44,7 @@ hidden byte junk;
 #endif
 byte busy = 0, apps = 2;
 #define KEYED(b) ((mask[b] & 1) || (mask[b] & 4))
+#define LEFT(b) (ex[b] && KEYED(b))
 inline apply(m) {   /* schedules first, by the order within a request; a cancel is a request of its own */
   if :: (m & 1) -> n[1]++; assert(!cancelled) :: else fi;
   if :: (m & 2) -> assert(vis[2] != 0); n[2]++ :: else fi;
@@ -81,7 +83,7 @@ idle:
 hold:
   if
 #ifndef OVERTAKE
-  :: atomic { ex[b] && !over[b] && ep[b] == e && (!KEYED(b) || ((b < 2 || !ex[1]) && (b < 3 || !ex[2]))) -> msg[I(b,e)] = true }   /* X3 */
+  :: atomic { ex[b] && !over[b] && ep[b] == e && (!KEYED(b) || ((b < 2 || !LEFT(1)) && (b < 3 || !LEFT(2)))) -> msg[I(b,e)] = true }   /* X3 */
 #else
   :: atomic { ex[b] && !over[b] && ep[b] == e -> msg[I(b,e)] = true }
 #endif

@@ -26,6 +26,15 @@ MUTANTS = (
         tests=(f"{TESTS}::test_halves_lie_between_their_batch_and_the_next",),
     ),
     Mutant(
+        name="keys-not-waited-for",
+        guarantee="X1",
+        file="timerd/outbox/in_hand.py",
+        old="not each.keys.isdisjoint(mine.keys)",
+        new="each.keys == mine.keys",
+        breaks="a batch with some of the keys of an earlier one is sent beside it",
+        tests=("tests/outbox/test_held_up.py::test_batches_wait_for_lower_ones_with_one_of_their_keys",),
+    ),
+    Mutant(
         name="mark-trusted-for-keys",
         guarantee="X1",
         file="timerd/outbox/low_mark.py",

@@ -12,9 +12,11 @@ import asyncpg
 import pytest
 
 from tests.outbox.postgres_server import PostgresServer, programs
+from tests.process.conftest import children
 from timerd.outbox.opening import open_outbox
 from timerd.outbox.ports import OutboxStore
 
+__all__ = ["children"]
 MISSING = "PostgreSQL cannot be found: install Debian's `postgresql`, or put `postgres` on the path."
 
 

@@ -8,17 +8,23 @@ FIRE_MS = 1_900_000_000_000
 
 
 def schedule(
-    payload: bytes, key: str = "", *, options: str = "", queue: str = "mails", fire_at_ms: int = FIRE_MS
+    payload: bytes,
+    key: str = "",
+    *,
+    options: str = "",
+    queue: str = "mails",
+    fire_at_ms: int = FIRE_MS,
+    namespace: str = "default",
 ) -> OutboxRow:
-    return OutboxRow(0, RowVerb.SCHEDULE, "default", queue, fire_at_ms, key, payload, options)
+    return OutboxRow(0, RowVerb.SCHEDULE, namespace, queue, fire_at_ms, key, payload, options)
 
 
-def cancel(key: str) -> OutboxRow:
-    return OutboxRow(0, RowVerb.CANCEL, "default", "", 0, key, b"", "")
+def cancel(key: str, *, namespace: str = "default") -> OutboxRow:
+    return OutboxRow(0, RowVerb.CANCEL, namespace, "", 0, key, b"", "")
 
 
-def move(key: str, fire_at_ms: int) -> OutboxRow:
-    return OutboxRow(0, RowVerb.RESCHEDULE, "default", "", fire_at_ms, key, b"", "")
+def move(key: str, fire_at_ms: int, *, namespace: str = "default") -> OutboxRow:
+    return OutboxRow(0, RowVerb.RESCHEDULE, namespace, "", fire_at_ms, key, b"", "")
 
 
 def numbered(rows: list[OutboxRow]) -> list[OutboxRow]:

@@ -42,7 +42,24 @@ async def test_numbers_and_times_follow_the_rows(outbox: OutboxStore) -> None:
     assert [batch.verb for batch in batches] == [1, 3, 2]
     assert sorted(batch.no for batch in batches) == [batch.no for batch in batches]
     assert len({batch.made_ms for batch in batches}) == 3
-    assert await outbox.lowest() == batches[0].no
+    assert [await outbox.is_first(batch, []) for batch in batches] == [True, False, False]
+    assert await outbox.is_first(batches[2], [batches[0].no, batches[1].no])
+
+
+async def test_only_batches_with_keys_of_the_same_namespace_come_before(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1"), schedule(b"2", "a", namespace="billing"), cancel("a")])
+    plain, billing, mine = [await sealed(outbox) for _ in range(3)]
+    assert (plain.is_ordered, billing.namespace, mine.namespace) == (False, "billing", "default")
+    assert await outbox.is_first(mine, [])
+
+
+async def test_rows_of_a_namespace_can_be_left_where_they_are(outbox: OutboxStore) -> None:
+    await outbox.put([schedule(b"1", namespace="billing"), schedule(b"2"), cancel("a")])
+    batch, _ = await outbox.seal("one", LEASE_S, ["billing", "another"])
+    assert batch is not None
+    assert [row.payload for row in rows_in(batch)] == [b"2"]
+    assert (await outbox.seal("one", LEASE_S, ["billing", "default"])) == (None, 0)
+    assert (await sealed(outbox)).namespace == "billing"
 
 
 async def test_a_batch_is_found_when_its_lease_is_over(outbox: OutboxStore) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +14,21 @@ import typer
 from timerd.commands.call import CommandCall, online
 from timerd.commands.failures import CommandFailure, WrongInput
 from timerd.commands.plain_log import log_plainly
+from timerd.commands.table import Column, Kind
 
 if TYPE_CHECKING:
     from kombu import Connection
 
-_HELP = "Celery tasks with a long eta or countdown."
+    from timerd.contrib.celery import Imported
+
+_HELP = "Celery tasks for later, and its beat schedule."
+_MISSING = "This command needs Celery, which is not installed: pip install 'timerd[celery]'."
+_IMPORTED = (
+    Column("entry", Kind.NAME),
+    Column("schedule", Kind.NAME),
+    Column("outcome", Kind.WORD),
+    Column("problem", Kind.TEXT, is_wide=True),
+)
 
 
 async def run(
@@ -51,10 +64,55 @@ async def run(
         raise typer.Exit(exit_code)
 
 
+async def import_beat(
+    call: CommandCall,
+    application: Annotated[str, typer.Argument(metavar="APP", help="As `celery -A` takes it, for example shop.")],
+    queue: Annotated[str, typer.Option("--queue", help="The queue in which the messages wait.")] = "celery",
+    delete_gone: Annotated[
+        bool, typer.Option("--delete-gone", help="Delete schedules of entries that are there no more.")
+    ] = False,
+) -> None:
+    """Make schedules of Celery's beat schedule.
+
+    May be repeated, for example at each deployment. The exit code is 1 where an entry has no schedule in timerd."""
+    app = _application(application)
+    from timerd.contrib.celery import import_beat as imported_of
+
+    call.bar.stop()
+    done = await asyncio.to_thread(imported_of, app, call.endpoint.connection(), queue=queue, delete_gone=delete_gone)
+    call.out.many(_rows(done), _IMPORTED, "There is nothing in the beat schedule of the application.")
+    if done.refused:
+        raise CommandFailure("\n".join(done.refused.values()))
+
+
+def _rows(done: Imported) -> list[dict[str, Any]]:
+    gone = "DELETED" if done.deleted else "GONE"
+    return [
+        *({"entry": entry, "schedule": each, "outcome": "IMPORTED"} for entry, each in done.schedules.items()),
+        *({"entry": entry, "outcome": "REFUSED", "problem": why} for entry, why in done.refused.items()),
+        *({"entry": each, "schedule": each, "outcome": gone} for each in done.gone),
+    ]
+
+
+def _application(named: str) -> Any:  # noqa: ANN401 - Celery has no types
+    """Its module is looked for in the folder of the caller, as Celery's own commands do it."""
+    if find_spec("celery") is None:
+        raise CommandFailure(_MISSING)
+    from celery.app.utils import find_app
+
+    sys.path.insert(0, os.getcwd())
+    try:
+        return find_app(named)
+    except (AttributeError, ImportError) as wrong:
+        raise WrongInput(
+            f"There is no application of Celery by the name {named} ({wrong}): write it as for `celery -A`."
+        ) from wrong
+
+
 def _connection(broker: str, options: dict[str, Any]) -> Connection:
     """Not connected yet: a broker that is away is waited for."""
     if find_spec("celery") is None:
-        raise CommandFailure("This command needs Celery, which is not installed: pip install 'timerd[celery]'.")
+        raise CommandFailure(_MISSING)
     from kombu import Connection
 
     try:
@@ -90,4 +148,5 @@ def _options(text: str) -> dict[str, Any]:
 def register(app: typer.Typer) -> None:
     group = typer.Typer(help=_HELP, no_args_is_help=True)
     group.command()(online(run))
+    group.command("import")(online(import_beat))
     app.add_typer(group, name="celery")

@@ -59,9 +59,9 @@ class OutboxStore(Protocol):
 
     name: str
 
-    async def seal(self, owner: str, lease_s: float) -> tuple[SealedBatch | None, int]:
+    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
         """Takes the lowest rows out, and writes the batch that is sent for them, in one transaction, which is durable
-        when this returns (X1). The second: how many rows it took."""
+        when this returns (X1). Rows of the namespaces `without` stay. The second: how many rows it took."""
         ...
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
@@ -72,8 +72,8 @@ class OutboxStore(Protocol):
         """The leases of all that `owner` has begin anew; 0 ends them."""
         ...
 
-    async def lowest(self) -> int | None:
-        """The lowest number of a sealed batch."""
+    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
+        """Whether no lower batch of its namespace with keys is sealed, beside those `in_hand`."""
         ...
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:

@@ -35,11 +35,13 @@ _AS_ROW = (
 # The bytes of payloads decide how many rows are read: always all up to some id, so that no row of a key is left out.
 _LOWEST = f"""SELECT {_AS_ROW} FROM (
     SELECT *, sum(coalesce(octet_length(payload), 0)) OVER (ORDER BY id) - coalesce(octet_length(payload), 0) AS before
-    FROM (SELECT * FROM timerd.outbox WHERE id > $1 ORDER BY id LIMIT {MOST_ROWS}) AS lowest
+    FROM (
+        SELECT * FROM timerd.outbox WHERE id > $1 AND namespace <> ALL ($2::text[]) ORDER BY id LIMIT {MOST_ROWS}
+    ) AS lowest
 ) AS summed WHERE before < {MOST_BYTES} ORDER BY id"""
-_BATCH = "no, made_ms, verb, tasks, is_ordered, request"
+_BATCH = "no, made_ms, verb, tasks, is_ordered, namespace, request"
 _SEALED = f"""INSERT INTO timerd.sealed ({_BATCH}, owner, until)
-VALUES ($1, $2, $3, $4, $5, $6, $7, clock_timestamp() + $8 * interval '1 second')"""
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, clock_timestamp() + $9 * interval '1 second')"""
 _TAKE_OVER = f"""UPDATE timerd.sealed SET owner = $1, until = clock_timestamp() + $2 * interval '1 second'
 WHERE no IN (
     SELECT no FROM timerd.sealed
@@ -49,6 +51,9 @@ WHERE no IN (
 # Only what has used up a third of its lease; all of them where they are to end.
 _KEEP = """UPDATE timerd.sealed SET until = clock_timestamp() + $2 * interval '1 second'
 WHERE owner = $1 AND ($2 = 0 OR until < clock_timestamp() + $2 * interval '0.67 second')"""
+_IS_FIRST = """SELECT NOT EXISTS (
+    SELECT FROM timerd.sealed WHERE no < $1 AND namespace = $2 AND is_ordered AND no <> ALL ($3::bigint[])
+)"""
 _REFUSED = """INSERT INTO timerd.refused (verb, namespace, queue, fire_at, key, payload, options, problem, reason)
 VALUES ($1, $2, nullif($3, ''), to_timestamp(nullif($4::bigint, 0) / 1000.0), nullif($5, ''), $6, $7::jsonb, $8, $9)"""
 _PUT = """INSERT INTO timerd.outbox (verb, namespace, queue, fire_at, key, payload, options)
@@ -88,7 +93,7 @@ class PostgresOutbox:
         self._turn = asyncio.Lock()
         self._mark = LowMark()
 
-    async def seal(self, owner: str, lease_s: float) -> tuple[SealedBatch | None, int]:
+    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
         async with self._transaction() as db:
             # One relay at a time, so that numbers follow ids. The look is a statement after it: it sees what is
             # committed by then.
@@ -96,7 +101,7 @@ class PostgresOutbox:
                 f"SELECT outbox::text, next_no, made_ms, {_NOW_MS} FROM timerd.relay FOR UPDATE"
             )
             made_ms = max(now_ms, last_ms + 1)
-            rows = await self._rows(db)
+            rows = await self._rows(db, [*without])
             sealing = sealed(outbox, no, made_ms, rows)
             if not sealing.taken:
                 return None, 0
@@ -108,12 +113,12 @@ class PostgresOutbox:
         self._mark.took(sealing.taken, [*{row.id for row in rows}.difference(sealing.taken)])
         return sealing.batch, len(sealing.taken)
 
-    async def _rows(self, db: Any) -> list[OutboxRow]:  # noqa: ANN401 - asyncpg has no types
+    async def _rows(self, db: Any, without: list[str]) -> list[OutboxRow]:  # noqa: ANN401 - asyncpg has no types
         above = self._mark.above(time.monotonic())
-        rows = [OutboxRow(*record) for record in await db.fetch(_LOWEST, above)]
+        rows = [OutboxRow(*record) for record in await db.fetch(_LOWEST, above, without)]
         if self._mark.is_enough(above, rows):
             return rows
-        return [OutboxRow(*record) for record in await db.fetch(_LOWEST, 0)]
+        return [OutboxRow(*record) for record in await db.fetch(_LOWEST, 0, without)]
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
         async with self._transaction() as db:
@@ -124,9 +129,9 @@ class PostgresOutbox:
         async with self._transaction() as db:
             await db.execute(_KEEP, owner, lease_s)
 
-    async def lowest(self) -> int | None:
+    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
         async with self._transaction() as db:
-            return await db.fetchval("SELECT min(no) FROM timerd.sealed")  # type: ignore[no-any-return]
+            return bool(await db.fetchval(_IS_FIRST, batch.no, batch.namespace, [*in_hand]))
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         async with self._transaction() as db:

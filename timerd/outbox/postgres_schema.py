@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS timerd.sealed (
     verb smallint NOT NULL,
     tasks integer NOT NULL,
     is_ordered boolean NOT NULL,
+    namespace text NOT NULL,
     request bytea NOT NULL,
     owner text NOT NULL,
     until timestamptz NOT NULL

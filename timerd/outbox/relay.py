@@ -10,20 +10,22 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
+from timerd.outbox.held_up import HeldUp
+from timerd.outbox.in_hand import BatchesInHand
 from timerd.outbox.outcomes import Next, SendOutcome
 from timerd.outbox.ports import DatabaseAway, DatabaseWrong, OutboxStore, Sending
 from timerd.outbox.rows import SealedBatch
 from timerd.outbox.sealing import MOST_ROWS
 from timerd.sdk.transport import Backoff
 
-# Sealed batches that one relay has, and those without keys that it sends at a time.
-MOST_IN_HAND, MOST_UNORDERED = 8, 4
+# Sealed batches that one relay has, and those that it sends at a time.
+MOST_IN_HAND, MOST_SENT = 8, 4
 LONGEST_PAUSE_S = 30.0
 _LONGEST_DATABASE_PAUSE_S = 5.0
 _STOP_S = 10.0
@@ -49,13 +51,14 @@ class Relay:
         self._store = store
         self._sending = sending
         self._options = options
-        self._carried: dict[int, asyncio.Task[None]] = {}
-        self._unordered = asyncio.Semaphore(MOST_UNORDERED)
+        self._in_hand = BatchesInHand()
+        self._held_up = HeldUp()
+        self._sent = asyncio.Semaphore(MOST_SENT)
         # Held while batches appear in the database that are not in hand yet.
         self._appearing = asyncio.Lock()
         self._ended_one = asyncio.Event()
         self._stopping = asyncio.Event()
-        # What was logged last, and when.
+        # What was logged of late, and when.
         self._told: dict[str, float] = {}
 
     async def run(self) -> None:
@@ -71,10 +74,16 @@ class Relay:
         self._stopping.set()
         self._ended_one.set()
 
+    @property
+    def held_up(self) -> Mapping[str, int]:
+        """Namespaces that the server takes nothing of for now -> how many rows are sealed of them here."""
+        tasks = self._in_hand.tasks()
+        return {namespace: tasks[namespace] for namespace in self._held_up.names()}
+
     async def _look(self) -> None:
         """Goes on at once while much waits, and while as much is in hand as may be when something of that is over."""
         self._ended_one.clear()
-        if len(self._carried) >= MOST_IN_HAND:
+        if self._in_hand.count(without=self._held_up.names()) >= MOST_IN_HAND:
             await self._ended_one.wait()
         elif await self._there(self._seal) < MOST_ROWS // 2:
             with suppress(TimeoutError):
@@ -82,7 +91,7 @@ class Relay:
 
     async def _seal(self) -> int:
         async with self._appearing:
-            batch, taken = await self._store.seal(self.owner, self._options.lease_s)
+            batch, taken = await self._store.seal(self.owner, self._options.lease_s, self._held_up.names())
             if batch is not None:
                 self._carry([batch])
         return taken
@@ -90,12 +99,12 @@ class Relay:
     def _carry(self, batches: Iterable[SealedBatch]) -> None:
         for batch in batches:
             task = asyncio.create_task(self._carried_through(batch))
-            self._carried[batch.no] = task
+            self._in_hand.add(batch, task)
             task.add_done_callback(partial(self._ended, batch.no))
 
     def _ended(self, no: int, task: asyncio.Task[None]) -> None:
         """One that met a mistake of ours is in the database still, and is taken over from there."""
-        del self._carried[no]
+        self._in_hand.remove(no)
         self._ended_one.set()
         if not task.cancelled() and (mistake := task.exception()) is not None:
             log.error("Batch %d met an unexpected error and is tried again.", no, exc_info=mistake)
@@ -103,21 +112,15 @@ class Relay:
     async def _carried_through(self, batch: SealedBatch) -> None:
         if batch.is_ordered:
             await self._turn(batch)
-            await self._until_over(batch)
-            return
-        async with self._unordered:
-            await self._until_over(batch)
+        await self._until_over(batch)
 
     async def _turn(self, batch: SealedBatch) -> None:
-        """Until no lower number is left, of this relay or another (X3)."""
+        """Until no lower number is left that it waits for, of this relay or another (X3)."""
         while True:
-            lower = [task for no, task in self._carried.items() if no < batch.no]
-            if lower:
+            if lower := self._in_hand.before(batch.no):
                 await asyncio.wait(lower, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            lowest = await self._there(self._store.lowest)
-            # None, or a higher one: another relay has sent it and let it go.
-            if lowest is None or lowest >= batch.no:
+            if await self._there(lambda: self._store.is_first(batch, self._in_hand.numbers())):
                 return
             await asyncio.sleep(self._options.poll_s)
 
@@ -125,7 +128,9 @@ class Relay:
         """Sends the same bytes until the server has answered them (X2)."""
         backoff, away = Backoff(longest_s=LONGEST_PAUSE_S), Backoff()
         while True:
-            outcome = await self._sending.send(batch)
+            async with self._sent:
+                outcome = await self._sending.send(batch)
+            self._hear(batch.namespace, outcome)
             if outcome.next is Next.DONE:
                 return await self._finish(batch, outcome)
             self._note(batch, outcome)
@@ -138,11 +143,23 @@ class Relay:
                 batch = made
             # A server that is away is asked as often as a client of it would.
             pause_s = (away if outcome.why and outcome.why.code == "UNAVAILABLE" else backoff).next_s()
-            await asyncio.sleep(max(pause_s, (outcome.why and outcome.why.retry_after) or 0.0))
+            pause_s = max(pause_s, (outcome.why and outcome.why.retry_after) or 0.0)
+            await self._held_up.rest(batch.namespace, pause_s)
+
+    def _hear(self, namespace: str, outcome: SendOutcome) -> None:
+        """Whether the namespace is held up from here on, or no longer."""
+        if not self._held_up.heard(namespace, outcome.why):
+            return
+        self._ended_one.set()
+        if self._held_up.why(namespace) is None:
+            log.warning("The namespace %r goes on.", namespace)
 
     def _note(self, batch: SealedBatch, outcome: SendOutcome) -> None:
         self.counts[{Next.AGAIN: "again", Next.ANEW: "anew"}.get(outcome.next, "halved")] += 1
-        self._tell(f"A batch was not taken: {outcome.why}")
+        if self._held_up.why(batch.namespace) is None:
+            self._tell(f"A batch was not taken: {outcome.why}")
+        else:
+            self._tell(f"The namespace {batch.namespace!r} is held up, and no other: {outcome.why}")
 
     async def _finish(self, batch: SealedBatch, outcome: SendOutcome) -> None:
         await self._there(lambda: self._store.done(batch, outcome.refused))
@@ -165,7 +182,7 @@ class Relay:
 
     async def _take_over(self) -> None:
         async with self._appearing:
-            batches = await self._store.take_over(self.owner, self._options.lease_s, [*self._carried])
+            batches = await self._store.take_over(self.owner, self._options.lease_s, self._in_hand.numbers())
             self.counts["taken over"] += len(batches)
             self._carry(batches)
 
@@ -185,15 +202,15 @@ class Relay:
         """The same words at most once in a while."""
         now_s = asyncio.get_running_loop().time()
         if now_s - self._told.get(said, -_QUIET_S) >= _QUIET_S:
-            self._told = {said: now_s}
+            self._told = {each: at_s for each, at_s in self._told.items() if now_s - at_s < _QUIET_S} | {said: now_s}
             log.warning("%s", said)
 
     async def _leave(self, keeping: asyncio.Task[None]) -> None:
         """What is under way has its time; the rest is free for other relays at once."""
         keeping.cancel()
-        if self._carried:
-            await asyncio.wait([*self._carried.values()], timeout=_STOP_S)
-        tasks = [*self._carried.values()]
+        if tasks := self._in_hand.sendings():
+            await asyncio.wait(tasks, timeout=_STOP_S)
+        tasks = self._in_hand.sendings()
         for task in tasks:
             task.cancel()
         await asyncio.gather(keeping, *tasks, return_exceptions=True)

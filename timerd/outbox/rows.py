@@ -38,11 +38,12 @@ class RefusedRow(NamedTuple):
 
 class SealedBatch(NamedTuple):
     """`request`: the bytes that are sent until they are answered. `made_ms`: when they were made, by the database's
-    clock. `is_ordered`: it is sent when no lower number is left."""
+    clock. `is_ordered`: it has keys, and is sent when no lower number of its namespace is left with one of them."""
 
     no: int
     made_ms: int
     verb: int
     tasks: int
     is_ordered: bool
+    namespace: str
     request: bytes

@@ -29,8 +29,8 @@ _AS_ROW = (
     "verb, namespace, coalesce(queue, ''), coalesce(fire_at_ms, 0), coalesce(key, ''), coalesce(payload, x''), "
     "coalesce(options, '')"
 )
-_BATCH = "no, made_ms, verb, tasks, is_ordered, request"
-_SEALED = f"INSERT INTO timerd_sealed ({_BATCH}, owner, until_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_BATCH = "no, made_ms, verb, tasks, is_ordered, namespace, request"
+_SEALED = f"INSERT INTO timerd_sealed ({_BATCH}, owner, until_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _PUT = f"INSERT INTO timerd_outbox ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)"
 _REFUSED = f"INSERT INTO timerd_refused ({_COLUMNS}, problem, reason, refused_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
@@ -76,8 +76,8 @@ class SqliteOutbox:
             )
         return DatabaseAway(f"{self.name} does not answer as it should: {error}.")
 
-    async def seal(self, owner: str, lease_s: float) -> tuple[SealedBatch | None, int]:
-        return await self._run(partial(_seal, owner, lease_s))
+    async def seal(self, owner: str, lease_s: float, without: Collection[str] = ()) -> tuple[SealedBatch | None, int]:
+        return await self._run(partial(_seal, owner, lease_s, [*without]))
 
     async def take_over(self, owner: str, lease_s: float, in_hand: Collection[int]) -> list[SealedBatch]:
         return await self._run(partial(_take_over, owner, lease_s, frozenset(in_hand)))
@@ -85,8 +85,11 @@ class SqliteOutbox:
     async def keep(self, owner: str, lease_s: float) -> None:
         await self._run(partial(_keep, owner, lease_s))
 
-    async def lowest(self) -> int | None:
-        return await self._run(lambda database: _one(database, "SELECT min(no) FROM timerd_sealed"))
+    async def is_first(self, batch: SealedBatch, in_hand: Collection[int]) -> bool:
+        lower = "SELECT no FROM timerd_sealed WHERE no < ? AND namespace = ? AND is_ordered"
+        return await self._run(
+            lambda database: all(no in in_hand for (no,) in database.execute(lower, (batch.no, batch.namespace)))
+        )
 
     async def done(self, batch: SealedBatch, refused: Sequence[RefusedRow]) -> None:
         await self._run(lambda database: _write_refused(database, refused) if _gone(database, batch) else None)
@@ -131,10 +134,12 @@ def _one(database: sqlite3.Connection, statement: str, *values: object) -> Any: 
     return row[0] if row else None
 
 
-def _seal(owner: str, lease_s: float, database: sqlite3.Connection) -> tuple[SealedBatch | None, int]:
+def _seal(
+    owner: str, lease_s: float, without: Sequence[str], database: sqlite3.Connection
+) -> tuple[SealedBatch | None, int]:
     outbox, no, last_ms = database.execute("SELECT outbox, next_no, made_ms FROM timerd_relay").fetchone()
     made_ms = max(_now_ms(), last_ms + 1)
-    sealing = sealed(outbox, no, made_ms, list(_lowest(database)))
+    sealing = sealed(outbox, no, made_ms, list(_lowest(database, without)))
     if not sealing.taken:
         return None, 0
     database.executemany("DELETE FROM timerd_outbox WHERE id = ?", [(each,) for each in sealing.taken])
@@ -145,10 +150,12 @@ def _seal(owner: str, lease_s: float, database: sqlite3.Connection) -> tuple[Sea
     return sealing.batch, len(sealing.taken)
 
 
-def _lowest(database: sqlite3.Connection) -> Iterator[OutboxRow]:
+def _lowest(database: sqlite3.Connection, without: Sequence[str]) -> Iterator[OutboxRow]:
     """All up to some id, by the bytes of their payloads."""
     size_bytes = 0
-    for values in database.execute(f"SELECT id, {_AS_ROW} FROM timerd_outbox ORDER BY id LIMIT {MOST_ROWS}"):
+    beside = f"WHERE namespace NOT IN ({', '.join('?' * len(without))})" if without else ""
+    wanted = f"SELECT id, {_AS_ROW} FROM timerd_outbox {beside} ORDER BY id LIMIT {MOST_ROWS}"
+    for values in database.execute(wanted, without):
         row = OutboxRow(*values)
         yield row
         size_bytes += len(row.payload)
@@ -170,8 +177,8 @@ def _take_over(owner: str, lease_s: float, in_hand: Collection[int], database: s
 
 
 def _batch(values: Sequence[Any]) -> SealedBatch:
-    no, made_ms, verb, tasks, is_ordered, request = values
-    return SealedBatch(no, made_ms, verb, tasks, bool(is_ordered), request)
+    no, made_ms, verb, tasks, is_ordered, namespace, request = values
+    return SealedBatch(no, made_ms, verb, tasks, bool(is_ordered), namespace, request)
 
 
 def _keep(owner: str, lease_s: float, database: sqlite3.Connection) -> None:

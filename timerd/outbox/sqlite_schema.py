@@ -36,7 +36,8 @@ TABLES = (
         typeof(fire_at_ms) IN ('null', 'integer') AND fire_at_ms BETWEEN 0 AND 253402214400000))""",
     """CREATE TABLE IF NOT EXISTS timerd_sealed (
     no INTEGER PRIMARY KEY, made_ms INTEGER NOT NULL, verb INTEGER NOT NULL, tasks INTEGER NOT NULL,
-    is_ordered INTEGER NOT NULL, request BLOB NOT NULL, owner TEXT NOT NULL, until_ms INTEGER NOT NULL)""",
+    is_ordered INTEGER NOT NULL, namespace TEXT NOT NULL, request BLOB NOT NULL,
+    owner TEXT NOT NULL, until_ms INTEGER NOT NULL)""",
     f"""CREATE TABLE IF NOT EXISTS timerd_refused (
     number INTEGER PRIMARY KEY AUTOINCREMENT, refused_ms INTEGER NOT NULL,{_WISH},
     problem TEXT NOT NULL, reason TEXT NOT NULL)""",

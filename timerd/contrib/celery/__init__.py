@@ -11,7 +11,8 @@ except ImportError as error:
         "timerd.contrib.celery needs Celery, which is not installed: pip install 'timerd[celery]'."
     ) from error
 
+from timerd.contrib.celery.beat import Imported, import_beat
 from timerd.contrib.celery.installing import install
 from timerd.contrib.celery.publisher import Publisher
 
-__all__ = ["Publisher", "install"]
+__all__ = ["Imported", "Publisher", "import_beat", "install"]

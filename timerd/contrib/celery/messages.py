@@ -6,16 +6,29 @@ The first line is JSON and has the route, the headers and the properties; what f
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, NamedTuple
+from uuid import UUID, uuid5
 
 from kombu import Exchange, Queue, binding
 from kombu.exceptions import EncodeError
 from kombu.utils import json
 
 CONTENT_TYPE = "application/x-timerd-celery"
-_VERSION = 1
+_VERSION, _VERSION_AGAIN = 1, 2
+_OF_SCHEDULES = UUID("8f0f5a0e-2c0b-4d0f-9f35-6f2f5f0d3a51")
 _KIND, _EXCHANGE, _BINDINGS = "is", "exchange", "bindings"
+
+
+class EachRun(NamedTuple):
+    """Of a message that is published many times: each has an id of its own.
+
+    Args:
+        expires_s: it expires so many seconds after it was published. None where it does not.
+    """
+
+    expires_s: float | None
 
 
 class Message(NamedTuple):
@@ -26,21 +39,25 @@ class Message(NamedTuple):
         declare: queues and exchanges that are declared before, described as JSON.
         expires_at_ms: when its time to live ends, in milliseconds since the epoch. None where it has none.
         publish: the arguments of `kombu.Producer.publish` beside the body.
+        again: of one that a schedule publishes. None of one that is published once.
     """
 
     body: bytes
     declare: str
     expires_at_ms: int | None
     publish: dict[str, Any]
+    again: EachRun | None = None
 
     def to_bytes(self) -> bytes:
         """Raises EncodeError for a header or property that has no JSON, as kombu does for Redis."""
-        line = {
-            "v": _VERSION,
+        line: dict[str, Any] = {
+            "v": _VERSION if self.again is None else _VERSION_AGAIN,
             "publish": self.publish,
             "declare": json.loads(self.declare),
             "expires_at_ms": self.expires_at_ms,
         }
+        if self.again is not None:
+            line["again"] = {"expires_s": self.again.expires_s}
         try:
             return str(json.dumps(line)).encode() + b"\n" + self.body
         except (TypeError, ValueError) as wrong:
@@ -53,12 +70,31 @@ class Message(NamedTuple):
         try:
             line = json.loads(first)
             version, declare = line["v"], json.dumps(line["declare"])
-            message = cls(body, declare, line["expires_at_ms"], line["publish"])
+            again = EachRun(**line["again"]) if version == _VERSION_AGAIN else None
+            message = cls(body, declare, line["expires_at_ms"], line["publish"], again)
         except (KeyError, TypeError, ValueError) as wrong:
             raise ValueError(f"This payload is no message of Celery that `install` has stored: {wrong!r}.") from wrong
-        if version != _VERSION:
+        if version not in (_VERSION, _VERSION_AGAIN):
             raise ValueError(f"This message has the form {version!r}, of a later release: upgrade the publisher.")
         return message
+
+    def of_delivery(self, delivery_id: str, now_ms: int) -> Message:
+        """This one, or what is published of it now: its id is the same however often a delivery is repeated.
+
+        Args:
+            delivery_id: that of the delivery.
+            now_ms: the time, in milliseconds since the epoch.
+        """
+        if self.again is None:
+            return self
+        task_id = str(uuid5(_OF_SCHEDULES, delivery_id))
+        headers = {**self.publish["headers"], "id": task_id, "root_id": task_id}
+        publish = {**self.publish, "headers": headers, "correlation_id": task_id}
+        if self.again.expires_s is None:
+            return self._replace(publish=publish, again=None)
+        expires_at_ms = now_ms + round(self.again.expires_s * 1000)
+        headers["expires"] = datetime.fromtimestamp(expires_at_ms / 1000, UTC).isoformat()
+        return self._replace(publish=publish, expires_at_ms=expires_at_ms, again=None)
 
 
 def described(entities: Iterable[Any]) -> str:

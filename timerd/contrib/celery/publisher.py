@@ -78,7 +78,7 @@ class Publisher:
 
 def _publish(producer: Any, delivery: Delivery) -> BaseException | None:  # noqa: ANN401 - kombu has no types
     try:
-        message = Message.of_bytes(delivery.payload)
+        message = Message.of_bytes(delivery.payload).of_delivery(delivery.delivery_id, time.time_ns() // 1_000_000)
     except ValueError as wrong:
         return Reject(str(wrong))
     how = {**message.publish, **_time_to_live(message)}
