@@ -64,6 +64,15 @@ async def waiting(story: Story) -> None:
     await story.say(NACK, story.first, 3_600_000)
 
 
+async def given_back(story: Story) -> None:
+    await story.say(RELEASE, story.first)
+
+
+async def given_back_and_sent_again(story: Story) -> None:
+    await story.say(RELEASE, story.first)
+    story.second = await story.deliver()
+
+
 async def acked(story: Story) -> None:
     await story.say(ACK, story.first)
 
@@ -107,6 +116,18 @@ TABLE: dict[How, dict[str, tuple[TaskState | None, TaskState]]] = {
         "nack": (None, TaskState.RETRYING),
         "reject": (TaskState.PENDING, TaskState.RETRYING),
         "release": (None, TaskState.RETRYING),
+    },
+    given_back: {
+        "ack": (None, TaskState.ACKED),
+        "nack": (None, TaskState.PENDING),
+        "reject": (TaskState.PENDING, TaskState.PENDING),
+        "release": (None, TaskState.PENDING),
+    },
+    given_back_and_sent_again: {
+        "ack": (None, TaskState.ACKED),
+        "nack": (None, TaskState.IN_FLIGHT),
+        "reject": (TaskState.PENDING, TaskState.IN_FLIGHT),
+        "release": (None, TaskState.IN_FLIGHT),
     },
     acked: {
         "ack": (None, TaskState.ACKED),
