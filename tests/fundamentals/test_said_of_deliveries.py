@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc.aio
@@ -199,11 +199,59 @@ async def test_what_the_first_of_two_deliveries_says_does_not_end_the_second(sto
     assert await story.state() is TaskState.ACKED
 
 
-async def test_an_attempt_that_never_began_is_not_counted_where_the_one_before_is_acked_late(story: Story) -> None:
-    await waiting(story)
+@pytest.mark.parametrize("minutes", [1, 60])
+async def test_an_attempt_that_never_began_is_not_counted_where_the_one_before_is_acked_late(
+    story: Story, minutes: int
+) -> None:
+    """Whether its place is held by then or not; also when its instant has passed, and after a restart."""
+    await story.say(NACK, story.first, minutes * 60_000)
     assert not (await story.say(ACK, story.first)).refused
-    shown = await story.client.get(story.task_id)
-    assert (shown.state, shown.attempt) == (TaskState.ACKED, 1)
+    assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.advance(minutes=minutes + 1)
+    assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 1)
+
+
+async def test_a_handler_that_began_once_is_one_attempt_whatever_its_row_went_through(story: Story) -> None:
+    """A graceful restart, and the limit of 10 minutes: the row was carried on as an attempt that nobody was sent."""
+    await story.server.restart()
+    async with grpc.aio.insecure_channel(story.server.address) as channel:
+        story.stub = WorkServiceStub(channel)
+        worker = RawWorker(story.stub.Work())
+        await worker.open(pb.Open(resume=story.first, credits=[pb.Credit(queue="q", tasks=1)], lease_ms=60_000))
+        assert await shown(story) == (TaskState.IN_FLIGHT, 1)
+        for _ in range(25):
+            await story.server.advance(seconds=30)
+            await worker.extend(story.first)
+            assert await worker.has_nothing()
+        assert await shown(story) == (TaskState.IN_FLIGHT, 1)
+        assert not (await story.say(ACK, story.first)).refused
+        assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 1)
+
+
+async def test_an_attempt_that_began_is_counted_though_its_row_had_waited_for_another_delivery(story: Story) -> None:
+    await story.server.restart()
+    async with grpc.aio.insecure_channel(story.server.address) as channel:
+        story.stub = WorkServiceStub(channel)
+        await story.server.advance(seconds=10)
+        story.second = await story.deliver()
+        assert await shown(story) == (TaskState.IN_FLIGHT, 2)
+        assert not (await story.say(ACK, story.second)).refused
+        assert await shown(story) == (TaskState.ACKED, 2)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 2)
+
+
+async def shown(story: Story) -> tuple[TaskState, int]:
+    """As `get` says it, and `list`."""
+    one = await story.client.get(story.task_id)
+    since = datetime.fromtimestamp(0, UTC)
+    [listed] = [each async for each in story.client.list(start=since, queue="q", states=[one.state])]
+    assert (listed.state, listed.attempt) == (one.state, one.attempt)
+    return one.state, one.attempt
 
 
 async def test_what_is_over_is_extended_by_nobody(story: Story) -> None:

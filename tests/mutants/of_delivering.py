@@ -284,6 +284,28 @@ MUTANTS = (
         tests=("tests/fundamentals/test_said_of_deliveries.py::test_what_is_said_is_confirmed_only_where_it_is_so",),
     ),
     Mutant(
+        name="unsent-attempt-counted-after-its-ack",
+        guarantee="G18",
+        file="timerd/services/engine/late_acks.py",
+        old="late[n].key.version < found[n].key.version]",
+        new="late[n].key.version > found[n].key.version]",
+        breaks="after a graceful restart `get` says that a handler which began once was acked as attempt 2",
+        tests=(
+            "tests/fundamentals/test_said_of_deliveries.py::test_a_handler_that_began_once_is_one_attempt_whatever_its_row_went_through",
+        ),
+    ),
+    Mutant(
+        name="unsent-attempt-counted-while-in-hand",
+        guarantee="G18",
+        file="timerd/services/engine/attempts.py",
+        old="        if key.position_ms > self._time.exact_ms():\n            return True\n",
+        new="        if key.position_ms > self._time.exact_ms():\n            return False\n",
+        breaks="while a worker has a task over a graceful restart, `get` says that it is the next attempt",
+        tests=(
+            "tests/fundamentals/test_said_of_deliveries.py::test_a_handler_that_began_once_is_one_attempt_whatever_its_row_went_through",
+        ),
+    ),
+    Mutant(
         name="released-twice-takes-it-from-the-next",
         guarantee="G18",
         file="timerd/core/dispatch/delivery_machine.py",
