@@ -11,12 +11,13 @@ import grpc.aio
 import pytest
 
 from tests.cluster.relays import GRACE_MS, Cluster, Town
-from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE
+from tests.services.raw_worker import ACK, NACK, REJECT, RELEASE, RawWorker
 from tests.unit.deliveries import NOW_MS, taken_of
 from timerd.core.dispatch.grants import LOAN_MS
 from timerd.core.dispatch.settlement import Failure
 from timerd.core.taken import QueueKey
-from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES
+from timerd.model.ack_token import parse_token
+from timerd.model.identity import ACK_TOKEN_BYTES, DELIVERY_ID_BYTES, RowKey
 from timerd.peer.v1 import relay_pb2 as peer_pb
 from timerd.services.work.link import METHOD, Links
 from timerd.services.work.relay_service import HomeStream
@@ -31,6 +32,10 @@ def ids_in(sent: pb.Deliver) -> list[bytes]:
     return [
         sent.delivery_ids[at : at + DELIVERY_ID_BYTES] for at in range(0, len(sent.delivery_ids), DELIVERY_ID_BYTES)
     ]
+
+
+def key_in(token: bytes) -> RowKey:
+    return parse_token(token).key
 
 
 async def test_a_worker_gets_the_tasks_of_all_instances() -> None:
@@ -259,6 +264,34 @@ async def test_a_worker_that_stops_gets_nothing_after_its_release_is_confirmed()
         assert len(cluster["B"].firing.back) == 1
 
 
+@pytest.mark.parametrize("home", ["A", "B", "C"])
+async def test_who_gives_back_once_more_takes_nothing_from_the_next_worker(home: str) -> None:
+    """By whichever home it comes back: the confirmation was lost with its stream."""
+    async with Cluster("A", "B", "C") as cluster:
+        stopping = await cluster.worker("A", ("mail", 1))
+        cluster["B"].firing.put(taken_of([1]))
+        old = (await stopping.deliver()).ack_tokens
+        await stopping.settle(RELEASE, old)
+        await stopping.confirmed()
+        other = await cluster.worker("C", ("mail", 1))
+        new = (await other.deliver()).ack_tokens
+        stopping.call.cancel()
+        again = await cluster.worker(home, resume=old)
+        await again.settle(RELEASE, old)
+        assert not (await answer(again)).refused
+        await cluster.advance(2_000)
+        await other.settle(ACK, new)
+        assert not (await other.confirmed()).refused
+        firing = cluster["B"].firing
+        assert (len(firing.back), firing.failed, cluster.in_flight("ABC")) == (1, [], [0, 0, 0])
+
+
+async def answer(worker: RawWorker) -> pb.SettleConfirmed:
+    """What comes before it is of what the worker has lost."""
+    response = await worker.next()
+    return response.confirmed if response.HasField("confirmed") else await answer(worker)
+
+
 async def test_the_tasks_of_an_instance_that_dies_stay_with_the_worker_and_its_credit_comes_back() -> None:
     async with Cluster("A", "B", "C") as cluster:
         worker = await cluster.worker("A", ("mail", 3))
@@ -321,7 +354,7 @@ async def test_what_never_reached_a_worker_costs_no_attempt_whoever_sent_it_and_
         other = (await worker.deliver()).ack_tokens
         again = await cluster.worker(home, ("mail", 2), resume=own[:64] + other[:64], replaces=[b"first"])
         sent = [await again.deliver() for _ in range(2)]
-        assert {each.ack_tokens for each in sent} == {own[64:], other[64:]}, "the same attempts"
+        assert {key_in(each.ack_tokens) for each in sent} == {key_in(own[64:]), key_in(other[64:])}, "the same attempts"
         assert [cluster[name].firing.failed for name in "ABC"] == [[], [], []]
         await cluster.advance(2 * GRACE_MS)
         assert cluster.in_flight("ABC") == [2, 2, 0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import grpc.aio
@@ -64,6 +64,15 @@ async def waiting(story: Story) -> None:
     await story.say(NACK, story.first, 3_600_000)
 
 
+async def given_back(story: Story) -> None:
+    await story.say(RELEASE, story.first)
+
+
+async def given_back_and_sent_again(story: Story) -> None:
+    await story.say(RELEASE, story.first)
+    story.second = await story.deliver()
+
+
 async def acked(story: Story) -> None:
     await story.say(ACK, story.first)
 
@@ -107,6 +116,18 @@ TABLE: dict[How, dict[str, tuple[TaskState | None, TaskState]]] = {
         "nack": (None, TaskState.RETRYING),
         "reject": (TaskState.PENDING, TaskState.RETRYING),
         "release": (None, TaskState.RETRYING),
+    },
+    given_back: {
+        "ack": (None, TaskState.ACKED),
+        "nack": (None, TaskState.PENDING),
+        "reject": (TaskState.PENDING, TaskState.PENDING),
+        "release": (None, TaskState.PENDING),
+    },
+    given_back_and_sent_again: {
+        "ack": (None, TaskState.ACKED),
+        "nack": (None, TaskState.IN_FLIGHT),
+        "reject": (TaskState.PENDING, TaskState.IN_FLIGHT),
+        "release": (None, TaskState.IN_FLIGHT),
     },
     acked: {
         "ack": (None, TaskState.ACKED),
@@ -178,11 +199,59 @@ async def test_what_the_first_of_two_deliveries_says_does_not_end_the_second(sto
     assert await story.state() is TaskState.ACKED
 
 
-async def test_an_attempt_that_never_began_is_not_counted_where_the_one_before_is_acked_late(story: Story) -> None:
-    await waiting(story)
+@pytest.mark.parametrize("minutes", [1, 60])
+async def test_an_attempt_that_never_began_is_not_counted_where_the_one_before_is_acked_late(
+    story: Story, minutes: int
+) -> None:
+    """Whether its place is held by then or not; also when its instant has passed, and after a restart."""
+    await story.say(NACK, story.first, minutes * 60_000)
     assert not (await story.say(ACK, story.first)).refused
-    shown = await story.client.get(story.task_id)
-    assert (shown.state, shown.attempt) == (TaskState.ACKED, 1)
+    assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.advance(minutes=minutes + 1)
+    assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 1)
+
+
+async def test_a_handler_that_began_once_is_one_attempt_whatever_its_row_went_through(story: Story) -> None:
+    """A graceful restart, and the limit of 10 minutes: the row was carried on as an attempt that nobody was sent."""
+    await story.server.restart()
+    async with grpc.aio.insecure_channel(story.server.address) as channel:
+        story.stub = WorkServiceStub(channel)
+        worker = RawWorker(story.stub.Work())
+        await worker.open(pb.Open(resume=story.first, credits=[pb.Credit(queue="q", tasks=1)], lease_ms=60_000))
+        assert await shown(story) == (TaskState.IN_FLIGHT, 1)
+        for _ in range(25):
+            await story.server.advance(seconds=30)
+            await worker.extend(story.first)
+            assert await worker.has_nothing()
+        assert await shown(story) == (TaskState.IN_FLIGHT, 1)
+        assert not (await story.say(ACK, story.first)).refused
+        assert await shown(story) == (TaskState.ACKED, 1)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 1)
+
+
+async def test_an_attempt_that_began_is_counted_though_its_row_had_waited_for_another_delivery(story: Story) -> None:
+    await story.server.restart()
+    async with grpc.aio.insecure_channel(story.server.address) as channel:
+        story.stub = WorkServiceStub(channel)
+        await story.server.advance(seconds=10)
+        story.second = await story.deliver()
+        assert await shown(story) == (TaskState.IN_FLIGHT, 2)
+        assert not (await story.say(ACK, story.second)).refused
+        assert await shown(story) == (TaskState.ACKED, 2)
+    await story.server.restart()
+    assert await shown(story) == (TaskState.ACKED, 2)
+
+
+async def shown(story: Story) -> tuple[TaskState, int]:
+    """As `get` says it, and `list`."""
+    one = await story.client.get(story.task_id)
+    since = datetime.fromtimestamp(0, UTC)
+    [listed] = [each async for each in story.client.list(start=since, queue="q", states=[one.state])]
+    assert (listed.state, listed.attempt) == (one.state, one.attempt)
+    return one.state, one.attempt
 
 
 async def test_what_is_over_is_extended_by_nobody(story: Story) -> None:

@@ -26,13 +26,15 @@ picks = st.integers(0, 1 << 30)
 
 @dataclass
 class Delivery:
-    """An open one, or with worker 0 one that waits for its next attempt."""
+    """An open one, or with worker 0 one that waits: for its next attempt, or `given_back` as it was."""
 
     queue: str
     key: RowKey
     worker: int = 0
     lease_ms: int = 0
     deadline_ms: int = 0
+    token: bytes = b""
+    given_back: bool = False
 
 
 @dataclass
@@ -148,8 +150,10 @@ class DeliveryModel(RuleBasedStateMachine):
         for at, (delivery_id, key) in enumerate(zip(ids_of(taken), taken.rows.keys(), strict=True)):
             self.waiting.pop(delivery_id, None)
             assert delivery_id not in self.open
-            self.open[delivery_id] = Delivery(queue, key, worker, min(lease_ms, deadline_ms), deadline_ms)
-            self.sent.append((delivery_id, key, tokens[at * 64 : at * 64 + 64]))
+            token = tokens[at * 64 : at * 64 + 64]
+            assert all(token != before for _, _, before in self.sent)
+            self.open[delivery_id] = Delivery(queue, key, worker, min(lease_ms, deadline_ms), deadline_ms, token)
+            self.sent.append((delivery_id, key, token))
 
     @precondition(lambda self: self.sent)
     @rule(pick=picks, count=st.integers(1, 5))
@@ -172,12 +176,12 @@ class DeliveryModel(RuleBasedStateMachine):
         chosen = self.some(pick, count)
         action = Action.REJECT if hopeless else Action.NACK
         settled = self.machine.settle("default", action, b"".join(c[2] for c in chosen), self.now_ms, delay_ms, "why")
-        current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
-        unknown = self.not_outlived(chosen)
+        current = [i for i, _, token in chosen if i in self.open and self.open[i].token == token]
+        unknown = self.not_outlived([each for each in chosen if not self.is_given_back(each[0], each[1])])
         late = [x.token.key.digest for x in settled.failed_late]
-        # Whoever rejects what was sent again hears that it is over, also where a worker has brought back the later
-        # attempt; a failure of it is passed over.
-        outlived = [at for at, (i, key, _) in enumerate(chosen) if self.is_outlived(i, key)]
+        # Whoever rejects what was sent again, or was given back, hears that it is over, also where a worker has brought
+        # back the later attempt; a failure of it is passed over.
+        outlived = [at for at, each in enumerate(chosen) if self.is_given_back(*each[:2]) or self.is_outlived(*each)]
         assert late == [i[:DIGEST_BYTES] for i in unknown]
         assert list(settled.refused) == (outlived if hopeless else [])
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
@@ -188,18 +192,25 @@ class DeliveryModel(RuleBasedStateMachine):
     def release(self, pick: int, count: int) -> None:
         chosen = self.some(pick, count)
         settled = self.machine.settle("default", Action.RELEASE, b"".join(c[2] for c in chosen), self.now_ms, None, "")
-        current = [i for i, key, _ in chosen if i in self.open and self.open[i].key.version == key.version]
+        current = [i for i, _, token in chosen if i in self.open and self.open[i].token == token]
         assert [each.key for each in settled.back] == [self.open[i].key for i in current]
         assert (settled.ended, settled.again, settled.dead_letters, settled.failed_late) == ([], [], [], [])
         unknown = self.not_outlived(chosen)
         assert settled.released == [i for i in unknown if self.held.pop(i, None) is not None]
-        for delivery_id in current:
-            delivery = self.open.pop(delivery_id)
-            self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
+        self.give_back(current)
 
-    def is_outlived(self, delivery_id: bytes, key: RowKey) -> bool:
+    def give_back(self, ids: list[bytes]) -> None:
+        for delivery_id in ids:
+            delivery = self.open.pop(delivery_id)
+            self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key, given_back=True)
+
+    def is_given_back(self, delivery_id: bytes, key: RowKey) -> bool:
+        delivery = self.waiting.get(delivery_id)
+        return delivery is not None and delivery.given_back and delivery.key.version == key.version
+
+    def is_outlived(self, delivery_id: bytes, key: RowKey, token: bytes) -> bool:
         if delivery_id in self.open:
-            return self.open[delivery_id].key.version != key.version
+            return self.open[delivery_id].token != token
         return self.held.get(delivery_id, 0) > key.version
 
     def not_outlived(self, chosen: list[tuple[bytes, RowKey, bytes]]) -> list[bytes]:
@@ -224,9 +235,7 @@ class DeliveryModel(RuleBasedStateMachine):
         assert found == [worker]
         assert {each.key for each in settled.back} == {self.open[i].key for i in theirs}
         assert settled.size == len(theirs)
-        for delivery_id in theirs:
-            delivery = self.open.pop(delivery_id)
-            self.waiting[delivery_id] = Delivery(delivery.queue, delivery.key)
+        self.give_back(theirs)
         self.workers[worker].blocked = False
         self.workers[worker].credits = dict.fromkeys(self.workers[worker].credits, 0)
 
@@ -265,9 +274,9 @@ class DeliveryModel(RuleBasedStateMachine):
         kept = {}
         for delivery_id, key, token in chosen:
             delivery = self.open.get(delivery_id)
-            if delivery and delivery.key.version == key.version:
+            if delivery and delivery.token == token:
                 self.extend_one(delivery, worker, until_ms, resume=resume)
-            elif not delivery and (resume or delivery_id in self.held):
+            elif not delivery and not self.is_given_back(delivery_id, key) and (resume or delivery_id in self.held):
                 self.held[delivery_id] = max(self.held.get(delivery_id, 0), key.version)
                 kept[delivery_id] = until_ms
             else:

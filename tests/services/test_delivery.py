@@ -13,8 +13,9 @@ from tests.unit.deliveries import NOW_MS, SECRET, ids_of, taken_of, tokens_of
 from timerd.core.dispatch.delivery_machine import Assignment
 from timerd.core.dispatch.quantum import FIRST_SLICE_TASKS, SHARED_SLICE_TASKS, SLICE_BYTES, SOON_MS
 from timerd.core.dispatch.settlement import Action
+from timerd.model.ack_token import parse_token
 from timerd.model.errors import StoreUnavailable
-from timerd.model.identity import ACK_TOKEN_BYTES
+from timerd.model.identity import ACK_TOKEN_BYTES, RowKey
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import RetryPolicy, Template
 from timerd.services.dispatch.delivery import STREAM_BYTES
@@ -22,12 +23,17 @@ from timerd.services.dispatch.late_settling import SLICE_TOKENS, SLICES_AT_ONCE
 from timerd.services.dispatch.ports import Confirmation, Sent
 from timerd.services.dispatch.tokens import ack_tokens
 from timerd.services.engine.verbs import State
+from timerd.services.work.home_worker import each_token
 from timerd.services.work.work_stream import _TOKEN_BYTES
 from timerd.v1 import work_service_pb2 as pb
 
 __all__ = ["rig"]
 
 FLAT = Template("default", "mail", retry=RetryPolicy(jitter=0.0))
+
+
+def keys_in(tokens: bytes) -> list[RowKey]:
+    return [parse_token(token).key for token in each_token(tokens)]
 
 
 class Silent:
@@ -117,9 +123,46 @@ async def test_what_a_worker_has_not_begun_goes_to_another_at_once(rig: Rig) -> 
     assert await stopping.has_nothing(), "its credit is void"
     other = await rig.worker(("mail", 5))
     tokens = b"".join([(await other.deliver()).ack_tokens, (await other.deliver()).ack_tokens])
-    assert tokens == sent.ack_tokens[64:], "the same attempts"
+    assert keys_in(tokens) == keys_in(sent.ack_tokens[64:]), "the same attempts"
+    assert set(each_token(tokens)).isdisjoint(each_token(sent.ack_tokens)), "other deliveries"
     assert rig.delivery.in_flight == 3
     assert rig.firing.failed == []
+
+
+async def test_who_gives_back_once_more_takes_nothing_from_the_next_worker(rig: Rig) -> None:
+    """Its stream broke before the first time was confirmed, so it comes back with the tokens and says it again. The
+    tasks are with another worker by then."""
+    rig.firing.put(taken_of(range(3), FLAT))
+    stopping = await rig.worker(("mail", 3))
+    old = (await stopping.deliver()).ack_tokens
+    await stopping.settle(RELEASE, old)
+    await stopping.confirmed()
+    other = await rig.worker(("mail", 3))
+    tokens = b"".join([(await other.deliver()).ack_tokens for _ in range(3)])
+    stopping.call.cancel()
+    again = await rig.worker(resume=old)
+    assert again.opened.lost == old
+    await again.settle(RELEASE, old)
+    assert not (await again.confirmed()).HasField("problem")
+    await again.extend(old)
+    assert (await again.next()).extended.lost == old
+    await rig.advance(GRACE_MS + 100)
+    assert (rig.delivery.in_flight, len(rig.firing.back)) == (3, 3)
+    await other.settle(ACK, tokens)
+    assert not (await other.confirmed()).refused
+    assert (rig.delivery.in_flight, rig.firing.failed) == (0, [])
+
+
+async def test_who_comes_back_with_what_it_gave_back_does_not_have_it(rig: Rig) -> None:
+    """Nobody else has it yet: it is not held back for a worker that has said that it will not begin."""
+    rig.firing.put(taken_of(range(2)))
+    stopping = await rig.worker(("mail", 2))
+    old = (await stopping.deliver()).ack_tokens
+    rig.firing.durable.clear()
+    await stopping.settle(RELEASE, old)
+    await rig.settle_down()
+    again = await rig.worker(resume=old)
+    assert (again.opened.lost, rig.firing.leases) == (old, {})
 
 
 async def test_a_worker_may_say_that_it_takes_nothing_more(rig: Rig) -> None:
@@ -463,7 +506,8 @@ async def test_what_never_reached_a_worker_that_comes_back_is_sent_again_as_it_w
     tokens = (await first.deliver()).ack_tokens
     second = await rig.worker(("mail", 3), resume=tokens[:64], stream=b"second", replaces=[b"first"])
     again = b"".join([(await second.deliver()).ack_tokens for _ in range(2)])
-    assert again == tokens[64:], "the same attempts"
+    assert keys_in(again) == keys_in(tokens[64:]), "the same attempts"
+    assert set(each_token(again)).isdisjoint(each_token(tokens)), "other deliveries"
     assert rig.firing.failed == []
     assert "another stream" in await first.refusal()
     await rig.settle_down()

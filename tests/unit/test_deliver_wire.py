@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.unit.deliveries import NOW_MS, PLAIN, SECRET, deliver_of, ids_of, taken_of
 from timerd.core.dispatch.delivery_machine import Assignment
 from timerd.core.taken import Taken
-from timerd.model.ack_token import is_genuine_token, parse_token
+from timerd.model.ack_token import AckToken, is_genuine_token, parse_token
 from timerd.model.identity import TaskId, attempt_of, encode_id, is_genuine, parse_task_id
 from timerd.model.partition import Partition, bucket_of, scope_of
 from timerd.model.rows import RowGroup, concat
@@ -60,7 +60,7 @@ def test_ids_and_tokens_say_where_each_task_lives() -> None:
     tokens = [deliver.ack_tokens[at : at + 64] for at in range(0, 9 * 64, 64)]
     assert all(is_genuine_token(t, SECRET, "default") for t in tokens)
     assert not any(is_genuine_token(t, SECRET, "other") for t in tokens)
-    assert [parse_token(t) for t in tokens] == [(BACKLOG, key, 42) for key in taken.rows.keys()]
+    assert [parse_token(t) for t in tokens] == [AckToken(BACKLOG, key, 42) for key in taken.rows.keys()]
     assert deliver.delivery_ids == b"".join(ids_of(taken))
     assert list(deliver.attempts) == [attempt_of(v) for v in taken.rows.columns["version"].tolist()]
 

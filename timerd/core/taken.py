@@ -44,7 +44,7 @@ BACKFILL_TICKS = QueueKey("(schedules)", "(backfill ticks)")
 class Taken:
     """Due rows of one queue and one partition in the order of firing: fire and send are one step, so they are open
     until `Ended` or `Again` says otherwise. The lists have one entry a row. They are made once, for the partition and
-    for the delivery both read each row's key field by field as long as it is open."""
+    for the delivery both read each row's key field by field as long as it is open. `sending`: see AckToken."""
 
     partition: Partition
     token: int
@@ -52,6 +52,7 @@ class Taken:
     digests: Sequence[bytes]
     positions: list[int]
     versions: list[int]
+    sending: int = 0
 
     @classmethod
     def of(cls, partition: Partition, token: int, rows: RowGroup) -> Taken:
@@ -69,13 +70,12 @@ class Taken:
         """Some rows of it."""
         some = self.rows.select(rows)
         if isinstance(rows, slice):
-            return Taken(
-                self.partition, self.token, some, self.digests[rows], self.positions[rows], self.versions[rows]
-            )
+            digests, positions, versions = self.digests[rows], self.positions[rows], self.versions[rows]
+            return Taken(self.partition, self.token, some, digests, positions, versions, self.sending)
         which: list[int] = rows.tolist()
         digests = [self.digests[r] for r in which]
         positions, versions = [self.positions[r] for r in which], [self.versions[r] for r in which]
-        return Taken(self.partition, self.token, some, digests, positions, versions)
+        return Taken(self.partition, self.token, some, digests, positions, versions, self.sending)
 
 
 class Ended(NamedTuple):

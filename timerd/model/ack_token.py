@@ -1,4 +1,5 @@
-"""What a worker acknowledges with: the current row, the token of its holder, a MAC. Opaque to callers, 64 bytes.
+"""What a worker acknowledges with: the current row, the token of its holder, which sending of it, a MAC. Opaque to
+callers, 64 bytes.
 
 Valid on any stream of its namespace to any instance, also after the stream, the server or the lease is gone.
 """
@@ -44,42 +45,69 @@ _FEW = 8
 _KEY = slice(16, 44)
 
 
+# The number of the sending stands above the holder's token, which is a number of seconds: so it is sealed as well.
+_SENDING_SHIFT = 48
+_HOLDER = (1 << _SENDING_SHIFT) - 1
+MOST_SENDINGS = (1 << 16) - 1
+
+
 class AckToken(NamedTuple):
+    """`sending`: 0, or a number of the deliveries of an attempt that had been given back unbegun."""
+
     partition: Partition
     key: RowKey
     fencing_token: int
+    sending: int = 0
+
+
+class NamedDelivery(NamedTuple):
+    """Which of the deliveries of a task a token names."""
+
+    version: int
+    fencing_token: int
+    number: int
+
+
+def marked(fencing_token: int, sending: int) -> int:
+    """Holder and number of the sending as they stand in a token."""
+    return fencing_token | sending << _SENDING_SHIFT
+
+
+def _mark_of(token: AckToken) -> int:
+    return marked(token.fencing_token, token.sending)
 
 
 @lru_cache(maxsize=1024)
-def batch_mac(secret: bytes, namespace: str, partition: Partition, fencing_token: int) -> bytes:
+def batch_mac(secret: bytes, namespace: str, partition: Partition, mark: int) -> bytes:
     """The same for all deliveries of one namespace and holder of one partition, so that a batch costs one: it shows
     that a token is from a delivery of then, not from which one. A worker that has such a token and knows the id of
-    another task of the namespace can settle it."""
-    text = b"%b\0%d.%d.%d.%d" % (namespace.encode(), *partition, fencing_token)
+    another task of the namespace can settle it. `mark`: see `marked`."""
+    text = b"%b\0%d.%d.%d.%d" % (namespace.encode(), *partition, mark)
     return blake2b(text, digest_size=MAC_BYTES, key=secret, person=b"timerd.ack").digest()
 
 
 def parse_token(raw: bytes | memoryview) -> AckToken:
     """Of ACK_TOKEN_BYTES bytes; whether it is genuine says `is_genuine_token`."""
-    scope, bucket_ms, position_ms, digest, version, shard, fencing_token, _mac = _TOKEN.unpack(raw)
-    return AckToken(Partition(scope, bucket_ms, shard), RowKey(position_ms, digest, version), fencing_token)
+    scope, bucket_ms, position_ms, digest, version, shard, mark, _mac = _TOKEN.unpack(raw)
+    key = RowKey(position_ms, digest, version)
+    return AckToken(Partition(scope, bucket_ms, shard), key, mark & _HOLDER, mark >> _SENDING_SHIFT)
 
 
 def token_bytes(secret: bytes, namespace: str, token: AckToken) -> bytes:
     """As it is sent."""
-    return token_with(batch_mac(secret, namespace, token.partition, token.fencing_token), token)
+    return token_with(batch_mac(secret, namespace, token.partition, _mark_of(token)), token)
 
 
 def token_with(mac: bytes, token: AckToken) -> bytes:
     """With the MAC of its batch."""
     scope, bucket_ms, shard = token.partition
-    return _TOKEN.pack(scope, bucket_ms, *token.key, shard, token.fencing_token, mac)
+    return _TOKEN.pack(scope, bucket_ms, *token.key, shard, _mark_of(token), mac)
 
 
 def is_genuine_token(raw: bytes | memoryview, secret: bytes, namespace: str) -> bool:
     """Whether it was made with the secret, for a worker of the namespace."""
     token = parse_token(raw)
-    mac = batch_mac(secret, namespace, token.partition, token.fencing_token)
+    mac = batch_mac(secret, namespace, token.partition, _mark_of(token))
     return bytes(raw[ACK_TOKEN_BYTES - MAC_BYTES :]) == mac
 
 
@@ -122,13 +150,15 @@ def short_ids_of(tokens: bytes, secret: bytes, namespace: str) -> list[bytes]:
 
 
 def _delivery_id(raw: bytes, secret: bytes, namespace: str) -> bytes:
-    scope, bucket_ms, _, digest, version, shard, fencing_token, mac = _TOKEN.unpack(raw)
-    is_genuine = mac == batch_mac(secret, namespace, Partition(scope, bucket_ms, shard), fencing_token)
+    scope, bucket_ms, _, digest, version, shard, mark, mac = _TOKEN.unpack(raw)
+    is_genuine = mac == batch_mac(secret, namespace, Partition(scope, bucket_ms, shard), mark)
     return delivery_id_of(digest, version) if is_genuine else b""
 
 
-def named_in(tokens: bytes, secret: bytes, namespace: str) -> list[tuple[bytes, int, int]]:
-    """(delivery id, version, fencing token) in each token; no id where it is not genuine."""
+def named_in(tokens: bytes, secret: bytes, namespace: str) -> list[tuple[bytes, NamedDelivery]]:
+    """(delivery id, which delivery) in each token; no id where it is not genuine."""
     columns = np.frombuffer(tokens, TOKEN)
-    versions, holders = columns["version"].tolist(), columns["fencing_token"].tolist()
-    return list(zip(delivery_ids_of(tokens, secret, namespace), versions, holders, strict=True))
+    marks = columns["fencing_token"]
+    sendings, holders = (marks >> np.uint64(_SENDING_SHIFT)).tolist(), (marks & np.uint64(_HOLDER)).tolist()
+    named = map(NamedDelivery, columns["version"].tolist(), holders, sendings)
+    return list(zip(delivery_ids_of(tokens, secret, namespace), named, strict=True))

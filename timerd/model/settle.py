@@ -126,6 +126,12 @@ class SettleRecord:
         return list(zip(keys, map(Outcome, e["outcome"].tolist()), strict=True))
 
 
+def unsent_note(partition: Partition, key: RowKey) -> RowKey:
+    """A record says besides that this row had not been sent when it was acked: by an entry of a place where no row is,
+    below every floor, so that who takes the partition over passes it by."""
+    return key._replace(position_ms=partition.bucket_ms - 1)
+
+
 def settle_entries(ended: Sequence[tuple[RowKey, Outcome]]) -> npt.NDArray[Any]:
     """(n,) of ENTRY."""
     pack = _ENTRY.pack

@@ -8,14 +8,15 @@ older attempt is ignored. A stream that breaks leaves its worker the grace to co
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from timerd.core.dispatch.before_restart import BeforeRestart, HeldTokens
 from timerd.core.dispatch.fair_share import FairShare
-from timerd.core.dispatch.flights import ANY_HOLDER, Batch, Flights, dealt
+from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
+from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.settlement import (
     PENDING,
@@ -28,8 +29,8 @@ from timerd.core.dispatch.settlement import (
     fail,
 )
 from timerd.core.taken import Again, OpenDelivery, QueueKey, Taken
-from timerd.model.ack_token import delivery_ids_of, named_in, parse_token, short_ids_of, token_at
-from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id
+from timerd.model.ack_token import NamedDelivery, delivery_ids_of, named_in, parse_token, short_ids_of, token_at
+from timerd.model.identity import ACK_TOKEN_BYTES, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
 
@@ -40,6 +41,9 @@ MOST_FAILED = 1_000
 WORD_MS = 2_000
 RELEASED = "the worker stopped before it had begun"
 SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
+UNBEGUN = Refusal(
+    "This delivery is over: it was given back unbegun, and its task waits to be sent. Nothing was changed.", PENDING
+)
 FORGED = Refusal("This ack token was not made by this service. Send back the tokens of a Deliver message as they came.")
 
 
@@ -75,6 +79,7 @@ class DeliveryMachine:
         self._leaving: dict[int, int] = {}
         self._present: dict[QueueKey, int] = {}
         self.before = BeforeRestart()
+        self._given_back = GivenBack()
         self._draining = False
 
     @property
@@ -179,6 +184,8 @@ class DeliveryMachine:
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
+                if self._given_back and (number := self._given_back.next_number(each_short_id(piece))):
+                    piece = replace(piece, sending=number)
                 self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms + WORD_MS, now_ms, stats)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
@@ -193,11 +200,11 @@ class DeliveryMachine:
             return self._release(namespace, tokens, now_ms)
         failure = Failure(now_ms, error, delay_ms, hopeless=action == Action.REJECT)
         out = Settlement()
-        for at, (delivery_id, *sent) in enumerate(self._named(namespace, tokens)):
+        for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None:
-                self._settle_unknown(out, at, delivery_id, token_at(tokens, at), failure)
-            elif not found[0].was_sent_after(found[1], sent[0], ANY_HOLDER if failure.hopeless else sent[1]):
+                self._fail_unknown(out, at, delivery_id, said, token_at(tokens, at), failure)
+            elif not (found[0].is_not_ended_by if failure.hopeless else found[0].was_sent_after)(found[1], said):
                 self._flights.pop(delivery_id)
                 found[0].settled("rejected" if failure.hopeless else "failed", now_ms)
                 self._fail(out, found[0], [found[1]], failure)
@@ -214,11 +221,11 @@ class DeliveryMachine:
         out = HeldTokens()
         until_ms = now_ms + self._workers[worker].lease_ms
         orphans: list[int] = []
-        for at, (delivery_id, *sent) in enumerate(self._named(self._workers[worker].namespace, tokens)):
+        for at, (delivery_id, said) in enumerate(self._named(self._workers[worker].namespace, tokens)):
             found = self._flights.find(delivery_id)
             if found is None or found[0].worker in self._leaving:
                 orphans.append(at)
-            elif found[0].was_sent_after(found[1], *sent):
+            elif found[0].was_sent_after(found[1], said):
                 out.lost.append(token_at(tokens, at))
             else:
                 batch, row = found
@@ -239,7 +246,8 @@ class DeliveryMachine:
         found = [self._names[each] for name in names if (each := (namespace, name)) in self._names]
         for worker in found:
             self.share.drop(worker)
-        return Settlement(back=[again for worker in found for again in self._flights.unreceived(worker, now_ms)]), found
+        back = [self._flights.unreceived(worker, now_ms, self._given_back) for worker in found]
+        return Settlement(back=[again for each in back for again in each]), found
 
     def move_away(self, partition: Partition, ids: Collection[bytes] = ()) -> list[tuple[int, Taken]]:
         """(worker, what it has of the partition, and of `ids`): from here on another instance has it."""
@@ -253,7 +261,7 @@ class DeliveryMachine:
     def let_go(self, namespace: str, tokens: bytes) -> list[bytes]:
         """Delivery ids of those that were held as from before a restart, and are not any more."""
         named = self._named(namespace, tokens)
-        return [delivery_id for delivery_id, version, _ in named if self.before.give_up(delivery_id, version)]
+        return [delivery_id for delivery_id, said in named if self.before.give_up(delivery_id, said.version)]
 
     def tick(self, now_ms: int) -> tuple[Settlement, list[QueueKey]]:
         """What failed because nobody spoke for it, not all at once, and the queues that lost their last worker."""
@@ -306,13 +314,15 @@ class DeliveryMachine:
         assert self._workers.keys() >= set(self._names.values())
         assert self._leaving == {w: s.gone_at_ms for w, s in self._workers.items() if s.gone_at_ms is not None}
 
-    def _named(self, namespace: str, tokens: bytes) -> list[tuple[bytes, int, int]]:
+    def _named(self, namespace: str, tokens: bytes) -> list[tuple[bytes, NamedDelivery]]:
         return named_in(tokens, self._secret, namespace)
 
     def _ack(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
         ids = short_ids_of(tokens, self._secret, namespace)
         ended, acked, unknown = self._flights.acked(ids, now_ms)
         self.before.end(map(long_id, ids))
+        if self._given_back:
+            self._given_back.forget(ids)
         out = Settlement(ended, acked)
         for at in unknown:
             self._settle_unknown(out, at, long_id(ids[at]), token_at(tokens, at), None)
@@ -321,18 +331,28 @@ class DeliveryMachine:
     def _release(self, namespace: str, tokens: bytes, now_ms: int) -> Settlement:
         """Not begun: what is open here can be sent again as it is; a row from before a restart is free to fire."""
         out = Settlement()
-        for at, (delivery_id, version, holder) in enumerate(self._named(namespace, tokens)):
+        for at, (delivery_id, said) in enumerate(self._named(namespace, tokens)):
             found = self._flights.find(delivery_id)
-            if found is not None and found[0].is_of(found[1], version, holder):
+            if found is not None and found[0].sending(found[1]) == said:
                 batch, row = found
                 self._flights.pop(delivery_id)
                 batch.settled("released", now_ms)
+                self._given_back.add(batch.ids[row], said)
                 out.back.append(Again(batch.taken.partition, batch.key(row), now_ms, now_ms, RELEASED))
             elif not delivery_id:
                 out.refused[at] = FORGED
-            elif found is None and self.before.give_up(delivery_id, version):
+            elif found is None and self.before.give_up(delivery_id, said.version):
                 out.released.append(delivery_id)
         return out
+
+    def _fail_unknown(
+        self, out: Settlement, at: int, delivery_id: bytes, said: NamedDelivery, token: bytes, failure: Failure
+    ) -> None:
+        """What was given back waits as it was, whatever is said of it by who had it."""
+        if not self._given_back.is_over(short_id(delivery_id), said):
+            self._settle_unknown(out, at, delivery_id, token, failure)
+        elif failure.hopeless:
+            out.refused[at] = UNBEGUN
 
     def _settle_unknown(
         self, out: Settlement, at: int, delivery_id: bytes, token: bytes, failure: Failure | None
@@ -363,11 +383,13 @@ class DeliveryMachine:
         until_ms = now_ms + self._workers[worker].lease_ms
         moving: dict[int, tuple[Batch, list[int]]] = {}
         for at in which:
-            delivery_id, *sent = named[at]
+            delivery_id, said = named[at]
             found = self._flights.find(delivery_id)
-            if found is None:
+            if found is None and self._given_back.is_over(short_id(delivery_id), said):
+                out.lost.append(token_at(tokens, at))
+            elif found is None:
                 self._hold(delivery_id, token_at(tokens, at), now_ms, until_ms, out, known_only=known_only)
-            elif found[0].was_sent_after(found[1], *sent):
+            elif found[0].was_sent_after(found[1], said):
                 out.lost.append(token_at(tokens, at))
             else:
                 moving.setdefault(found[0].number, (found[0], []))[1].append(found[1])

@@ -17,8 +17,10 @@ from itertools import repeat
 import numpy as np
 import numpy.typing as npt
 
+from timerd.core.dispatch.given_back import GivenBack
 from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import AckedRows, Again, Ended, Taken
+from timerd.model.ack_token import NamedDelivery
 from timerd.model.identity import ATTEMPT_BITS, FIRST_GENERATION, RowKey, delivery_id_of, long_id, short_id
 from timerd.model.partition import Partition
 from timerd.model.registers import Place
@@ -34,8 +36,6 @@ FEW_ROWS = 8
 MANY_ROWS = 32
 ACKED = "acked"
 UNRECEIVED = "it never reached the worker"
-# That an attempt failed is no word on the same one of a later holder; that it is hopeless is.
-ANY_HOLDER = 1 << 64
 # An arena that holds no more than so much for nothing is left as it is.
 SLACK_BYTES = 65_536
 # The first version of the second generation.
@@ -71,13 +71,21 @@ class Batch:
     def place(self, row: int) -> Place:
         return Place(self.taken.partition, self.key(row))
 
-    def is_of(self, row: int, version: int, fencing_token: int) -> bool:
-        return (version, fencing_token) == (self.taken.versions[row], self.taken.token)
+    def sending(self, row: int) -> NamedDelivery:
+        return NamedDelivery(self.taken.versions[row], self.taken.token, self.taken.sending)
 
-    def was_sent_after(self, row: int, version: int, fencing_token: int) -> bool:
-        """Whether that delivery came before this one: an earlier attempt, or the same one by an earlier holder, which
-        was sent again. What is said of it is said by who has it no more."""
-        return (version, fencing_token) < (self.taken.versions[row], self.taken.token)
+    def was_sent_after(self, row: int, said: NamedDelivery) -> bool:
+        """Whether that delivery came before this one: an earlier attempt, or the same one by an earlier holder or given
+        back since, which was sent again. What is said of it is said by who has it no more."""
+        return said[:2] < (self.taken.versions[row], self.taken.token) or self._was_given_back(row, said)
+
+    def is_not_ended_by(self, row: int, said: NamedDelivery) -> bool:
+        """As `was_sent_after`, of who says that the task is hopeless: who has it by an earlier holder knows as well."""
+        return said.version < self.taken.versions[row] or self._was_given_back(row, said)
+
+    def _was_given_back(self, row: int, said: NamedDelivery) -> bool:
+        sending = self.sending(row)
+        return said.number != sending.number and said[:2] == sending[:2]
 
 
 def delivery_ids(taken: Taken) -> bytes:
@@ -93,7 +101,7 @@ def each_delivery_id(taken: Taken) -> list[bytes]:
     return [delivery_id_of(digest, version) for digest, version in zip(taken.digests, taken.versions, strict=True)]
 
 
-def _each_short_id(taken: Taken) -> Sequence[bytes]:
+def each_short_id(taken: Taken) -> Sequence[bytes]:
     if _are_first(taken):
         return taken.digests
     each = zip(taken.digests, taken.versions, strict=True)
@@ -145,7 +153,7 @@ class Flights:
         self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, stats: QueueStats
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
-        ids = _each_short_id(taken)
+        ids = each_short_id(taken)
         until_ms = min(lease_until_ms, deadline_ms)
         count, number = len(ids), self._next
         batch = Batch(number, worker, taken, deadline_ms, ids, [until_ms] * count, count, sent_ms, stats)
@@ -249,13 +257,14 @@ class Flights:
                 yield batch.worker, batch.taken.part(np.array(rows, dtype=np.intp))
                 self.remove(batch, rows)
 
-    def unreceived(self, worker: int, now_ms: int) -> Iterator[Again]:
+    def unreceived(self, worker: int, now_ms: int, given_back: GivenBack) -> Iterator[Again]:
         """All that the worker has, as it was: it says that it has none of it."""
         for batch in self.of(worker):
             rows = self.open_rows(batch)
             self.remove(batch, rows)
             batch.settled("released", now_ms, len(rows))
             for row in rows:
+                given_back.add(batch.ids[row], batch.sending(row))
                 yield Again(batch.taken.partition, batch.key(row), now_ms, now_ms, UNRECEIVED)
 
     def open_rows(self, batch: Batch) -> list[int]:

@@ -24,7 +24,7 @@ CarriedGroup = tuple[Partition, RowGroup]
 @dataclass(slots=True)
 class RecordBatch:
     """What one record says, and the rows to write after it. `together`: of many that ended at once; `left`: rows that
-    went on elsewhere."""
+    went on elsewhere; `notes`: see `unsent_note`."""
 
     ended: list[tuple[RowKey, Outcome]] = field(default_factory=list)
     together: list[Entries] = field(default_factory=list)
@@ -32,6 +32,7 @@ class RecordBatch:
     groups: list[CarriedGroup] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     left: list[RowKey] = field(default_factory=list)
+    notes: list[RowKey] = field(default_factory=list)
 
     @property
     def says(self) -> bool:
@@ -44,7 +45,8 @@ class RecordBatch:
         return min([key.position_ms for key, _ in self.ended] + together_ms)
 
     def entries(self) -> Entries:
-        return join_entries([*([settle_entries(self.ended)] if self.ended else []), *self.together])
+        ended = [*self.ended, *((note, Outcome.ACKED) for note in self.notes)]
+        return join_entries([*([settle_entries(ended)] if ended else []), *self.together])
 
 
 class OpenRecords:

@@ -236,9 +236,10 @@ class PartitionMachine:
         """As `end`, of rows that were sent together. Returns (what was ended, the others: nothing was done)."""
         return self._table.end_acked(acked)
 
-    def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome) -> int:
-        """Ends these rows, which wait, and no other of their tasks. Returns the lsn."""
-        return self._table.end_waiting(keys, outcome)
+    def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome, unsent: Iterable[RowKey] = ()) -> int:
+        """Ends these rows, which wait, and no other of their tasks. `unsent`: those that an earlier attempt has acked.
+        Returns the lsn."""
+        return self._table.end_waiting(keys, outcome, unsent)
 
     def put_dead_letters(self, dead_letters: Iterable[DeadLetter]) -> None:
         """Dead letters of what has just ended: they become durable with its record."""

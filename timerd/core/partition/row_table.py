@@ -454,13 +454,15 @@ class RowTable:
         """Dead letters of what has just ended: they become durable with its record."""
         self._log.put_dead_letters(dead_letters)
 
-    def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome) -> int:
-        """Ends these rows, which wait, and no other of their tasks, which may live again. Returns the lsn."""
+    def end_waiting(self, keys: Iterable[RowKey], outcome: Outcome, unsent: Iterable[RowKey] = ()) -> int:
+        """Ends these rows, which wait, and no other of their tasks, which may live again. `unsent`: those that an
+        earlier attempt has acked. Returns the lsn."""
         ended = [(key, outcome) for key in dict.fromkeys(keys)]
         for key, _ in ended:
             self._rows.outcomes.end_unmet(key, outcome)
-        if ended:
-            self._log.end_met(ended)
+        settled = self._log.settled
+        self._log.end_unsent([key for key in dict.fromkeys(unsent) if settled.get(key) is None])
+        self._log.end_met(ended)
         return self._log.records.last_lsn
 
     # -- requeueing -----------------------------------------------------------------------------------------------

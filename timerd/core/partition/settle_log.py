@@ -18,7 +18,7 @@ from timerd.model.identity import RowKey
 from timerd.model.outcomes import MARK_OF_OUTCOME
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_MOVED_IN, RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord
+from timerd.model.settle import Carry, Outcome, SettleRecord, unsent_note
 from timerd.model.storage import DeadLetter, Mark
 
 
@@ -54,6 +54,11 @@ class SettleLog:
     def end_met(self, ended: Iterable[tuple[RowKey, Outcome]]) -> None:
         """Of rows that were met with an outcome pending: those may have been ended when it was given."""
         self.end([ending for ending in ended if self.settled.get(ending[0]) is None])
+
+    def end_unsent(self, keys: Sequence[RowKey]) -> None:
+        """They were acked, each by the word of an earlier attempt, while they waited."""
+        self.end([(key, Outcome.ACKED) for key in keys])
+        self.records.next.notes += [unsent_note(self.partition, key) for key in keys]
 
     def carry(self, carries: Sequence[Carry], group: CarriedGroup) -> None:
         """The record first, then the rows."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from timerd.core.dispatch import digest_column
 from timerd.core.taken import Taken
-from timerd.model.ack_token import TOKEN, batch_mac
+from timerd.model.ack_token import TOKEN, batch_mac, marked
 
 # The MAC of what is sent from one partition comes again in a later delivery.
 cached_batch_mac = lru_cache(maxsize=1_000)(batch_mac)
@@ -24,7 +24,7 @@ def ack_tokens(taken: Taken, secret: bytes, digests: npt.NDArray[Any] | None = N
     out["position_ms"] = columns["position_ms"]
     out["version"] = columns["version"]
     out["digest"] = (digest_column(taken) if digests is None else digests).view("V16")
-    out["fencing_token"] = taken.token
+    mark = out["fencing_token"] = marked(taken.token, taken.sending)
     namespace = taken.rows.template_of(0).namespace
-    out["mac"] = np.void(cached_batch_mac(secret, namespace, taken.partition, taken.token))
+    out["mac"] = np.void(cached_batch_mac(secret, namespace, taken.partition, mark))
     return out.tobytes()

@@ -20,6 +20,7 @@ from timerd.model.rows import FLAG_CARRIED, FLAG_MOVED_IN, RowGroup
 from timerd.model.storage import BucketEntry, MarkKind
 from timerd.model.task import Template
 from timerd.ports import Store
+from timerd.services.engine.attempts import Attempts
 from timerd.services.engine.verbs import ENDED, MARKED, Cursor, Query, State, TaskView, Views
 from timerd.services.engine.walk import Shelf, Walk, WalkedRow
 from timerd.services.holding.scheduler import Scheduler
@@ -27,8 +28,6 @@ from timerd.services.transport.slices import in_slices
 
 WAITING = frozenset({State.PENDING, State.RETRYING})
 ALIVE = WAITING | {State.IN_FLIGHT}
-# In these states the attempt that the row stands for was not begun (or its end is not known: then one less is shown).
-NOT_BEGUN = frozenset({State.PENDING, State.RETRYING, State.CANCELLED, State.PURGED, State.EXPIRED})
 # Tasks spread thinly over many buckets: a page ends before the deadline of a caller.
 PAGE_S = 1.0
 # Of one partition at a time: what is read of many shards or queues for a page that one of them fills was for nothing.
@@ -62,8 +61,9 @@ Show = Callable[[WalkedRow, State], bool]
 class Browsing:
     """Reads only; what changes while a page is made may or may not show."""
 
-    def __init__(self, store: Store, scheduler: Scheduler, secret: bytes) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler, secret: bytes, attempts: Attempts) -> None:
         self._store = store
+        self._attempts = attempts
         self._settled = scheduler.procedures.settled
         self._scheduler = scheduler
         self._secret = secret
@@ -230,7 +230,8 @@ class Browsing:
         prefix, item = key.digest[:12], int.from_bytes(key.digest[12:], "big")
         mac = mac_of(self._secret, template.namespace, prefix, home, template.scope, template.priority)
         task = TaskId(home_ms, home.shard, template.scope, template.priority, prefix, item, mac)
-        attempt = attempt_of(key.version) - (state in NOT_BEGUN)
+        unsent = state is State.ACKED and looked.shelf.was_acked_unsent(key)
+        attempt = self._attempts.begun(partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][n])
         return TaskView(task, state, fire_at_ms, key.position_ms, template, b"", extra.key, attempt, extra.last_error)
 

@@ -38,9 +38,10 @@ from timerd.model.registers import Move, move_key, name_key
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
 from timerd.model.spread import Spread
-from timerd.model.storage import Append, DeadLetter
+from timerd.model.storage import Append, DeadLetter, MarkKind
 from timerd.ports import Store
-from timerd.services.engine.browsing import NOT_BEGUN, Browsing
+from timerd.services.engine.attempts import Attempts
+from timerd.services.engine.browsing import Browsing
 from timerd.services.engine.elsewhere import marked_as, silent
 from timerd.services.engine.ending import end_all
 from timerd.services.engine.engine_facts import Facts
@@ -103,7 +104,8 @@ class Engine:
         self._config = config
         self._procedures = scheduler.procedures
         self.shards = shards or Shards(store)
-        self._browsing = Browsing(store, scheduler, secret)
+        self._attempts = Attempts(scheduler, time)
+        self._browsing = Browsing(store, scheduler, secret, self._attempts)
         self._moving = Moving(store, scheduler.procedures, config.history_retention_ms, self.now_ms, self._time_ms)
         self._keying = Keying(scheduler.procedures, self._time_ms)
         self._estimating = Estimating(store)
@@ -284,7 +286,11 @@ class Engine:
             if (await self._store.facts()).corrupt:
                 raise CorruptRow(f"The row of {task} is not there, and a part of the data is damaged.")
             raise NotFound("There is no task with this id.", "NOT_FOUND")
-        view = self._view(task, here, here.rows, is_in_hand=is_in_hand)
+        place, outcome = here.place, here.ending.outcome
+        # What a late ack has marked while it waited for its next attempt never began that one.
+        is_marked = here.mark(MarkKind.ACKED) is not None
+        unsent = is_marked or await self._attempts.has_ended_unsent(place.partition, place.key, outcome)
+        view = self._view(task, here, here.rows, is_in_hand=is_in_hand, acked_unsent=unsent)
         return (await self._browsing.with_dead_letters([view]))[0]
 
     async def resolve_key(self, namespace: str, key: str, request: bytes = b"") -> TaskId:
@@ -374,12 +380,11 @@ class Engine:
         lease_ms, now_ms = rows.extra_of(0).lease_until_ms, int(self._time.exact_ms())
         return await self._procedures.is_in_hand(here.place, lease_ms, now_ms)
 
-    def _view(self, task: TaskId, here: Located, rows: RowGroup, *, is_in_hand: bool) -> TaskView:
+    def _view(self, task: TaskId, here: Located, rows: RowGroup, *, is_in_hand: bool, acked_unsent: bool) -> TaskView:
         extra, key = rows.extra_of(0), here.place.key
         state = State.IN_FLIGHT if is_in_hand else self._state(here, key.version)
-        # What a late ack has marked while it waited for its next attempt never began that one.
-        is_marked = state is State.ACKED and here.ending.outcome is None
-        attempt = attempt_of(key.version) - (state in NOT_BEGUN or is_marked)
+        unsent = acked_unsent and state is State.ACKED
+        attempt = self._attempts.begun(here.place.partition, key, state, extra.lease_until_ms, ended_unsent=unsent)
         fire_at_ms = int(rows.columns["fire_at_ms"][0])
         template, payload = rows.template_of(0), rows.payload(0)
         return TaskView(

@@ -58,7 +58,7 @@ class LateAcks:
         with self._looking.for_rows_here(ids) as missed:
             ways: Ways = {n: Place(*self._place_of(ids[n], token)) for n, token in enumerate(late)}
             for _ in range(MOST_STEPS):
-                answers |= await self._end_known(ways)
+                answers |= await self._end_known(ways, late)
                 if not ways or not (ways := await self._onward(ways, answers)):
                     break
             rest = [n for n in range(len(late)) if n not in answers]
@@ -79,7 +79,7 @@ class LateAcks:
             known = self._elsewhere.in_memory(*self._place_of(delivery_id, token))
             if known is None:
                 return await self._end_where_it_lives(token)
-            [answer] = (await self._end_all({0: known})).values()
+            [answer] = (await self._end_all({0: known}, [token])).values()
             if isinstance(answer, Exception):
                 raise answer
             return answer
@@ -92,14 +92,14 @@ class LateAcks:
 
     # -- together -------------------------------------------------------------------------------------------------
 
-    async def _end_known(self, ways: Ways) -> dict[int, Late]:
+    async def _end_known(self, ways: Ways, late: Sequence[AckToken]) -> dict[int, Late]:
         """Of what is known in memory; that is taken out of `ways`."""
         found = {n: known for n, place in ways.items() if (known := self._in_memory(place)) is not None}
         for n in found:
             del ways[n]
-        return await self._end_all(found)
+        return await self._end_all(found, late)
 
-    async def _end_all(self, found: dict[int, Known]) -> dict[int, Late]:
+    async def _end_all(self, found: dict[int, Known], late: Sequence[AckToken]) -> dict[int, Late]:
         """Those that wait end, by one record for each partition. It is said when that is durable."""
         answers: dict[int, Late] = {}
         machines: dict[PartitionMachine, list[int]] = defaultdict(list)
@@ -107,7 +107,9 @@ class LateAcks:
             machines[known.machine].append(n)
         waits: list[tuple[list[int], asyncio.Future[None]]] = []
         for machine, numbers in machines.items():
-            lsn = machine.end_waiting([found[n].key for n in numbers if found[n].outcome is None], Outcome.ACKED)
+            waiting = [n for n in numbers if found[n].outcome is None]
+            unsent = [found[n].key for n in waiting if late[n].key.version < found[n].key.version]
+            lsn = machine.end_waiting([found[n].key for n in waiting], Outcome.ACKED, unsent)
             waits.append((numbers, self._elsewhere.durable(machine, lsn)))
             answers |= {n: _state(found[n].outcome) for n in numbers}
         for numbers, durable in waits:

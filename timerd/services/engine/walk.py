@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timerd.model.identity import RowKey
+from timerd.model.identity import RowKey, attempt_of
 from timerd.model.partition import Partition
 from timerd.model.rows import FLAG_CARRIED, RowGroup
-from timerd.model.storage import Mark
+from timerd.model.storage import Mark, MarkKind
 from timerd.services.engine.verbs import Cursor
 from timerd.services.holding.settled_reads import Endings
 from timerd.services.transport.slices import SLICE_ITEMS
@@ -40,6 +40,12 @@ class Shelf:
         """No row has ended, is marked, has moved or was carried on."""
         is_known = self.marks or self.alive or self.over.any()
         return not is_known and not (self.rows.columns["flags"] & FLAG_CARRIED).any()
+
+    def was_acked_unsent(self, key: RowKey) -> bool:
+        """Of a row that is acked: whether that was by an earlier attempt, whose late ack marked it or ended it."""
+        mark = self.marks.get(key)
+        is_marked = mark is not None and mark.kind is MarkKind.ACKED
+        return is_marked or (attempt_of(key.version) > 1 and self.endings.says_unsent(self.partition, key))
 
 
 class WalkedRow(NamedTuple):

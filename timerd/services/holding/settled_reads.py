@@ -20,7 +20,7 @@ from timerd.core.protocol import Ending
 from timerd.model.identity import RowKey
 from timerd.model.partition import Partition
 from timerd.model.rows import RowGroup
-from timerd.model.settle import Carry, Outcome, SettleRecord
+from timerd.model.settle import Carry, Outcome, SettleRecord, unsent_note
 from timerd.ports import Store
 from timerd.services.background import begin
 
@@ -71,6 +71,10 @@ class Endings:
     def of(self, key: RowKey) -> Ending:
         outcome = self._index.get(key)
         return Ending(outcome, self._carries.get(key) if outcome is Outcome.CARRIED else None)
+
+    def says_unsent(self, partition: Partition, key: RowKey) -> bool:
+        """Whether the row had not been sent when it was acked."""
+        return self._index.get(unsent_note(partition, key)) is Outcome.ACKED
 
 
 class SettledReads:

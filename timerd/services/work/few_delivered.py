@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from timerd.core.taken import Taken
-from timerd.model.ack_token import AckToken, token_with
+from timerd.model.ack_token import AckToken, marked, token_with
 from timerd.model.identity import PREFIX_BYTES, RowKey, TaskId, attempt_of, delivery_id_of
 from timerd.model.rows import FLAG_LATE
 from timerd.model.task import Template
@@ -38,8 +38,9 @@ def few_message(taken: Taken, attempt_timeout_ms: int, secret: bytes, now_ms: in
     keys = [RowKey(*each) for each in zip(places_ms, taken.digests, versions, strict=True)]
     out.task_ids = b"".join(_task_ids(taken, keys, items, secret))
     out.delivery_ids = b"".join([delivery_id_of(key.digest, key.version) for key in keys])
-    mac = cached_batch_mac(secret, template.namespace, taken.partition, taken.token)
-    out.ack_tokens = b"".join([token_with(mac, AckToken(taken.partition, key, taken.token)) for key in keys])
+    partition, holder, sending = taken.partition, taken.token, taken.sending
+    mac = cached_batch_mac(secret, template.namespace, partition, marked(holder, sending))
+    out.ack_tokens = b"".join([token_with(mac, AckToken(partition, key, holder, sending)) for key in keys])
     out.fire_at_ms.extend(fire_at_ms)
     attempts = [attempt_of(version) for version in versions]
     if max(attempts) > 1:
