@@ -13,12 +13,16 @@ from timerd.sdk.scheduling import (
     CycleMember,
     Cycles,
     NewSchedule,
+    QueueInfo,
+    QueueMode,
+    Queues,
     ReceivedTask,
     ScheduleResult,
     Schedules,
     SlotCost,
     SyncClient,
     SyncCycles,
+    SyncQueues,
     SyncSchedules,
 )
 from timerd.sdk.transport import ClientKeywords, ConnectOptions
@@ -55,6 +59,8 @@ from timerd.sdk.values import (
     TimerdError,
     Unavailable,
     Upcoming,
+    WaitReason,
+    WaitsFor,
     slot_hash,
 )
 
@@ -85,6 +91,9 @@ __all__ = [
     "PartlyStored",
     "Pruned",
     "Purged",
+    "QueueInfo",
+    "QueueMode",
+    "Queues",
     "ReceivedTask",
     "Redriven",
     "RetryPolicy",
@@ -98,6 +107,7 @@ __all__ = [
     "SpecKeywords",
     "SyncClient",
     "SyncCycles",
+    "SyncQueues",
     "SyncSchedules",
     "Task",
     "TaskInfo",
@@ -107,5 +117,7 @@ __all__ = [
     "TimerdError",
     "Unavailable",
     "Upcoming",
+    "WaitReason",
+    "WaitsFor",
     "slot_hash",
 ]

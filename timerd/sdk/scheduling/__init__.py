@@ -1,9 +1,10 @@
-"""The clients: tasks, keys, dead letters, schedules and cycles, by asyncio and without."""
+"""The clients: tasks, keys, dead letters, schedules, cycles and queues, by asyncio and without."""
 
 from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycles import Cycle, CycleMember, Cycles, SlotCost, SyncCycles
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
+from timerd.sdk.scheduling.queues import QueueInfo, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -19,11 +20,15 @@ __all__ = [
     "Cycles",
     "NewSchedule",
     "Opened",
+    "QueueInfo",
+    "QueueMode",
+    "Queues",
     "ReceivedTask",
     "ScheduleResult",
     "Schedules",
     "SlotCost",
     "SyncClient",
     "SyncCycles",
+    "SyncQueues",
     "SyncSchedules",
 ]
