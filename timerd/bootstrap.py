@@ -10,7 +10,7 @@ import contextlib
 import logging
 import os
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,9 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
+from timerd.core.regulation import KnownRules, ModeLimit
 from timerd.core.schedules.zones import OwnZones
+from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
 from timerd.model.errors import StartupError
 from timerd.ports import Clock, Hints, Store, StoreTraits, TokenReader, ZoneData
@@ -62,6 +64,9 @@ from timerd.services.peers.peer_wire import peer_token
 from timerd.services.peers.peering import Calling, Peering, peering
 from timerd.services.peers.peers import Connect
 from timerd.services.readiness import readiness_probe_of
+from timerd.services.regulation.regulating import Regulating
+from timerd.services.regulation.regulation_calls import RegulationCalls
+from timerd.services.regulation.told import RegulationPeerService, RuleTelling
 from timerd.services.schedules.backfill_calls import BackfillCalls
 from timerd.services.schedules.batch_calls import BatchCalls
 from timerd.services.schedules.cycle_calls import CycleCalls
@@ -85,6 +90,7 @@ from timerd.services.work.relaying import relaying
 from timerd.services.work.work_service import WorkService
 from timerd.v1.cycle_service_pb2 import DESCRIPTOR as CYCLE_PROTO
 from timerd.v1.overview_service_pb2 import DESCRIPTOR as OVERVIEW_PROTO
+from timerd.v1.regulation_service_pb2 import DESCRIPTOR as REGULATION_PROTO
 from timerd.v1.schedule_service_pb2 import DESCRIPTOR as SCHEDULE_PROTO
 
 if TYPE_CHECKING:
@@ -102,6 +108,7 @@ GATES: Sequence[Callable[[], Gate]] = ()
 LIMITS: Sequence[Callable[[], Limit]] = ()
 OVERVIEW_SERVICE = OVERVIEW_PROTO.services_by_name["OverviewService"]
 SCHEDULE_SERVICE = SCHEDULE_PROTO.services_by_name["ScheduleService"]
+REGULATION_SERVICE = REGULATION_PROTO.services_by_name["RegulationService"]
 CYCLE_SERVICE = CYCLE_PROTO.services_by_name["CycleService"]
 # Makes what listens: from the services for everybody, and those for the other instances.
 Serving = Callable[[ServerConfig, TimerApi, WorkService, Sequence[grpc.GenericRpcHandler]], ApiServer]
@@ -127,6 +134,17 @@ class Foundation(NamedTuple):
 
     def now_ms(self) -> int:
         return int(self.time.exact_ms())
+
+    def regulating(self, known: KnownRules, delivery: Delivery, peers: Peering | None, clock: Clock) -> Regulating:
+        """`peers`: where there are other instances."""
+        scheduler = self.scheduler
+
+        def opened(queues: Collection[QueueKey]) -> None:
+            scheduler.memory.touched.update(queues)
+            delivery.wake()
+
+        others = RuleTelling(peers.peers, self.membership, scheduler.procedures) if peers is not None else None
+        return Regulating(known, scheduler.procedures, self.membership, others, opened, clock.boot_ms)
 
 
 async def _foundation(
@@ -205,7 +223,12 @@ class Answering(NamedTuple):
 
 
 def _answering(
-    base: Foundation, clock: Clock, delivery: Delivery, peers: Peering | None, zones: ZoneData | None
+    base: Foundation,
+    clock: Clock,
+    delivery: Delivery,
+    peers: Peering | None,
+    zones: ZoneData | None,
+    regulating: Regulating,
 ) -> Answering:
     """`peers`: where there are other instances."""
     config, store, scheduler, engine, membership = base.config, base.store, base.scheduler, base.engine, base.membership
@@ -221,7 +244,12 @@ def _answering(
     reporting = Reporting(store, scheduler, base.time, delivered, recurring.sweep)
     last = colleagues, base.shards, config.max_mark_lag_ms, recurring.sweep
     api = TimerApi(
-        engine, config, delivered, Operating(store, scheduler, base.time, clock, reporting, *last), base.call_deadline
+        engine,
+        config,
+        delivered,
+        Operating(store, scheduler, base.time, clock, reporting, *last),
+        base.call_deadline,
+        regulating,
     )
     connected = ConnectedWorkers(base.now_ms)
     activity = Activity(engine, scheduler, delivery, connected, base.now_ms, lambda: ticks.stats.broken)
@@ -231,6 +259,7 @@ def _answering(
         api.handler_of(SCHEDULE_SERVICE, _schedule_verbs(recurring.schedules, engine)),
         api.handler_of(CYCLE_SERVICE, cycles.verbs()),
         api.handler_of(OVERVIEW_SERVICE, overview.verbs()),
+        api.handler_of(REGULATION_SERVICE, RegulationCalls(regulating, engine, base.now_ms).verbs()),
         Foreseeing(store, base.now_ms).handler(),
     )
     return Answering(api, handlers, ticks, recurring.slots(delivery), recurring.sweep, connected, reporting, activity)
@@ -280,11 +309,15 @@ async def assemble(
     peer_links = PeerLinks(store, base.secret) if base.calling is not None else None
     grace_ms, gates = _return_ms(config), [gate() for gate in GATES]
     firing = SchedulerFiring(scheduler, time, store, base.secret, grace_ms, peer_links, gates)
-    allocation = CreditAllocation(base.machine, firing, peer_links.links) if peer_links is not None else None
-    limits = [limit() for limit in LIMITS]
+    known = KnownRules()
+    allocation = (
+        CreditAllocation(base.machine, firing, peer_links.links, known.opens_ms) if peer_links is not None else None
+    )
+    limits = [ModeLimit(known), *(limit() for limit in LIMITS)]
     delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
-    to = _answering(base, clock, delivery, peers, zones)
+    regulating = base.regulating(known, delivery, peers, clock)
+    to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks = _webhooks(config, delivery, clock)
     hanging_up = HangingUp()
     parts = config, store, time, scheduler, base.engine, delivery
@@ -292,18 +325,19 @@ async def assemble(
         work = WorkService(delivery, hanging_up, to.connected)
         server = serve(config, to.api, work, to.handlers)
         single = None, None, None, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep, webhooks)
+        return Node(*parts, server, hanging_up, *single, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
     token = peer_token(base.secret)
     relays = relaying(delivery, allocation, peer_links, firing, base.membership, peers.peers, token, hanging_up)
     scheduler.effect_runner.on_gone(relays.gone)
     inspected = InspectService(token, scheduler, to.reporting, to.activity)
     worked = TickService(token, to.ticks.try_tick)
-    inside = [peers.service.handler(), relays.service.handler(), inspected.handler(), worked.handler()]
+    ruled = RegulationPeerService(token, regulating.heard)
+    inside = [each.handler() for each in (peers.service, relays.service, inspected, worked, ruled)]
     work = WorkService(relays.home, hanging_up, to.connected)
     server = serve(config, to.api, work, [*to.handlers, *inside])
     clocks = ClockWatch(time, clock, member, peers.peers.read_clock, server.board)
     several = peers, relays, clocks, readiness_probe_of(config, server, base.engine, scheduler, delivery, time)
-    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep, webhooks)
+    return Node(*parts, server, hanging_up, *several, to.ticks, to.slots, work, to.sweep, webhooks, regulating)
 
 
 def _webhooks(config: ServerConfig, delivery: Delivery, clock: Clock) -> Webhooks | None:

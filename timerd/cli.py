@@ -29,6 +29,7 @@ from timerd.commands import (
     outbox,
     partition,
     purge,
+    queues,
     schedule,
     schedules,
     schema,
@@ -49,7 +50,7 @@ _PANELS = {
     "Tasks": (schedule, look, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
-    "Operate": (top, doctor, health, cluster, partition, announce, backup, audit),
+    "Operate": (top, queues, doctor, health, cluster, partition, announce, backup, audit),
     "Try it": (demo, simulate, version),
 }
 

@@ -13,6 +13,9 @@ from timerd.sdk.scheduling import (
     CycleMember,
     Cycles,
     NewSchedule,
+    QueueInfo,
+    QueueMode,
+    Queues,
     Rebalance,
     ReceivedTask,
     ScheduleResult,
@@ -20,6 +23,7 @@ from timerd.sdk.scheduling import (
     SlotCost,
     SyncClient,
     SyncCycles,
+    SyncQueues,
     SyncSchedules,
 )
 from timerd.sdk.transport import ClientKeywords, ConnectOptions
@@ -56,6 +60,8 @@ from timerd.sdk.values import (
     TimerdError,
     Unavailable,
     Upcoming,
+    WaitReason,
+    WaitsFor,
     slot_hash,
 )
 
@@ -86,6 +92,9 @@ __all__ = [
     "PartlyStored",
     "Pruned",
     "Purged",
+    "QueueInfo",
+    "QueueMode",
+    "Queues",
     "ReceivedTask",
     "Redriven",
     "RetryPolicy",
@@ -100,6 +109,7 @@ __all__ = [
     "SpecKeywords",
     "SyncClient",
     "SyncCycles",
+    "SyncQueues",
     "SyncSchedules",
     "Task",
     "TaskInfo",
@@ -109,5 +119,7 @@ __all__ = [
     "TimerdError",
     "Unavailable",
     "Upcoming",
+    "WaitReason",
+    "WaitsFor",
     "slot_hash",
 ]

@@ -24,7 +24,7 @@ TUTORIAL = "docs/use/tutorial.md"
 TESTING = "docs/use/testing.md"
 TYPED = (
     *("docs/use/concepts.md", "docs/use/concurrency.md", "docs/use/schedules.md"),
-    *("docs/use/cycles.md", "docs/use/typed.md"),
+    *("docs/use/cycles.md", "docs/use/typed.md", "docs/use/regulation.md"),
 )
 # Run by tests/docs/test_webhooks_page.py.
 WEBHOOKS = "docs/use/webhooks.md"
@@ -119,6 +119,10 @@ def test_typed(server: Server) -> None:
     names = play(blocks.blocks(blocks.read(TYPED[4])), server.address, {})
     asyncio.run(work(names["worker"], lambda: len(names["sent"]) == 12))
     assert {(7, "tea is ready"), (8, "call Ada")} < {*names["sent"]}
+
+
+def test_regulation(server: Server) -> None:
+    play(blocks.blocks(blocks.read(TYPED[5])), server.address, {})["client"].close()
 
 
 @pytest.fixture

@@ -26,7 +26,14 @@ from timerd.services.transport.principals import Principal, Principals, read_pri
 from timerd.services.transport.roles import ROLES, Role, parse_roles
 from timerd.services.transport.tls import peer_credentials
 from timerd.testing import Server
-from timerd.v1 import cycle_service_pb2, overview_service_pb2, schedule_service_pb2, timer_service_pb2, work_service_pb2
+from timerd.v1 import (
+    cycle_service_pb2,
+    overview_service_pb2,
+    regulation_service_pb2,
+    schedule_service_pb2,
+    timer_service_pb2,
+    work_service_pb2,
+)
 from timerd.worker import Worker
 
 CALLED = (
@@ -35,6 +42,7 @@ CALLED = (
     schedule_service_pb2,
     overview_service_pb2,
     cycle_service_pb2,
+    regulation_service_pb2,
     externalscaler_pb2,
 )
 FILES = [module.DESCRIPTOR for module in CALLED]

@@ -47,6 +47,13 @@ def test_credit_may_lift_what_heeds_it() -> None:
     assert not Limits([Says(2, heeds_credit=True)]).allow(MAIL, 9, NOW_MS).heeds_credit
 
 
+def test_credit_lifts_nothing_where_another_limit_keeps_it_back_for_longer() -> None:
+    """Else the queue would be looked at in each round, and a hold of hours would keep others from theirs."""
+    held, paused = Says(0, NOW_MS + 5, heeds_credit=True), Says(0, math.inf)
+    for each in ([held, paused], [paused, held]):
+        assert Limits(each).allow(MAIL, 9, NOW_MS) == Allowance(0, math.inf, heeds_credit=False)
+
+
 def test_all_hear_of_what_was_sent_and_the_last_one_says_when_more_may_go() -> None:
     all_of_them = [Says(1, NOW_MS), Says(1, NOW_MS + 3), Says(1, NOW_MS + 1)]
     limits = Limits(all_of_them)

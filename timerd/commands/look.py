@@ -80,6 +80,15 @@ def task_record(task: TaskInfo, *, payload: bool = True) -> dict[str, Any]:
     }
 
 
+def _waiting(task: TaskInfo) -> dict[str, Any] | None:
+    """None: for nothing."""
+    found = task.waiting_for
+    if found is None:
+        return None
+    until = iso_of(found.until) if found.until is not None else None
+    return {"reason": found.reason.name, "until": until, "description": found.description}
+
+
 async def get(
     call: CommandCall,
     task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
@@ -91,8 +100,9 @@ async def get(
         raise WrongInput("Name what to show: either an ID, or --key.")
     client = await call.connect()
     task = await client.get(task_id, key=key)
-    record = task_record(task)
+    record = task_record(task) | {"waiting_for": _waiting(task)}
     shows = record | _times_shown(task) | {"labels": labels_shown(task.labels)}
+    shows["waiting_for"] = task.waiting_for.description if task.waiting_for is not None else ""
     del shows["fire_at_ms"], shows["due_at_ms"]
     if "payload_base64" in shows:
         shows["payload"] = payload_shown(shows)

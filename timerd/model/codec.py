@@ -25,9 +25,11 @@ VERSION, NEEDS = "v", "needs"
 FORM_VERSION = 1
 # Of an instance that keeps fields which it does not know; those from before it announce nothing.
 KEEPS_FIELDS = "keeps_fields"
+# Of an instance that goes by the rules of queues.
+REGULATES = "regulations"
 Number = TypeVar("Number", bound=IntEnum)
 # What this release understands, as `needs` and the instances' own rows name it.
-CAPABILITIES = frozenset({KEEPS_FIELDS})
+CAPABILITIES = frozenset({KEEPS_FIELDS, REGULATES})
 
 
 def dump_json(value: object) -> bytes:

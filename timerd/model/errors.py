@@ -56,6 +56,10 @@ class Precondition(NotStored):
     code = "FAILED_PRECONDITION"
 
 
+class QueueShut(Precondition):
+    """The rules of the queue take no tasks in now. A repeat of a call that was stored is answered all the same."""
+
+
 class Aborted(NotStored):
     code = "ABORTED"
 

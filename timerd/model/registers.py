@@ -24,6 +24,7 @@ class Table(StrEnum):
     CLUSTER = "cluster"
     INSTANCES = "instances"
     SCHEDULES = "schedules"
+    REGULATIONS = "regulations"  # rules of queues
 
 
 class RegisterKey(NamedTuple):

@@ -24,6 +24,7 @@ from timerd.services.calls.call_deadline import CallDeadline
 from timerd.services.calls.call_times import CallTimes
 from timerd.services.calls.ingest import IngestBudget
 from timerd.services.calls.mutations import Mutations
+from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.reads import DeliveryFacts, Reads
 from timerd.services.engine.verbs import Verbs
 from timerd.services.operating.operating import Operating
@@ -38,6 +39,7 @@ from timerd.v1.task_pb2 import Problem
 _SERVICE = wire.DESCRIPTOR.services_by_name["TimerService"]
 Verb = Callable[[Any], Awaitable[Message]]
 Methods = dict[str, Any]
+NO_RULES = NoRules()
 
 
 class TimerApi:
@@ -50,11 +52,12 @@ class TimerApi:
         delivery: Callable[[], DeliveryFacts] = DeliveryFacts,
         operating: Operating | None = None,
         call_deadline: CallDeadline | None = None,
+        rules: QueueRules = NO_RULES,
     ) -> None:
         self.ingest = IngestBudget(config.ingest_budget_bytes)
         self.calls = CallTimes()
-        self._change = Mutations(verbs, config)
-        self._look = Reads(verbs, config, delivery)
+        self._change = Mutations(verbs, config, rules)
+        self._look = Reads(verbs, config, delivery, rules)
         self._operating = operating
         self._call_deadline = call_deadline or CallDeadline()
         self._sessions: set[Session] = set()

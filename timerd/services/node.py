@@ -19,6 +19,7 @@ from timerd.services.holding.scheduler import Scheduler
 from timerd.services.housekeeping import every
 from timerd.services.peers.peering import Peering
 from timerd.services.readiness import ReadinessProbe
+from timerd.services.regulation.regulating import Regulating
 from timerd.services.schedules.slot_work import SlotWorker
 from timerd.services.schedules.ticking import TickWorker
 from timerd.services.schedules.zone_sweep import ZoneSweep
@@ -62,6 +63,8 @@ class Node:
     work: WorkService | None = None
     zone_sweep: ZoneSweep | None = None
     webhooks: Webhooks | None = None
+    # None: queues have no rules.
+    regulating: Regulating | None = None
     address: str = ""
     _loops: tuple[asyncio.Task[None], ...] = ()
 
@@ -76,6 +79,8 @@ class Node:
         ]
         if self.clocks is not None:
             work.append(self.clocks.run())
+        if self.regulating is not None:
+            work.append(self.regulating.run())
         if self.webhooks is not None:
             work.append(every(SECRETS_EVERY_S, self.webhooks.refresh))
         self._loops = tuple(begin(each, "loops") for each in work)
@@ -93,6 +98,8 @@ class Node:
         except BaseException:
             await self.server.kill()
             raise
+        if self.regulating is not None:
+            await self.regulating.begin()
         await self.server.set_serving(serving=True)
         if self.probe is not None:
             self.probe.join()
@@ -112,6 +119,8 @@ class Node:
         await self.membership.step()
         if self.clocks is not None:
             await self.clocks.step()
+        if self.regulating is not None:
+            await self.regulating.step()
         await self.scheduler.step(int(self.time.exact_ms()))
         if self.probe is not None:
             self.probe.look()

@@ -31,6 +31,7 @@ from timerd.services.work.work_service import work_handler
 from timerd.v1 import (
     cycle_service_pb2,
     overview_service_pb2,
+    regulation_service_pb2,
     schedule_service_pb2,
     timer_service_pb2,
     work_service_pb2,
@@ -43,10 +44,11 @@ WORK_SERVICE = work_service_pb2.DESCRIPTOR.services_by_name["WorkService"].full_
 OVERVIEW_SERVICE = overview_service_pb2.DESCRIPTOR.services_by_name["OverviewService"].full_name
 SCHEDULE_SERVICE = schedule_service_pb2.DESCRIPTOR.services_by_name["ScheduleService"].full_name
 CYCLE_SERVICE = cycle_service_pb2.DESCRIPTOR.services_by_name["CycleService"].full_name
+REGULATION_SERVICE = regulation_service_pb2.DESCRIPTOR.services_by_name["RegulationService"].full_name
 HEALTH_SERVICE = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
 # What can be asked for -> the part of the board that answers. Callers and workers need all of it.
-SERVICES = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, CYCLE_SERVICE, OVERVIEW_SERVICE)
+SERVICES = (TIMER_SERVICE, WORK_SERVICE, SCHEDULE_SERVICE, CYCLE_SERVICE, OVERVIEW_SERVICE, REGULATION_SERVICE)
 CHECKED = dict.fromkeys((READY, *SERVICES), READY) | {part: part for part in (LIVE, *PARTS)}
 # Calls of one connection beyond the streams: the rest waits in the client.
 _UNARY_CALLS_PER_CONNECTION = 1_000

@@ -115,6 +115,10 @@ class Instance:
         node.scheduler._settings = replace(settings, holder=self.name, traits=self.store.traits)
         node.membership.on_lapse(lambda: self._told(self, "lapsed"))
         node.delivery._send = self._noting(node.delivery._send)  # type: ignore[method-assign, assignment]
+        # Queues have no rules here, so the store is not asked for any.
+        assert node.regulating is not None
+        node.regulating.known.read({}, 0)
+        node.regulating = None
         # All have the time of the loop.
         node.clocks = None
 

@@ -13,7 +13,7 @@ from timerd.adapters.cassandra.driver import Driver
 from timerd.adapters.cassandra.settings import CassandraSettings
 from timerd.model.errors import StartupError
 
-NEWEST = 2
+NEWEST = 3
 _UNIFIED = "{'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T4'}"
 _LEVELED = "{'class': 'LeveledCompactionStrategy'}"
 # ScyllaDB has no unified compaction.

@@ -105,6 +105,13 @@ class Members:
             return True
         return self._seen[name].is_dead
 
+    def is_dead(self, entry: InstanceEntry) -> bool:
+        """Whether this very sign of life is older than a lease, as far as is known."""
+        known = self._entries.get(entry.name)
+        if known is None or (known.incarnation, known.counter) != (entry.incarnation, entry.counter):
+            return False
+        return self._seen[entry.name].is_dead
+
     def may_take(self, control: Control) -> bool:
         """Under one's own name stands what an earlier incarnation held, or one's own let go of."""
         return control.holder in ("", self._me) or self.is_over(control.holder, control.incarnation)

@@ -9,7 +9,7 @@ from timerd.core.dispatch.due_times import DueTimes
 from timerd.core.dispatch.flights import delivery_ids, digest_column
 from timerd.core.dispatch.grants import Grants, Loan, Want
 from timerd.core.dispatch.in_hand_gate import InHand, InHandGate
-from timerd.core.dispatch.limits import Credit, Limit, Limits, Slice
+from timerd.core.dispatch.limits import Allowance, Credit, Limit, Limits, Slice
 from timerd.core.dispatch.pacing import EXACT_TASKS_PER_MS, MOST_GRID_MS, Pacing
 from timerd.core.dispatch.quantum import MOST_COUNTED, SOON_MS, Quantum
 from timerd.core.dispatch.queue_stats import LATENESS_BOUNDS_MS, MOST_QUEUES, OTHERS, Histogram, QueueStats
@@ -22,6 +22,7 @@ __all__ = [
     "AHEAD_MS",
     "Action",
     "Admission",
+    "Allowance",
     "Ask",
     "Assignment",
     "Credit",

@@ -58,14 +58,14 @@ class Limits:
         self._limits = tuple(limits)
 
     def allow(self, queue: QueueKey, tasks: int, now_ms: int) -> Allowance:
-        """The least of what they allow; where that is none, the last of those that allow none decides when to ask."""
+        """The least of what they allow; where that is none, the one that allows none for longest decides when to ask,
+        and whether credit changes it."""
         least, next_ms, heeds_credit = tasks, -math.inf, False
         for limit in self._limits:
             allowed = limit.allow(queue, tasks, now_ms)
             least = min(least, allowed.tasks)
-            if not allowed.tasks:
-                next_ms = max(next_ms, allowed.next_ms)
-                heeds_credit |= allowed.heeds_credit
+            if not allowed.tasks and allowed.next_ms >= next_ms:
+                next_ms, heeds_credit = allowed.next_ms, allowed.heeds_credit
         return Allowance(least, next_ms, heeds_credit)
 
     def sent(self, sent: Slice) -> float:

@@ -1,10 +1,11 @@
-"""The clients: tasks, keys, dead letters, schedules and cycles, by asyncio and without."""
+"""The clients: tasks, keys, dead letters, schedules, cycles and queues, by asyncio and without."""
 
 from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
+from timerd.sdk.scheduling.queues import QueueInfo, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -20,6 +21,9 @@ __all__ = [
     "Cycles",
     "NewSchedule",
     "Opened",
+    "QueueInfo",
+    "QueueMode",
+    "Queues",
     "ReceivedTask",
     "ScheduleResult",
     "Schedules",
@@ -27,5 +31,6 @@ __all__ = [
     "SlotCost",
     "SyncClient",
     "SyncCycles",
+    "SyncQueues",
     "SyncSchedules",
 ]

@@ -13,6 +13,7 @@ from timerd.sdk.scheduling.coalescing import outcomes_in, write_cancel
 from timerd.sdk.scheduling.columns import Part, Tasks, batches_of_columns
 from timerd.sdk.scheduling.cycles import Cycles
 from timerd.sdk.scheduling.operations import Operations
+from timerd.sdk.scheduling.queues import Queues
 from timerd.sdk.scheduling.receiving import Receiving
 from timerd.sdk.scheduling.schedules import Schedules
 from timerd.sdk.scheduling.singles import Singles
@@ -78,6 +79,11 @@ class Client(Operations, Receiving, Singles):
     def cycles(self) -> Cycles:
         """The cycles are members that have their turn in every period: `client.cycles.create(...)` and the like."""
         return Cycles(self)
+
+    @cached_property
+    def queues(self) -> Queues:
+        """The queues are paused, drained and resumed here: `client.queues.pause(...)` and the like."""
+        return Queues(self)
 
     async def schedule_many(
         self,

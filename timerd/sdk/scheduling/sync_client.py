@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, Unpack
 
 from timerd.sdk.scheduling.async_client import Client
 from timerd.sdk.scheduling.cycles import SyncCycles
+from timerd.sdk.scheduling.queues import SyncQueues
 from timerd.sdk.scheduling.schedules import SyncSchedules
 from timerd.sdk.scheduling.sync_twin import SHARED_LOOP, Caller, blocking, iterating
 from timerd.sdk.transport import DEFAULT_TARGET, ClientKeywords, ConnectOptions
@@ -60,6 +61,11 @@ class SyncClient:
     def cycles(self) -> SyncCycles:
         """The cycles are members that have their turn in every period: `client.cycles.create(...)` and the like."""
         return SyncCycles(self)
+
+    @cached_property
+    def queues(self) -> SyncQueues:
+        """The queues are paused, drained and resumed here: `client.queues.pause(...)` and the like."""
+        return SyncQueues(self)
 
     schedule = blocking(Client.schedule)
     schedule_many = blocking(Client.schedule_many)

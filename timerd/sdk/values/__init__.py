@@ -98,6 +98,7 @@ from timerd.sdk.values.times import (
     timestamp_of_ms,
 )
 from timerd.sdk.values.traces import Traces
+from timerd.sdk.values.waiting import WaitReason, WaitsFor
 
 __all__ = [
     "Aborted",
@@ -153,6 +154,8 @@ __all__ = [
     "Traces",
     "Unavailable",
     "Upcoming",
+    "WaitReason",
+    "WaitsFor",
     "_WireEnum",
     "check_keywords",
     "client_is_closed",

@@ -15,6 +15,7 @@ from timerd.sdk.values.checks import MAX_PRIORITY, check_keywords, invalid, labe
 from timerd.sdk.values.errors import InvalidTask, not_sendable
 from timerd.sdk.values.tasks import ConflictPolicy, RetryPolicy, TaskState
 from timerd.sdk.values.times import Span, datetime_of_ms, instant_ms, ms_of_timestamp, timestamp_of_ms
+from timerd.sdk.values.waiting import WaitsFor
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
 
@@ -267,6 +268,7 @@ class TaskInfo:
         traceparent: its W3C trace context; empty where there is none.
         attempt: how many deliveries have begun, where that is known; else 0.
         last_error: the error of the last failed attempt; empty where there was none.
+        waiting_for: of `get`: what keeps it from being sent; None where it is not due, with a worker, or over.
     """
 
     id: str
@@ -285,6 +287,7 @@ class TaskInfo:
     traceparent: str
     attempt: int
     last_error: str
+    waiting_for: WaitsFor | None = None
 
     @property
     def fire_time(self) -> datetime:
@@ -320,6 +323,7 @@ class TaskInfo:
             traceparent=task.traceparent,
             attempt=task.attempt,
             last_error=task.last_error,
+            waiting_for=WaitsFor.of(task.waiting_for) if task.HasField("waiting_for") else None,
         )
 
 

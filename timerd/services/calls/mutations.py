@@ -15,7 +15,7 @@ from typing import TypeVar, cast
 import numpy as np
 
 from timerd.config import ServerConfig
-from timerd.model.errors import Invalid, NotFound, TimerdError
+from timerd.model.errors import Invalid, NotFound, NotStored, QueueShut, TimerdError
 from timerd.model.identity import TaskId
 from timerd.model.rows import RowGroup
 from timerd.model.task import MAX_BATCH_TASKS
@@ -26,6 +26,7 @@ from timerd.services.calls.fields import queue_of as checked_queue
 from timerd.services.calls.many_ids import all_genuine, joined
 from timerd.services.calls.page_tokens import cursor_of, cursor_token
 from timerd.services.calls.queries import DEFAULT_SCANNED, MAX_SCANNED, alive_only, open_bounds, query_of
+from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.reads import dead_after
 from timerd.services.calls.repeats import answered_once, name_of
 from timerd.services.calls.replies import (
@@ -65,8 +66,9 @@ MAX_BATCH_KEYS = 1_000
 class Mutations:
     """One method a verb: request -> reply, or one of model.errors."""
 
-    def __init__(self, verbs: Verbs, config: ServerConfig) -> None:
+    def __init__(self, verbs: Verbs, config: ServerConfig, rules: QueueRules) -> None:
         self._verbs = verbs
+        self._rules = rules
         self._payload_limit_bytes = config.payload_limit_bytes
         # What was changed -> how many tasks.
         self.changed: Counter[str] = Counter()
@@ -90,12 +92,13 @@ class Mutations:
         """What is refused for the time, or for a setting, may have been stored by an earlier try: then it is answered
         as it was the first time (guarantee G2)."""
         now_ms = self._verbs.now_ms()
-        draft, refused = None, None
+        draft: Draft | None = None
+        refused: NotStored | None = None
         try:
-            draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes))
+            draft = await draft_of(request, rules_for(request, now_ms, self._payload_limit_bytes, self._rules))
             if request.request_id and not request.HasField("request_time") and len(draft.tasks.rows):
                 refuse_long_past(int(draft.tasks.rows.columns["fire_at_ms"].min()), now_ms)
-        except Invalid as error:
+        except (Invalid, QueueShut) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):
             again = await self._draft_of_repeat(draft_of, request, now_ms)

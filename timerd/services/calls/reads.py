@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.metadata import version
 from typing import NamedTuple
 
 from timerd.config import MIB, ServerConfig
+from timerd.model.errors import Unavailable
 from timerd.model.identity import TASK_ID_BYTES
 from timerd.ports import DeadLetter
 from timerd.services.calls.fields import at_most, namespace_of
@@ -22,8 +24,10 @@ from timerd.services.calls.queries import (
     open_bounds,
     query_of,
 )
+from timerd.services.calls.queue_rules import QueueRules
 from timerd.services.calls.replies import dead_letter_of, duration, optional_timestamp, task_of, timestamp
 from timerd.services.calls.targets import task_of as resolve
+from timerd.services.calls.waiting import waiting_of
 from timerd.services.engine.verbs import EngineFacts, Verbs
 from timerd.v1 import timer_service_pb2 as wire
 
@@ -42,15 +46,24 @@ class DeliveryFacts(NamedTuple):
 class Reads:
     """One method a verb: request -> reply, or one of model.errors."""
 
-    def __init__(self, verbs: Verbs, config: ServerConfig, delivery: Callable[[], DeliveryFacts]) -> None:
+    def __init__(
+        self, verbs: Verbs, config: ServerConfig, delivery: Callable[[], DeliveryFacts], rules: QueueRules
+    ) -> None:
         self._verbs = verbs
+        self._rules = rules
         self._most_payloads = max(1, PAGE_BYTES // config.payload_limit_bytes)
         self._delivery = delivery
 
     async def get(self, request: wire.GetRequest) -> wire.GetResponse:
         namespace = namespace_of(request.namespace)
         task = await resolve(self._verbs, namespace, request, request.WhichOneof("target"))
-        return wire.GetResponse(task=task_of(namespace, await self._verbs.get(namespace, task)))
+        view = await self._verbs.get(namespace, task)
+        shown = task_of(namespace, view)
+        # While the clock is not trusted nobody knows what is due.
+        with suppress(Unavailable):
+            if (waiting := waiting_of(view, self._rules, self._verbs.now_ms())) is not None:
+                shown.waiting_for.CopyFrom(waiting)
+        return wire.GetResponse(task=shown)
 
     async def list(self, request: wire.ListRequest) -> wire.ListResponse:
         """With payloads a page holds fewer tasks, so that it stays well below what clients take."""

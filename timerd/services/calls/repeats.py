@@ -42,15 +42,21 @@ def name_of(namespace: str, request: Repeatable) -> bytes:
 
 
 async def answered_once(
-    verbs: Verbs, namespace: str, request: Repeatable, kind: type[Reply], carry_out: Callable[[], Awaitable[Reply]]
+    verbs: Verbs,
+    namespace: str,
+    request: Repeatable,
+    kind: type[Reply],
+    carry_out: Callable[[], Awaitable[Reply]],
+    is_final: Callable[[Reply], bool] = lambda _: True,
 ) -> Reply:
-    """Raises TooOld for what may be a repeat that is no longer known."""
+    """`is_final`: whether a reply is that of all repeats. Raises TooOld for what may be a repeat that is no longer
+    known."""
     name = name_of(namespace, request)
     stored = await verbs.recall(name) if name else None
     if stored is None:
         clock_of(request, verbs.now_ms()).refuse_too_old()
         reply = await carry_out()
-        if not name:
+        if not name or not is_final(reply):
             return reply
         stored = await verbs.remember(name, zlib.compress(reply.SerializeToString()))
     return kind.FromString(zlib.decompress(stored))

@@ -15,13 +15,15 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.protocol import Conflict
-from timerd.model.errors import Invalid, NotStored
+from timerd.core.taken import QueueKey
+from timerd.model.errors import Invalid, NotStored, QueueShut
 from timerd.model.identity import message_prefix
 from timerd.model.instants import shown
 from timerd.model.rows import PREFIX, ROW, RowGroup, record
 from timerd.model.task import HORIZON_MS, MAX_BATCH_TASKS, MAX_PAYLOAD_BYTES, Extra, Template
 from timerd.services.calls.due_times import ANY_DIFFERENCE_MS, DueClock, check_delay, check_fire_at, clock_of, ms_from
 from timerd.services.calls.fields import key_of, limit_count, namespace_of, quoted, request_id_of
+from timerd.services.calls.queue_rules import NoRules, QueueRules
 from timerd.services.calls.templates import Common, common_of
 from timerd.services.engine.verbs import NewTasks
 from timerd.services.transport.slices import hash_of, in_slices
@@ -30,6 +32,7 @@ from timerd.v1 import timer_service_pb2 as wire
 ScheduleCall = wire.ScheduleRequest | wire.ScheduleBatchRequest
 _SIZES = struct.Struct("<QQQQ")
 _INT64 = struct.Struct("<q")
+NO_RULES = NoRules()
 Int64s = npt.NDArray[np.int64]
 NO_KEYS: Mapping[int, tuple[str, Conflict]] = {}
 
@@ -52,6 +55,11 @@ class Rules:
     clock: DueClock
     payload_limit_bytes: int
     knows_origin: bool = True
+    queues: QueueRules = NO_RULES
+
+    def check_intake(self, template: Template) -> None:
+        """Raises QueueShut, or Unavailable."""
+        self.queues.check_intake(QueueKey(template.namespace, template.queue), self.clock.now_ms)
 
     def expiry_ms(self, template: Template, *, is_delay: bool) -> int:
         """When the tasks have to fire before; 0: at any time."""
@@ -78,15 +86,16 @@ class Rules:
             )
 
 
-def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int) -> Rules:
+def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int, queues: QueueRules) -> Rules:
     """What a call has to keep to that is made for the first time. Raises TooOld."""
-    rules = Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES))
+    rules = Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES), queues=queues)
     rules.clock.refuse_too_old()
     return rules
 
 
 def rules_of_repeat(request: ScheduleCall, now_ms: int) -> Rules:
-    """What a call has to keep to that was stored before: what depends on the time and on settings was judged then."""
+    """What a call has to keep to that was stored before: what depends on the time, on settings and on the rules of
+    queues was judged then."""
     clock = clock_of(request, now_ms, ANY_DIFFERENCE_MS)
     return Rules(clock, MAX_PAYLOAD_BYTES, knows_origin=clock.request_time is not None)
 
@@ -95,6 +104,7 @@ async def draft_of_one(request: wire.ScheduleRequest, rules: Rules) -> Draft:
     """The unary form; its one mistake is raised."""
     namespace = namespace_of(request.namespace)
     common = common_of(namespace, request.template, "template.")
+    rules.check_intake(common.template)
     gathered = Gathered(rules)
     which = request.WhichOneof("due")
     fire_at_ms = rules.clock.fire_at_ms(request, which)
@@ -148,6 +158,8 @@ class Gathered:
     keys: dict[int, tuple[str, Conflict]] = field(default_factory=dict)
     taken: dict[str, int] = field(default_factory=dict)
     delayed: list[int] = field(default_factory=list)
+    # Of the last item whose queue takes it in: mostly all have one.
+    checked: Common | None = None
 
     def add(
         self, index: int, fire_at_ms: int, payload: bytes, common: Common, key: str, at: str, *, is_delay: bool = False
@@ -192,7 +204,7 @@ async def _draft_of_items(request: wire.ScheduleBatchRequest, namespace: str, ru
     async for index, item in in_slices(items):
         try:
             _add_item(gathered, index, item, namespace, common)
-        except Invalid as error:
+        except (Invalid, QueueShut) as error:
             problems[index] = error
     if not request.request_id:
         gathered.delayed.clear()
@@ -208,6 +220,9 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
             "The task has no template, and neither has the message: give one of them, at least with a queue.",
             at + "template",
         )
+    if common is not gathered.checked:
+        gathered.rules.check_intake(common.template)
+        gathered.checked = common
     which = item.WhichOneof("due")
     fire_at_ms = gathered.rules.clock.fire_at_ms(item, which, at)
     gathered.add(index, fire_at_ms, item.payload, common, item.key, at, is_delay=which == "delay")
@@ -219,6 +234,7 @@ def _add_item(gathered: Gathered, index: int, item: wire.TaskItem, namespace: st
 async def _draft_of_columns(request: wire.ScheduleBatchRequest, namespace: str, rules: Rules) -> Draft:
     columns = request.columns
     common = common_of(namespace, request.template, "template.")
+    rules.check_intake(common.template)
     if len(columns.fire_at_ms) + len(columns.delay_ms) == 1:
         single = await _draft_of_single(request, namespace, rules, common)
         if single is not None:

@@ -64,6 +64,10 @@ class Membership(Protocol):
         """Whether it has given a sign of life since this instance came."""
         ...
 
+    def is_dead(self, entry: InstanceEntry) -> bool:
+        """Whether the one whose register says so has given no sign of life for longer than it is believed."""
+        ...
+
     def announced(self) -> Mapping[str, Collection[str]]:
         """What each instance that lives understands of stored forms, this one among them (model/codec.py)."""
         ...
@@ -173,6 +177,9 @@ class Member:
 
     def has_moved(self, name: str) -> bool:
         return self.members.has_moved(name)
+
+    def is_dead(self, entry: InstanceEntry) -> bool:
+        return self.members.is_dead(entry)
 
     def announced(self) -> Mapping[str, Collection[str]]:
         return self.members.announced() | {self.name: self._wanted.knows}

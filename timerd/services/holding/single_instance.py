@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from timerd.core.cluster import LeaseTrust
 from timerd.model.codec import CAPABILITIES
+from timerd.model.instance import InstanceEntry
 from timerd.model.registers import Control
 
 
@@ -31,6 +32,9 @@ class SingleInstance:
 
     def has_moved(self, name: str) -> bool:
         return True
+
+    def is_dead(self, entry: InstanceEntry) -> bool:
+        return False
 
     def announced(self) -> Mapping[str, Collection[str]]:
         return {self.name: CAPABILITIES}

@@ -25,6 +25,7 @@ _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
 _SCHEDULES = "/timerd.v1.ScheduleService/"
 _OVERVIEW = "/timerd.v1.OverviewService/"
 _CYCLES = "/timerd.v1.CycleService/"
+_REGULATION = "/timerd.v1.RegulationService/"
 _SCALER = "/externalscaler.ExternalScaler/"
 _CHANGES = ("Schedule", "ScheduleBatch", "Session", "Cancel", "CancelBatch", "Reschedule", "FireNow")
 _READS = ("Get", "List", "Count")
@@ -51,6 +52,8 @@ NEEDED = {
     **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT) for name in _SCHEDULE_READS},
     **{f"{_CYCLES}{name}": (SCHEDULE,) for name in _CYCLE_CHANGES},
     **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT) for name in _CYCLE_READS},
+    f"{_REGULATION}SetMode": (OPERATE,),
+    **{f"{_REGULATION}{name}": (OPERATE, INSPECT) for name in ("GetQueue", "ListQueues")},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
     f"{_OVERVIEW}GetOverview": (OPERATE,),
     f"{_OVERVIEW}GetLoad": (OPERATE, INSPECT),

@@ -24,7 +24,10 @@ from timerd.services.transport.permission import caller_name
 from timerd.services.transport.status import Context, abort, problem_of
 
 _TIMER = "/timerd.v1.TimerService/"
-AUDITED = {f"{_TIMER}{name}" for name in ("Purge", "Redrive", "DrainInstance", "AnnounceLoad", "SweepZones")}
+AUDITED = {
+    *(f"{_TIMER}{name}" for name in ("Purge", "Redrive", "DrainInstance", "AnnounceLoad", "SweepZones")),
+    "/timerd.v1.RegulationService/SetMode",
+}
 # Of a text within a request or a reply.
 _MOST_CHARS = 1_000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Protocol
 
 from timerd.core.dispatch import AHEAD_MS, FAR_AHEAD_MS, MAX_ASKED, Ask, DeliveryMachine, Demand
@@ -11,6 +12,11 @@ from timerd.services.engine.verbs import Firing
 
 # So many queues are looked at in one millisecond, on average.
 QUEUES_PER_MS = 16
+
+
+def at_once(_: QueueKey, now_ms: int) -> float:
+    """No rules keep a queue back."""
+    return now_ms
 
 
 class AskedHome(Protocol):
@@ -24,9 +30,12 @@ class AskedHome(Protocol):
 
 
 class Asking:
-    """Of one instance."""
+    """Of one instance. `opens_ms`: when rows of a queue may be sent, at what time or later."""
 
-    def __init__(self, machine: DeliveryMachine, firing: Firing) -> None:
+    def __init__(
+        self, machine: DeliveryMachine, firing: Firing, opens_ms: Callable[[QueueKey, int], float] = at_once
+    ) -> None:
+        self._opens_ms = opens_ms
         self._machine = machine
         self._firing = firing
         self._demand = Demand()
@@ -66,7 +75,8 @@ class Asking:
         return self._next_ms
 
     def _look_at(self, queue: QueueKey, now_ms: int) -> float:
-        due_ms = None if self._draining else self._firing.next_due_ms(queue)
+        opens_ms = self._opens_ms(queue, now_ms)
+        due_ms = None if self._draining or opens_ms > now_ms else self._firing.next_due_ms(queue)
         near = far = 0
         if due_ms is not None and due_ms <= now_ms + FAR_AHEAD_MS:
             most = MAX_ASKED + self._machine.wanted(queue)
@@ -77,6 +87,8 @@ class Asking:
             self._homes[ask.home].ask(ask)
         if not far:
             self._give_back(queue)
+        if opens_ms > now_ms:
+            return opens_ms
         return math.inf if due_ms is None or near else due_ms - AHEAD_MS
 
     def _give_back(self, queue: QueueKey) -> None:

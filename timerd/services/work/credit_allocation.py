@@ -9,7 +9,7 @@ from timerd.core.dispatch import DeliveryMachine, Grants, Loan, Want
 from timerd.core.taken import QueueKey
 from timerd.peer.v1 import relay_pb2 as pb
 from timerd.services.engine.verbs import Firing
-from timerd.services.work.asking import Asking
+from timerd.services.work.asking import Asking, at_once
 from timerd.services.work.home_worker import HomeWorker
 from timerd.services.work.link import Link
 
@@ -19,12 +19,18 @@ LEAVING = pb.RelayRequest(leaving=pb.HomeLeaving())
 class CreditAllocation:
     """Implements services.dispatch.ports.RemoteInstances, with the other direction (`asking`) in it. `links`: to the
     other instances. Credit that was lent to this instance is in delivery's count, too, but not in that of its own
-    workers: it is never lent on."""
+    workers: it is never lent on. `opens_ms`: when rows of a queue may be sent."""
 
-    def __init__(self, machine: DeliveryMachine, firing: Firing, links: dict[int, Link]) -> None:
+    def __init__(
+        self,
+        machine: DeliveryMachine,
+        firing: Firing,
+        links: dict[int, Link],
+        opens_ms: Callable[[QueueKey, int], float] = at_once,
+    ) -> None:
         self.workers: dict[int, HomeWorker] = {}
         self.links = links
-        self.asking = Asking(machine, firing)
+        self.asking = Asking(machine, firing, opens_ms)
         self._machine = machine
         self._firing = firing
         self._wakes: list[Callable[[], None]] = []

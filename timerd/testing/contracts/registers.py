@@ -68,6 +68,13 @@ class RegistersContract:
         await store.cas([Cas(one, None, b"1")])
         assert list(await store.read([one, other])) == [b"1", None]
 
+    @pytest.mark.parametrize("table", Table)
+    async def test_there_are_registers_of_every_kind(self, store: Store, table: Table) -> None:
+        key = RegisterKey(table, b"any")
+        assert list(await store.cas([Cas(key, None, b"1")])) == [CasResult(CasStatus.APPLIED)]
+        assert list(await store.cas([Cas(key, b"1", b"2")])) == [CasResult(CasStatus.APPLIED)]
+        assert list(await store.read([key])) == [b"2"]
+
     async def test_a_register_that_may_expire_later_is_there(self, store: Store) -> None:
         name = name_key("default", "k")
         await store.cas([Cas(name, None, b"1", expires_at_ms=1 << 50)])

@@ -1,0 +1,35 @@
+"""`timerd queues` against a whole server in a thread of its own."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tests.cli.conftest import Terminal
+from timerd.testing import Server
+
+
+def test_a_queue_from_its_pause_to_its_end(terminal: Terminal, whole: Server) -> None:
+    assert terminal("queues", "list").out == "No queue has rules.\n"
+    said = terminal("queues", "pause", "mails", "--note", "the printer burns")
+    assert said.out == "mails is PAUSED: it sends nothing.\n"
+    assert "the printer burns" in terminal("queues", "list").out
+    shown = terminal("queues", "show", "mails", "--json").json
+    assert (shown["mode"], shown["revision"], shown["until"]) == ("PAUSED", 1, None)
+    drained = terminal("queues", "drain", "mails", "--json").json
+    assert (drained["mode"], drained["silent"]) == ("DRAINING", [])
+    refused = terminal("schedule", "mails", "x", "--at", "2030-01-01T01:00:00Z")
+    assert (refused.code, "takes no tasks in, it is DRAINING" in refused.err) == (1, True)
+    assert terminal("queues", "stop", "mails").out == "mails is STOPPED: it takes and sends nothing.\n"
+    assert terminal("queues", "resume", "mails", "--revision", "1").code == 1
+    assert terminal("queues", "resume", "mails").out == "mails is RUNNING: it takes in and sends.\n"
+
+
+def test_a_pause_with_an_end_and_a_task_that_waits_for_it(terminal: Terminal, whole: Server) -> None:
+    end = datetime(2030, 1, 1, 6, tzinfo=UTC).isoformat()
+    terminal("queues", "pause", "mails", "--until", end)
+    task = terminal("schedule", "mails", "x", "--at", "2030-01-01T00:00:00Z", "--json").json["task_id"]
+    shown = terminal("get", task, "--json").json
+    assert (shown["waiting_for"]["reason"], shown["waiting_for"]["until"]) == ("PAUSED", "2030-01-01T06:00:00.000Z")
+    assert "sends nothing until 2030-01-01" in " ".join(terminal("get", task).out.split())
+    past = terminal("queues", "pause", "mails", "--until", "2029-01-01T00:00:00Z")
+    assert (past.code, "give a later instant" in past.err) == (2, True)

@@ -1,0 +1,64 @@
+"""Mistakes in what queues may do by their rules."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        name="rules-not-read-first",
+        guarantee="G19",
+        file="timerd/core/regulation/known_rules.py",
+        old="        self.is_read = self._was_read = False\n",
+        new="        self.is_read, self._was_read = True, False\n",
+        breaks="an instance that has just started sends what is paused",
+        tests=(
+            "tests/unit/test_known_rules.py"
+            "::test_nothing_is_sent_before_the_rules_were_read_but_what_an_instance_gives_itself",
+        ),
+    ),
+    Mutant(
+        name="paused-said-early",
+        guarantee="G19",
+        file="timerd/services/regulation/told.py",
+        old="        asked = [each for each in living if not self._membership.is_dead(each)]\n",
+        new="        asked = living[:0]\n",
+        breaks="PAUSED is said while other instances send",
+        tests=(
+            "tests/cluster/test_queue_modes.py::test_a_pause_by_one_instance_holds_on_all",
+            "tests/cluster/test_queue_modes.py::test_who_does_not_answer_is_named_until_it_is_known_to_be_dead",
+        ),
+    ),
+    Mutant(
+        name="rules-of-before-the-lapse",
+        guarantee="G19",
+        file="timerd/core/regulation/known_rules.py",
+        old="        self.life += 1\n        self.is_read = False\n",
+        new="        self.life += 0\n",
+        breaks="an instance that was taken for dead goes on by the rules of before",
+        tests=(
+            "tests/unit/test_known_rules.py::test_after_the_lease_was_lost_nothing_is_sent_until_all_was_read_anew",
+        ),
+    ),
+    Mutant(
+        name="not-seen-by-others",
+        guarantee="G19",
+        file="timerd/core/regulation/changing.py",
+        old="    if me is not None and not (yield from _is_seen(*me)):\n",
+        new="    if me is not None and not me:\n",
+        breaks="an instance reads the rules before others see it, and they change them without it",
+        tests=("tests/unit/test_changing_rules.py::test_in_every_order_of_the_steps_nobody_sends_after_the_answer",),
+    ),
+    Mutant(
+        name="drained-takes-in",
+        guarantee="G19",
+        file="timerd/services/regulation/regulating.py",
+        old="        if not mode.takes_in:\n",
+        new="        if not mode.takes_in and not mode.sends:\n",
+        breaks="a queue that is DRAINING takes tasks in",
+        tests=(
+            "tests/fundamentals/test_queue_modes.py"
+            "::test_a_queue_that_takes_nothing_in_refuses_before_anything_is_written",
+        ),
+    ),
+)

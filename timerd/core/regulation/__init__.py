@@ -1,0 +1,23 @@
+"""Rules of queues: what an instance knows of them, how they are read and changed, and how they keep rows back."""
+
+from timerd.core.regulation.changing import (
+    Identity,
+    RuleChange,
+    change_rules,
+    list_regulated,
+    read_all_rules,
+    read_rules,
+)
+from timerd.core.regulation.known_rules import KnownRules
+from timerd.core.regulation.mode_limit import ModeLimit
+
+__all__ = [
+    "RuleChange",
+    "Identity",
+    "KnownRules",
+    "ModeLimit",
+    "change_rules",
+    "list_regulated",
+    "read_all_rules",
+    "read_rules",
+]

@@ -1,0 +1,110 @@
+"""The rules of a queue as they are stored: one register for each queue that ever had any, and a note that lists it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from timerd.model.codec import check_understood, dump_json, field_names, split_known, with_kept
+from timerd.model.errors import NotUnderstood
+from timerd.model.registers import RegisterKey, Table
+from timerd.model.storage import EntryKey
+
+# Where the queues with rules are listed. A name that stands there stays, so that no reader misses one.
+REGULATED = b"regulations"
+# So many calls are known by a register, for those that were not answered (services/calls/repeats.py).
+REMEMBERED = 8
+_QUEUE = "queue"
+
+
+class Mode(StrEnum):
+    """What a queue does. What workers have in hand goes on in all of them."""
+
+    RUNNING = "running"
+    # Takes in, sends nothing.
+    PAUSED = "paused"
+    # Sends, takes nothing in.
+    DRAINING = "draining"
+    STOPPED = "stopped"
+
+    @property
+    def sends(self) -> bool:
+        return self in (Mode.RUNNING, Mode.DRAINING)
+
+    @property
+    def takes_in(self) -> bool:
+        return self in (Mode.RUNNING, Mode.PAUSED)
+
+
+@dataclass(frozen=True, slots=True)
+class Regulation:
+    """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
+    that changed it."""
+
+    revision: int = 0
+    mode: Mode = Mode.RUNNING
+    until_ms: int = 0
+    note: str = ""
+    requests: tuple[str, ...] = ()
+    kept: str = ""
+
+    def mode_at(self, now_ms: int) -> Mode:
+        return Mode.RUNNING if self.is_over(now_ms) else self.mode
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether its mode has ended by itself."""
+        return 0 < self.until_ms <= now_ms
+
+    def asked(self, request: str) -> Regulation:
+        return replace(self, requests=(*self.requests, request)[-REMEMBERED:])
+
+    def to_bytes(self) -> bytes:
+        values = {name: getattr(self, name) for name in _REGULATION}
+        stored = {name: value for name, value in values.items() if value != _PLAIN[name]}
+        return dump_json(with_kept(stored, self.kept))
+
+    @classmethod
+    def from_bytes(cls, stored: bytes) -> Regulation:
+        """Raises NotUnderstood."""
+        values, kept = split_known(json.loads(stored), _REGULATION)
+        check_understood("The rules of a queue", kept)
+        values["mode"] = Mode(values.get("mode", Mode.RUNNING))
+        values["requests"] = tuple(values.get("requests", ()))
+        return cls(**values, kept=kept)
+
+
+NO_RULES = Regulation()
+_REGULATION = field_names(Regulation)
+_PLAIN: dict[str, Any] = {name: getattr(NO_RULES, name) for name in _REGULATION}
+
+
+def read_regulation(stored: bytes | None) -> Regulation:
+    """As this instance has to go by it: one that it does not understand is shut, not open."""
+    if stored is None:
+        return NO_RULES
+    try:
+        return Regulation.from_bytes(stored)
+    except NotUnderstood as error:
+        revision = json.loads(stored).get("revision", 0)
+        return Regulation(revision, Mode.STOPPED, note=str(error))
+
+
+def regulation_key(namespace: str, queue: str) -> RegisterKey:
+    return RegisterKey(Table.REGULATIONS, name_of(namespace, queue))
+
+
+def regulated_entry(namespace: str, queue: str) -> EntryKey:
+    return EntryKey(REGULATED, name_of(namespace, queue))
+
+
+def name_of(namespace: str, queue: str) -> bytes:
+    """Those of a namespace lie side by side, in the order of their queues."""
+    return f"{namespace}\0{_QUEUE}\0{queue}".encode()
+
+
+def named(name: bytes) -> tuple[str, str] | None:
+    """(namespace, queue); None: it is the name of something else, of a later release."""
+    namespace, kind, queue = name.decode().split("\0")
+    return (namespace, queue) if kind == _QUEUE else None

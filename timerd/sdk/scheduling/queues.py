@@ -1,0 +1,240 @@
+"""Rules of queues: `client.queues`, for asyncio and without it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
+from timerd.sdk.scheduling.sync_twin import Result, blocking, iterating
+from timerd.sdk.transport import pages
+from timerd.sdk.values import (
+    _WireEnum,
+    datetime_of_ms,
+    instant_ms,
+    ms_of_timestamp,
+    name,
+    text,
+    timestamp_of_ms,
+    whole_number,
+)
+from timerd.v1 import regulation_service_pb2 as pb
+
+_SERVICE = "RegulationService"
+
+
+class QueueMode(_WireEnum):
+    """A queue's mode says whether it takes tasks in, and whether it sends them.
+
+    What workers have in hand goes on in every mode.
+
+    Attributes:
+        UNSPECIFIED: a mode of a later server, which this release does not know.
+        RUNNING: it does both.
+        PAUSED: it takes tasks in and sends none.
+        DRAINING: it sends tasks and takes none in.
+        STOPPED: it does neither.
+    """
+
+    UNSPECIFIED = 0
+    RUNNING = 1
+    PAUSED = 2
+    DRAINING = 3
+    STOPPED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class QueueInfo:
+    """A queue info shows the rules of a queue.
+
+    Args:
+        name: the name of the queue.
+        namespace: its namespace.
+        mode: what it does now.
+        until: when it is RUNNING again by itself, in UTC; None where it waits for `resume`.
+        note: why it is in this mode.
+        revision: grows with each change; 0 where it never had rules.
+        silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
+    """
+
+    name: str
+    namespace: str
+    mode: QueueMode
+    until: datetime | None
+    note: str
+    revision: int
+    silent: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
+        """The info says what the message `message` says; `silent` are those who have not confirmed it."""
+        until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
+        mode = QueueMode(message.mode)
+        return cls(message.name, message.namespace, mode, until, message.note, message.revision, silent)
+
+
+class Queues:
+    """The queues of a client's namespace, and what rules they have.
+
+    Clients make it, as `client.queues`. Every call may raise the errors that the class of the client names. A change
+    holds on all instances when the call returns, unless the answer names some as `silent`: these read it within ten
+    seconds, and the same call again says whether they have. A change raises FailedPrecondition (OLDER_RELEASE) while an
+    instance of a release without rules lives.
+
+    Args:
+        client: the client.
+    """
+
+    def __init__(self, client: Opens) -> None:
+        self._client = client
+
+    async def get(self, queue: str) -> QueueInfo:
+        """The call returns the rules of a queue. One that nobody gave any is RUNNING.
+
+        Args:
+            queue: the name of the queue.
+        """
+        request = pb.GetQueueRequest(namespace=self._open(), queue=name(queue, "queue"))
+        return QueueInfo.of((await self._call("GetQueue", request, pb.GetQueueResponse)).queue)
+
+    async def list(self) -> AsyncIterator[QueueInfo]:
+        """The call goes through the queues of the namespace that have, or had, rules, by name."""
+        request = pb.ListQueuesRequest(namespace=self._open())
+        async for page in pages(request, lambda: self._call("ListQueues", request, pb.ListQueuesResponse)):
+            for each in page.queues:
+                yield QueueInfo.of(each)
+
+    async def pause(
+        self,
+        queue: str,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> QueueInfo:
+        """The call pauses a queue: when it returns, nothing of it is sent to a worker. It goes on taking tasks in.
+
+        Args:
+            queue: the name of the queue.
+            note: why, for people who look at it; up to 1,024 characters. Default nothing.
+            until: when it is RUNNING again by itself, a datetime with a zone. Default when it is resumed.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+        """
+        return await self._set(queue, QueueMode.PAUSED, note, until, revision, request_id)
+
+    async def drain(
+        self,
+        queue: str,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> QueueInfo:
+        """The call drains a queue: a task that is scheduled later is refused (QUEUE_SHUT). What it has is sent.
+
+        Args:
+            queue: the name of the queue.
+            note: why, for people who look at it, and for callers that are refused; up to 1,024 characters. Default
+                nothing.
+            until: when it is RUNNING again by itself, a datetime with a zone. Default when it is resumed.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+        """
+        return await self._set(queue, QueueMode.DRAINING, note, until, revision, request_id)
+
+    async def stop(
+        self,
+        queue: str,
+        *,
+        note: str = "",
+        until: datetime | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> QueueInfo:
+        """The call stops a queue: it sends nothing, and a task that is scheduled later is refused (QUEUE_SHUT).
+
+        Args:
+            queue: the name of the queue.
+            note: why, for people who look at it, and for callers that are refused; up to 1,024 characters. Default
+                nothing.
+            until: when it is RUNNING again by itself, a datetime with a zone. Default when it is resumed.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+        """
+        return await self._set(queue, QueueMode.STOPPED, note, until, revision, request_id)
+
+    async def resume(self, queue: str, *, revision: int = 0, request_id: str | None = None) -> QueueInfo:
+        """The call makes a queue RUNNING: what has come due meanwhile is sent now.
+
+        Args:
+            queue: the name of the queue.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+        """
+        return await self._set(queue, QueueMode.RUNNING, "", None, revision, request_id)
+
+    async def _set(
+        self, queue: str, mode: QueueMode, note: str, until: datetime | None, revision: int, request_id: str | None
+    ) -> QueueInfo:
+        request = pb.SetModeRequest(
+            namespace=self._open(),
+            request_id=request_id_of(request_id),
+            queue=name(queue, "queue"),
+            mode=pb.QueueMode.Name(mode.value),
+            note=text(note, "note", 4_096),
+            revision=whole_number(revision, "revision"),
+        )
+        if until is not None:
+            request.until.CopyFrom(timestamp_of_ms(instant_ms(until, "until")))
+        reply = await self._call("SetMode", request, pb.SetModeResponse)
+        return QueueInfo.of(reply.queue, tuple(reply.silent))
+
+    def _open(self) -> str:
+        """The namespace of the client, which is open then."""
+        self._client._open()
+        return self._client._namespace
+
+    def _call(self, method: str, request: Any, kind: type[Any]) -> Coroutine[Any, Any, Any]:  # noqa: ANN401 - of each call
+        return self._client._calls(method, request, kind, _SERVICE)
+
+
+class SyncQueues:
+    """The queues of a sync client's namespace: the calls of `Queues` without await.
+
+    Sync clients make it, as `client.queues`.
+
+    Args:
+        client: the sync client.
+    """
+
+    def __init__(self, client: Any) -> None:  # noqa: ANN401 - it makes this
+        self._client = client._client.queues
+        self._caller = client
+
+    def _run(self, work: Coroutine[Any, Any, Result]) -> Result:
+        ran: Result = self._caller._run(work)
+        return ran
+
+    get = blocking(Queues.get)
+    pause = blocking(Queues.pause)
+    drain = blocking(Queues.drain)
+    stop = blocking(Queues.stop)
+    resume = blocking(Queues.resume)
+    list = iterating(Queues.list)

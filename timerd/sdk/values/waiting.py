@@ -1,0 +1,47 @@
+"""What a task waits for that is not sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from timerd.sdk.values.tasks import _WireEnum
+from timerd.sdk.values.times import datetime_of_ms, ms_of_timestamp
+from timerd.v1 import task_pb2
+
+
+class WaitReason(_WireEnum):
+    """A wait reason says what keeps a task from being sent.
+
+    Attributes:
+        UNSPECIFIED: a reason of a later server, which this release does not know.
+        SLOT: a worker of its queue has to have a free slot, and what was due before goes first.
+        PAUSED: its queue is PAUSED or STOPPED.
+        RETRY: an attempt has failed, and the time of the next one has not come.
+    """
+
+    UNSPECIFIED = 0
+    SLOT = 1
+    PAUSED = 2
+    RETRY = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsFor:
+    """This says what a task waits for.
+
+    Args:
+        reason: what kind of thing it is.
+        until: the instant in UTC at which that is over; None where nobody knows.
+        description: the same in a sentence.
+    """
+
+    reason: WaitReason
+    until: datetime | None
+    description: str
+
+    @classmethod
+    def of(cls, message: task_pb2.Waiting) -> WaitsFor:
+        """It says what the message `message` says."""
+        until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
+        return cls(WaitReason(message.reason), until, message.description)

@@ -1,0 +1,29 @@
+"""What calls of tasks ask of the rules of queues."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from timerd.core.taken import QueueKey
+
+
+class QueueRules(Protocol):
+    """Of one instance, as it knows them now."""
+
+    def check_intake(self, queue: QueueKey, now_ms: int) -> None:
+        """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
+        ...
+
+    def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
+        """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
+        ...
+
+
+class NoRules:
+    """Implements QueueRules where nobody can give a queue any."""
+
+    def check_intake(self, queue: QueueKey, now_ms: int) -> None:
+        """It takes in."""
+
+    def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
+        return now_ms

@@ -1,0 +1,42 @@
+"""What a task waits for, as far as the instance that is asked knows."""
+
+from __future__ import annotations
+
+import math
+
+from timerd.core.taken import QueueKey
+from timerd.model.instants import shown
+from timerd.services.calls.queue_rules import QueueRules
+from timerd.services.calls.replies import timestamp
+from timerd.services.engine.verbs import State, TaskView
+from timerd.v1 import task_pb2 as wire
+
+
+def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting | None:
+    """None: it is not due, is with a worker, or has ended."""
+    if view.template is None or view.state not in (State.PENDING, State.RETRYING):
+        return None
+    if view.due_at_ms > now_ms:
+        return _until_retry(view) if view.state is State.RETRYING else None
+    queue = QueueKey(view.template.namespace, view.template.queue)
+    opens_ms = rules.opens_ms(queue, now_ms)
+    if opens_ms > now_ms:
+        return _until_open(queue, opens_ms)
+    return wire.Waiting(
+        reason=wire.WAIT_REASON_SLOT,
+        description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
+    )
+
+
+def _until_retry(view: TaskView) -> wire.Waiting:
+    said = f"Attempt {view.attempt} has failed; the next one is at {shown(view.due_at_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
+
+
+def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:
+    if opens_ms == math.inf:
+        said = f"Its queue {queue.queue!r} sends nothing until it is resumed (timerd queues resume {queue.queue})."
+        return wire.Waiting(reason=wire.WAIT_REASON_PAUSED, description=said)
+    until_ms = int(opens_ms)
+    said = f"Its queue {queue.queue!r} sends nothing until {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_PAUSED, until=timestamp(until_ms), description=said)

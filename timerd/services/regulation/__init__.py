@@ -1,0 +1,1 @@
+"""Rules of queues: read, changed, told to the other instances, and shown to operators."""

@@ -1,0 +1,141 @@
+"""The rules of queues on one instance: read before anything is sent, and every ten seconds, told by others meanwhile,
+and changed for those who ask (rules Q1 and Q2 of docs/understand/protocol.md)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+from timerd.core.regulation import (
+    Identity,
+    KnownRules,
+    RuleChange,
+    change_rules,
+    list_regulated,
+    read_all_rules,
+    read_rules,
+)
+from timerd.core.taken import QueueKey
+from timerd.model.codec import REGULATES, known_by_all
+from timerd.model.errors import Precondition, QueueShut, Unavailable
+from timerd.model.regulations import Mode, Regulation
+from timerd.services.holding.driving import Performs, drive
+from timerd.services.holding.membership import Membership
+from timerd.services.holding.tries import surely
+from timerd.services.regulation.told import RuleTelling
+
+READ_EVERY_MS = 10_000
+LOOK_S = 0.25
+# A caller that is refused because nothing was read yet comes again then.
+SOON_MS = 250
+
+
+class Regulating:
+    """Of one instance. `others`: where there are any. `opened`: is told of queues that may send now, and others.
+    `boot_ms`: a clock that is never set."""
+
+    def __init__(
+        self,
+        known: KnownRules,
+        runner: Performs,
+        membership: Membership,
+        others: RuleTelling | None,
+        opened: Callable[[Collection[QueueKey]], None],
+        boot_ms: Callable[[], float],
+    ) -> None:
+        self.known = known
+        self._runner = runner
+        self._membership = membership
+        self._others = others
+        self._opened = opened
+        self._boot_ms = boot_ms
+        self._read_at_ms = -float("inf")
+
+    # -- what this instance goes by -------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """It has joined: from here on it hears what is changed."""
+        self._membership.on_lapse(self.known.lapse)
+        await self.step()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self.step()
+            await asyncio.sleep(LOOK_S)
+
+    async def step(self) -> None:
+        """What is due now."""
+        if not self.known.is_read or self._boot_ms() >= self._read_at_ms + READ_EVERY_MS:
+            await surely(self._read())
+
+    async def _read(self) -> None:
+        life, began_ms = self.known.life, self._boot_ms()
+        found = await drive(read_all_rules(self._identity()), self._runner)
+        if found is not None:
+            self._read_at_ms = began_ms
+            self._open(self.known.read(found, life))
+
+    def _identity(self) -> Identity:
+        return (self._membership.name, self._membership.incarnation) if self._others is not None else None
+
+    def heard(self, queue: QueueKey, rules: Regulation) -> None:
+        """Another instance has changed them. When this returns, this one goes by them."""
+        if self.known.heard(queue, rules):
+            self._open([queue])
+
+    def _open(self, queues: Collection[QueueKey]) -> None:
+        if queues:
+            self._opened(queues)
+
+    def check_intake(self, queue: QueueKey, now_ms: int) -> None:
+        """Raises QueueShut where the queue takes no new tasks in, and Unavailable where that is not known yet."""
+        if not self.known.was_read:
+            raise Unavailable(
+                "The server has just started and has not read yet which queues take tasks in: try again in a moment.",
+                "STARTING",
+                retry_after_ms=SOON_MS,
+            )
+        mode = self.known.mode(queue, now_ms)
+        if not mode.takes_in:
+            raise QueueShut(_refusal(queue, self.known.of(queue), mode), "QUEUE_SHUT", field="template.queue")
+
+    def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
+        """When rows of the queue may be sent, as far as its rules go."""
+        return self.known.opens_ms(queue, now_ms)
+
+    # -- what operators ask ---------------------------------------------------------------------------------------
+
+    async def get(self, queue: QueueKey) -> Regulation:
+        return await drive(read_rules(queue), self._runner)
+
+    async def page(self, namespace: str, after: str, limit: int) -> Sequence[tuple[QueueKey, Regulation]]:
+        return await drive(list_regulated(namespace, after, limit), self._runner)
+
+    async def change(
+        self, queue: QueueKey, request: str, revision: int, decide: RuleChange
+    ) -> tuple[Regulation, Sequence[str]]:
+        """The rules in force, and the instances that did not say that they go by them. Raises Aborted, Precondition."""
+        self._check_releases()
+        rules = await drive(change_rules(queue, request, revision, decide), self._runner)
+        self.heard(queue, rules)
+        return rules, await self._others.tell(queue, rules) if self._others is not None else ()
+
+    def _check_releases(self) -> None:
+        announced = self._membership.announced()
+        if REGULATES in known_by_all(announced):
+            return
+        old = ", ".join(sorted(name or "one" for name, knows in announced.items() if REGULATES not in knows))
+        raise Precondition(
+            f"Not every instance goes by the rules of queues: {old} is of an older release. Upgrade it, then repeat "
+            "the call; nothing was changed.",
+            "OLDER_RELEASE",
+        )
+
+
+def _refusal(queue: QueueKey, rules: Regulation, mode: Mode) -> str:
+    why = f" ({rules.note})" if rules.note else ""
+    return (
+        f"The queue {queue.queue!r} takes no tasks in, it is {mode.name}{why}: nothing was stored. Choose another "
+        "queue, or try again when an operator has it RUNNING (timerd queues resume)."
+    )

@@ -1,0 +1,124 @@
+"""Calls of RegulationService: checked in full before anything is written, answered as messages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from hashlib import blake2b
+from typing import Any
+
+from google.protobuf.message import Message
+
+from timerd.core.taken import QueueKey
+from timerd.model.errors import Invalid
+from timerd.model.instants import shown
+from timerd.model.regulations import Mode, Regulation
+from timerd.services.calls.due_times import ms_from
+from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
+from timerd.services.calls.page_tokens import after_of, page_token
+from timerd.services.calls.repeats import answered_once
+from timerd.services.calls.replies import timestamp
+from timerd.services.engine.verbs import Verbs
+from timerd.services.regulation.regulating import Regulating
+from timerd.v1 import regulation_service_pb2 as wire
+
+DEFAULT_PAGE, MAX_PAGE = 100, 1_000
+MAX_NOTE_CHARS = 1_024
+_NAME_BYTES = 128
+_WIRE_OF = {
+    Mode.RUNNING: wire.QUEUE_MODE_RUNNING,
+    Mode.PAUSED: wire.QUEUE_MODE_PAUSED,
+    Mode.DRAINING: wire.QUEUE_MODE_DRAINING,
+    Mode.STOPPED: wire.QUEUE_MODE_STOPPED,
+}
+_MODES = {number: mode for mode, number in _WIRE_OF.items()}
+
+
+class RegulationCalls:
+    """One method a call: request -> reply, or one of model.errors. `now_ms`: engine time, trusted or not."""
+
+    def __init__(self, regulating: Regulating, verbs: Verbs, now_ms: Callable[[], int]) -> None:
+        self._regulating = regulating
+        self._verbs = verbs
+        self._now_ms = now_ms
+
+    def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
+        return {"GetQueue": self.get, "ListQueues": self.list, "SetMode": self.set_mode}
+
+    async def get(self, request: wire.GetQueueRequest) -> wire.GetQueueResponse:
+        queue = _queue_of(request)
+        return wire.GetQueueResponse(queue=self._shown(queue, await self._regulating.get(queue)))
+
+    async def list(self, request: wire.ListQueuesRequest) -> wire.ListQueuesResponse:
+        namespace, limit = namespace_of(request.namespace), at_most(request.page_size, DEFAULT_PAGE, MAX_PAGE)
+        after = (after_of(request, _NAME_BYTES) or b"").rstrip(b"\0").decode()
+        found = await self._regulating.page(namespace, after, limit)
+        more = page_token(request, found[-1][0].queue.encode().ljust(_NAME_BYTES, b"\0")) if len(found) == limit else ""
+        return wire.ListQueuesResponse(queues=[self._shown(*each) for each in found], next_page_token=more)
+
+    async def set_mode(self, request: wire.SetModeRequest) -> wire.SetModeResponse:
+        """A reply that names silent instances is not remembered: its repeat asks them again, and changes nothing."""
+        queue, now_ms = _queue_of(request), self._verbs.now_ms()
+        decide, call = partial(_with_mode, asked=_asked_of(request)), _hash_of(request)
+
+        async def carry_out() -> wire.SetModeResponse:
+            _check_later(request, now_ms)
+            rules, silent = await self._regulating.change(queue, call, request.revision, decide)
+            return wire.SetModeResponse(queue=self._shown(queue, rules), silent=silent)
+
+        return await answered_once(
+            self._verbs,
+            queue.namespace,
+            request,
+            wire.SetModeResponse,
+            carry_out,
+            is_final=lambda reply: not reply.silent,
+        )
+
+    def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
+        """A mode that has ended by itself is over, and its note with it."""
+        is_over = rules.is_over(self._now_ms())
+        shown = wire.Queue(namespace=queue.namespace, name=queue.queue, revision=rules.revision)
+        shown.mode = wire.QUEUE_MODE_RUNNING if is_over else _WIRE_OF[rules.mode]
+        if not is_over:
+            shown.note = rules.note
+        if rules.until_ms and not is_over:
+            shown.until.CopyFrom(timestamp(rules.until_ms))
+        return shown
+
+
+def _queue_of(request: Any) -> QueueKey:  # noqa: ANN401 - each call has its own
+    return QueueKey(namespace_of(request.namespace), queue_of(request.queue, "queue"))
+
+
+def _asked_of(request: wire.SetModeRequest) -> Regulation:
+    """What is asked for. Raises Invalid."""
+    if request.mode not in _MODES:
+        wrong = f"mode has no value {request.mode}" if request.mode else "The mode is missing"
+        raise Invalid(f"{wrong}: use RUNNING, PAUSED, DRAINING or STOPPED.", "mode")
+    mode, note = _MODES[request.mode], plain_text(request.note, MAX_NOTE_CHARS, "note", "note")
+    until_ms = ms_from(request.until, "until") if request.HasField("until") else 0
+    if until_ms and mode is Mode.RUNNING:
+        raise Invalid("A queue is RUNNING until it is told otherwise: leave `until` out.", "until")
+    return Regulation(mode=mode, note=note, until_ms=until_ms)
+
+
+def _check_later(request: wire.SetModeRequest, now_ms: int) -> None:
+    """Of a call that is made for the first time. Raises Invalid."""
+    if request.HasField("until") and (until_ms := ms_from(request.until, "until")) <= now_ms:
+        raise Invalid(
+            f"until is {shown(until_ms)}, and it is {shown(now_ms)} already: give a later instant, or leave it out.",
+            "until",
+        )
+
+
+def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
+    return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
+
+
+def _hash_of(request: wire.SetModeRequest) -> str:
+    """Names the call; without a request_id a repeat is another one."""
+    content = request.SerializeToString(deterministic=True) if request.request_id else b""
+    text = f"{request.namespace}\0{request_id_of(request.request_id)}\0".encode() + content
+    return blake2b(text, digest_size=12, person=b"timerd.rules").hexdigest()

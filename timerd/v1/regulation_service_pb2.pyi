@@ -1,0 +1,100 @@
+import datetime
+
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class QueueMode(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    QUEUE_MODE_UNSPECIFIED: _ClassVar[QueueMode]
+    QUEUE_MODE_RUNNING: _ClassVar[QueueMode]
+    QUEUE_MODE_PAUSED: _ClassVar[QueueMode]
+    QUEUE_MODE_DRAINING: _ClassVar[QueueMode]
+    QUEUE_MODE_STOPPED: _ClassVar[QueueMode]
+QUEUE_MODE_UNSPECIFIED: QueueMode
+QUEUE_MODE_RUNNING: QueueMode
+QUEUE_MODE_PAUSED: QueueMode
+QUEUE_MODE_DRAINING: QueueMode
+QUEUE_MODE_STOPPED: QueueMode
+
+class Queue(_message.Message):
+    __slots__ = ("namespace", "name", "mode", "until", "note", "revision")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    name: str
+    mode: QueueMode
+    until: _timestamp_pb2.Timestamp
+    note: str
+    revision: int
+    def __init__(self, namespace: _Optional[str] = ..., name: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class GetQueueRequest(_message.Message):
+    __slots__ = ("namespace", "queue")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    queue: str
+    def __init__(self, namespace: _Optional[str] = ..., queue: _Optional[str] = ...) -> None: ...
+
+class GetQueueResponse(_message.Message):
+    __slots__ = ("queue",)
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ...) -> None: ...
+
+class ListQueuesRequest(_message.Message):
+    __slots__ = ("namespace", "page_size", "page_token")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    page_size: int
+    page_token: str
+    def __init__(self, namespace: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
+
+class ListQueuesResponse(_message.Message):
+    __slots__ = ("queues", "next_page_token")
+    QUEUES_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    queues: _containers.RepeatedCompositeFieldContainer[Queue]
+    next_page_token: str
+    def __init__(self, queues: _Optional[_Iterable[_Union[Queue, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+
+class SetModeRequest(_message.Message):
+    __slots__ = ("namespace", "request_id", "queue", "mode", "until", "note", "revision", "request_time")
+    NAMESPACE_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_FIELD_NUMBER: _ClassVar[int]
+    NOTE_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_TIME_FIELD_NUMBER: _ClassVar[int]
+    namespace: str
+    request_id: str
+    queue: str
+    mode: QueueMode
+    until: _timestamp_pb2.Timestamp
+    note: str
+    revision: int
+    request_time: _timestamp_pb2.Timestamp
+    def __init__(self, namespace: _Optional[str] = ..., request_id: _Optional[str] = ..., queue: _Optional[str] = ..., mode: _Optional[_Union[QueueMode, str]] = ..., until: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., note: _Optional[str] = ..., revision: _Optional[int] = ..., request_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class SetModeResponse(_message.Message):
+    __slots__ = ("queue", "silent")
+    QUEUE_FIELD_NUMBER: _ClassVar[int]
+    SILENT_FIELD_NUMBER: _ClassVar[int]
+    queue: Queue
+    silent: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, queue: _Optional[_Union[Queue, _Mapping]] = ..., silent: _Optional[_Iterable[str]] = ...) -> None: ...
