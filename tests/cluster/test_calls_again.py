@@ -18,7 +18,7 @@ from timerd.model.identity import TaskId, parse_task_id
 from timerd.model.registers import Table
 from timerd.model.storage import Cas, CasResult
 from timerd.sdk.values.times import datetime_of_ms
-from timerd.services.calls.requests import draft_of_one, rules_for
+from timerd.services.calls.requests import NO_RULES, draft_of_one, rules_for
 from timerd.services.engine.verbs import CancelAnswer
 from timerd.testing import Cluster
 from timerd.v1 import timer_service_pb2 as wire
@@ -85,7 +85,7 @@ def delayed(request_id: str) -> wire.ScheduleRequest:
 
 async def said(pair: Pair, name: str, request: wire.ScheduleRequest) -> TaskId:
     engine = pair.cluster.instances[name].node.engine
-    draft = await draft_of_one(request, rules_for(request, engine.now_ms(), 1 << 16))
+    draft = await draft_of_one(request, rules_for(request, engine.now_ms(), 1 << 16, NO_RULES))
     return (await engine.schedule(draft.tasks)).task_ids[0]
 
 

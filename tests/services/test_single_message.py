@@ -12,7 +12,7 @@ from timerd.model.errors import Invalid
 from timerd.model.first_reply import first_reply, indexes_of, read_reply
 from timerd.model.identity import PREFIX_BYTES
 from timerd.services.calls import requests
-from timerd.services.calls.requests import Draft, draft_of_batch, rules_for
+from timerd.services.calls.requests import NO_RULES, Draft, draft_of_batch, rules_for
 from timerd.v1 import task_pb2, timer_service_pb2
 
 NOW_MS = 1_800_000_000_000
@@ -42,7 +42,7 @@ async def drafted(raw: bytes) -> tuple[object, ...]:
     """What is in the draft, or what was said instead."""
     request = timer_service_pb2.ScheduleBatchRequest.FromString(raw)
     try:
-        draft: Draft = await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES))
+        draft: Draft = await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES, NO_RULES))
     except Invalid as error:
         return str(error), error.field, error.reason
     rows = draft.tasks.rows
@@ -95,7 +95,9 @@ async def test_a_message_is_known_by_what_it_was_known_by_in_earlier_versions(
     if asked_s:
         request.request_time.seconds = asked_s
     for _ in range(2):
-        assert (await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES))).tasks.prefix.hex() == prefix
+        assert (
+            await draft_of_batch(request, rules_for(request, NOW_MS, LIMIT_BYTES, NO_RULES))
+        ).tasks.prefix.hex() == prefix
 
 
 @pytest.mark.parametrize("count", [1, 4, 5, 8, 9, 1_000])

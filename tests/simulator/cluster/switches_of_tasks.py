@@ -28,6 +28,7 @@ from timerd.core.partition.sweep import WHOLE_MS
 from timerd.core.protocol.lookup import Located, locate
 from timerd.core.protocol.move import Wish
 from timerd.core.protocol.procedures import Procedure, ReadRegister, TryCas
+from timerd.model.ack_token import NamedDelivery
 from timerd.model.identity import TaskId
 from timerd.model.registers import Move, MoveState, move_key
 from timerd.model.storage import Cas, Mark, MarkKind
@@ -203,8 +204,9 @@ def forwards_not_marked() -> AbstractContextManager[object]:
 def old_nacks_accepted() -> AbstractContextManager[object]:
     """NACKANY: what a worker says of an older attempt counts for the one that is open."""
 
-    def named(self: DeliveryMachine, namespace: str, tokens: bytes) -> list[tuple[bytes, int, int]]:
-        return [(delivery_id, 1 << 31, 1 << 62) for delivery_id, _, _ in _NAMED(self, namespace, tokens)]
+    def named(self: DeliveryMachine, namespace: str, tokens: bytes) -> list[tuple[bytes, NamedDelivery]]:
+        newest = NamedDelivery(1 << 31, 1 << 62, 0)
+        return [(delivery_id, newest) for delivery_id, _ in _NAMED(self, namespace, tokens)]
 
     return patch.object(DeliveryMachine, "_named", named)
 
