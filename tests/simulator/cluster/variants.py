@@ -238,6 +238,8 @@ NOTHING_TO_BREAK = {
             *("schedules SPEC2", "schedules TICKFIRST"),
             *("overlap BUFFER", "overlap CLOCKLATE", "overlap EARLYSKIP", "overlap LOOKFIRST", "overlap NOPOLL"),
             *("overlap TRIGGERBLIND", "overlap UNDURABLE"),
+            *("delay CLOCKFIRST", "delay LOOKFIRST", "delay NOPOLL", "delay RECOMPUTE", "delay ROWFIRST"),
+            *("delay TRIGGER", "delay TRIGGERBLIND", "delay UNDURABLE"),
         ),
         "tests/schedules plays histories of schedules of its own, with each rule broken",
     ),
