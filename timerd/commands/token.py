@@ -20,7 +20,7 @@ def token(
         typer.Option(
             "--roles",
             metavar="ROLE[,ROLE]",
-            help="schedule, work, inspect, operate; schedule@NAMESPACE, work@NAMESPACE/QUEUE.",
+            help="schedule, work, view, inspect, operate; schedule@NAMESPACE, work@NAMESPACE/QUEUE.",
         ),
     ] = "schedule,work",
     json: options.Json = False,

@@ -18,7 +18,8 @@ from timerd.services.transport.handlers import Behaviour, Handler, answered, beh
 from timerd.services.transport.open_streams import OpenStreams
 from timerd.services.transport.permission import Permission, enter
 from timerd.services.transport.principals import Principal, Principals
-from timerd.services.transport.roles import INSPECT, OPERATE, SCHEDULE, WORK
+from timerd.services.transport.redaction import redacted
+from timerd.services.transport.roles import INSPECT, OPERATE, SCHEDULE, VIEW, WORK
 from timerd.services.transport.status import Context, abort, problem_of
 
 _TIMER, _WORKER = "/timerd.v1.TimerService/", "/timerd.v1.WorkService/"
@@ -38,25 +39,27 @@ _CYCLE_CHANGES = (
     *("CreateCycle", "PauseCycle", "ResumeCycle", "DeleteCycle", "FillSlot"),
     *("PutMembers", "RemoveMembers", "RebalanceCycle"),
 )
-_CYCLE_READS = ("GetCycle", "ListCycles", "ListMembers")
+_CYCLE_READS = ("GetCycle", "ListCycles")
 # Of the server as a whole, also where the message names a namespace.
 _OF_THE_SERVER = ("GetServerInfo", "GetCluster", "GetPartition", "DrainInstance", "AnnounceLoad", "SweepZones")
 _OF_AUTOSCALERS = ("IsActive", "StreamIsActive", "GetMetricSpec", "GetMetrics")
 # Method -> the roles of which it needs one. A method that is not here is nobody's.
 NEEDED = {
     **{f"{_TIMER}{name}": (SCHEDULE,) for name in _CHANGES},
-    **{f"{_TIMER}{name}": (SCHEDULE, INSPECT) for name in _READS},
+    **{f"{_TIMER}{name}": (SCHEDULE, INSPECT, VIEW) for name in _READS},
     **{f"{_TIMER}{name}": (OPERATE,) for name in ("Purge", "Redrive", *_OF_THE_SERVER)},
-    **{f"{_TIMER}{name}": (OPERATE, INSPECT) for name in ("ListDeadLetters",)},
+    **{f"{_TIMER}{name}": (OPERATE, INSPECT, VIEW) for name in ("ListDeadLetters",)},
     **{f"{_SCHEDULES}{name}": (SCHEDULE,) for name in _SCHEDULE_CHANGES},
-    **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT) for name in _SCHEDULE_READS},
+    **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _SCHEDULE_READS},
     **{f"{_CYCLES}{name}": (SCHEDULE,) for name in _CYCLE_CHANGES},
-    **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT) for name in _CYCLE_READS},
+    **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _CYCLE_READS},
+    # Of a member there is little but its payload.
+    f"{_CYCLES}ListMembers": (SCHEDULE, INSPECT),
     f"{_REGULATION}SetMode": (OPERATE,),
-    **{f"{_REGULATION}{name}": (OPERATE, INSPECT) for name in ("GetQueue", "ListQueues")},
+    **{f"{_REGULATION}{name}": (OPERATE, INSPECT, VIEW) for name in ("GetQueue", "ListQueues")},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
     f"{_OVERVIEW}GetOverview": (OPERATE,),
-    f"{_OVERVIEW}GetLoad": (OPERATE, INSPECT),
+    f"{_OVERVIEW}GetLoad": (OPERATE, INSPECT, VIEW),
     **{f"{_SCALER}{name}": (OPERATE,) for name in _OF_AUTOSCALERS},
 }
 SERVER_WIDE = {
@@ -104,8 +107,10 @@ class Access(grpc.aio.ServerInterceptor):
                 self._principals.refresh()
                 await self._principals.prepare(_token(context) or "")
                 _admit(permission, method, request)
+                is_whole = shows_contents(method, permission.caller(), _namespace_of(request))
                 with self._streams.one(permission.check_kept) if is_stream else nullcontext():
-                    return await answered(behaviour(request, context), context)
+                    reply = await answered(behaviour(request, context), context)
+                return reply if is_whole else redacted(reply)
             except NotStored as error:
                 await abort(context, problem_of(error))
 
@@ -134,9 +139,25 @@ def _admit(permission: Permission, method: str, request: object) -> None:
     elif method in SERVER_WIDE:
         permission.keep(None)
     else:
-        message: Any = request.parsed if isinstance(request, Received) else request
+        message = _message_of(request)
         queue = message.queue if method in WAITING and message is not None else None
-        permission.keep(getattr(message, "namespace", "") or DEFAULT_NAMESPACE, queue)
+        permission.keep(_namespace_of(request), queue)
+
+
+def _message_of(request: object) -> Any:  # noqa: ANN401 - of any method
+    return request.parsed if isinstance(request, Received) else request
+
+
+def _namespace_of(request: object) -> str:
+    return getattr(_message_of(request), "namespace", "") or DEFAULT_NAMESPACE
+
+
+def shows_contents(method: str, caller: Principal | None, namespace: str) -> bool:
+    """Whether the caller may do it by another role than `view`, which shows no payloads and no errors."""
+    needed = set(NEEDED.get(method, ()))
+    if VIEW not in needed or caller is None:
+        return True
+    return any(role.name in needed - {VIEW} and role.is_for(namespace, None) for role in caller.roles)
 
 
 def allow(method: str, caller: Principal, namespace: str | None, queue: str | None = None) -> None:

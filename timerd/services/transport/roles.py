@@ -12,8 +12,8 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-SCHEDULE, WORK, INSPECT, OPERATE = "schedule", "work", "inspect", "operate"
-ROLES = (SCHEDULE, WORK, INSPECT, OPERATE)
+SCHEDULE, WORK, VIEW, INSPECT, OPERATE = "schedule", "work", "view", "inspect", "operate"
+ROLES = (SCHEDULE, WORK, VIEW, INSPECT, OPERATE)
 EVERY = "*"
 _NAMESPACES = re.compile(r"[A-Za-z0-9._*-]{1,64}")
 # Of a namespace or a queue.
@@ -69,4 +69,4 @@ def _matches(pattern: str, name: str) -> bool:
     return pattern == EVERY or (len(name) <= _MOST_CHARS and _pattern(pattern).fullmatch(name) is not None)
 
 
-__all__ = ["EVERY", "FORM", "INSPECT", "OPERATE", "ROLES", "Role", "SCHEDULE", "WORK", "parse_roles"]
+__all__ = ["EVERY", "FORM", "INSPECT", "OPERATE", "ROLES", "Role", "SCHEDULE", "VIEW", "WORK", "parse_roles"]
