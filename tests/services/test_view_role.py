@@ -18,9 +18,15 @@ from timerd.services.transport.principals import Principal
 from timerd.services.transport.redaction import CONTENTS, redacted
 from timerd.services.transport.roles import VIEW, parse_roles
 from timerd.testing import Server
-from timerd.v1 import cycle_service_pb2, overview_service_pb2, schedule_service_pb2, timer_service_pb2
+from timerd.v1 import (
+    cycle_service_pb2,
+    overview_service_pb2,
+    regulation_service_pb2,
+    schedule_service_pb2,
+    timer_service_pb2,
+)
 
-FILES = (timer_service_pb2, schedule_service_pb2, cycle_service_pb2, overview_service_pb2)
+FILES = (timer_service_pb2, schedule_service_pb2, cycle_service_pb2, overview_service_pb2, regulation_service_pb2)
 REPLIES = {
     f"/{service.full_name}/{method.name}": method.output_type
     for file in FILES
