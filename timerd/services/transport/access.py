@@ -52,7 +52,7 @@ NEEDED = {
     **{f"{_SCHEDULES}{name}": (SCHEDULE, INSPECT) for name in _SCHEDULE_READS},
     **{f"{_CYCLES}{name}": (SCHEDULE,) for name in _CYCLE_CHANGES},
     **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT) for name in _CYCLE_READS},
-    f"{_REGULATION}SetMode": (OPERATE,),
+    **{f"{_REGULATION}{name}": (OPERATE,) for name in ("SetMode", "PutQueue")},
     **{f"{_REGULATION}{name}": (OPERATE, INSPECT) for name in ("GetQueue", "ListQueues")},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
     f"{_OVERVIEW}GetOverview": (OPERATE,),
