@@ -31,7 +31,7 @@ from timerd.core.gates import Gate
 from timerd.core.instance_machine import InstanceMachine
 from timerd.core.ledger import Ledger
 from timerd.core.partition import HoldingSettings, Memory
-from timerd.core.regulation import KnownRules, ModeLimit
+from timerd.core.regulation import KnownRules, RuleLimits
 from timerd.core.schedules.zones import OwnZones
 from timerd.core.taken import QueueKey
 from timerd.core.webhooks.addresses import AddressRules
@@ -134,17 +134,6 @@ class Foundation(NamedTuple):
 
     def now_ms(self) -> int:
         return int(self.time.exact_ms())
-
-    def regulating(self, known: KnownRules, delivery: Delivery, peers: Peering | None, clock: Clock) -> Regulating:
-        """`peers`: where there are other instances."""
-        scheduler = self.scheduler
-
-        def opened(queues: Collection[QueueKey]) -> None:
-            scheduler.memory.touched.update(queues)
-            delivery.wake()
-
-        others = RuleTelling(peers.peers, self.membership, scheduler.procedures) if peers is not None else None
-        return Regulating(known, scheduler.procedures, self.membership, others, opened, clock.boot_ms)
 
 
 async def _foundation(
@@ -313,10 +302,18 @@ async def assemble(
     allocation = (
         CreditAllocation(base.machine, firing, peer_links.links, known.opens_ms) if peer_links is not None else None
     )
-    limits = [ModeLimit(known), *(limit() for limit in LIMITS)]
+
+    def opened(queues: Collection[QueueKey]) -> None:
+        """They may send now, and were looked at in vain before."""
+        scheduler.memory.touched.update(queues)
+        delivery.wake()
+
+    by_rules = RuleLimits(known, base.machine.hand, opened)
+    limits = [by_rules, *(limit() for limit in LIMITS)]
     delivery = Delivery(firing, make(time.exact_ms), base.machine, remote=allocation, server=name, limits=limits)
     peers = peering(base.calling, scheduler, time) if base.calling is not None else None
-    regulating = base.regulating(known, delivery, peers, clock)
+    others = RuleTelling(peers.peers, base.membership, scheduler.procedures) if peers is not None else None
+    regulating = Regulating(known, by_rules, scheduler.procedures, base.membership, others, opened, clock.boot_ms)
     to = _answering(base, clock, delivery, peers, zones, regulating)
     webhooks = _webhooks(config, delivery, clock)
     hanging_up = HangingUp()

@@ -24,6 +24,7 @@ from timerd.commands import (
     demo,
     dev,
     doctor,
+    explain,
     health,
     look,
     outbox,
@@ -47,7 +48,7 @@ from timerd.commands.watch import with_seconds
 # In the order of `timerd --help`.
 _PANELS = {
     "Run a server": (dev, serve, config, token, schema),
-    "Tasks": (schedule, look, change, purge, work, celery, outbox),
+    "Tasks": (schedule, look, explain, change, purge, work, celery, outbox),
     "Dead letters": (dead,),
     "Schedules and cycles": (schedules, cycles, zones),
     "Operate": (top, queues, doctor, health, cluster, partition, announce, backup, audit),

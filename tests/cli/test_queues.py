@@ -24,6 +24,19 @@ def test_a_queue_from_its_pause_to_its_end(terminal: Terminal, whole: Server) ->
     assert terminal("queues", "resume", "mails").out == "mails is RUNNING: it takes in and sends.\n"
 
 
+def test_a_queue_gets_a_limit_and_loses_it(terminal: Terminal, whole: Server) -> None:
+    said = terminal("queues", "set", "charges", "--rate", "100/s", "--burst", "20", "--max-in-hand", "50")
+    assert said.out == "charges starts 100/s, 20 at once and has 50 in hand at most.\n"
+    shown = terminal("queues", "show", "charges", "--json").json
+    assert (shown["rate"], shown["burst"], shown["max_in_hand"], shown["mode"]) == ("100/s", 20, 50, "RUNNING")
+    assert "100/s" in terminal("queues", "list").out
+    assert terminal("queues", "set", "charges", "--rate", "5/10s", "--json").json["rate"] == "5/10s"
+    assert terminal("queues", "set", "charges", "--no-limit").out == "charges has no limit.\n"
+    for wrong in ([], ["--no-limit", "--burst", "3"], ["--rate", "fast"], ["--burst", "3"]):
+        refused = terminal("queues", "set", "charges", *wrong)
+        assert (refused.code, refused.err.count("\n")) == (2, 1), refused
+
+
 def test_a_pause_with_an_end_and_a_task_that_waits_for_it(terminal: Terminal, whole: Server) -> None:
     end = datetime(2030, 1, 1, 6, tzinfo=UTC).isoformat()
     terminal("queues", "pause", "mails", "--until", end)

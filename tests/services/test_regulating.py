@@ -6,8 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from timerd.core.dispatch import HandCount
 from timerd.core.protocol import Request
-from timerd.core.regulation import KnownRules
+from timerd.core.regulation import KnownRules, RuleLimits
 from timerd.core.taken import QueueKey
 from timerd.model.errors import QueueShut, StoreUnavailable, Unavailable
 from timerd.model.regulations import Mode, Regulation
@@ -39,6 +40,7 @@ class Rig:
         self.runner, self.known = Runner(), KnownRules()
         self.regulating = Regulating(
             self.known,
+            RuleLimits(self.known, lambda _: HandCount(), self.opened.append),
             self.runner,
             cast(Any, SingleInstance("here")),
             None,

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.deliveries import ids_of, taken_of
 from timerd.core.dispatch.flights import ACKED, MAX_BATCH_ROWS, Batch, Flights
+from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import Ended
 from timerd.model.identity import short_id
@@ -20,12 +21,12 @@ class Sky:
 
     def __init__(self) -> None:
         self.flights = Flights()
-        self.stats = QueueStats()
+        self.stats, self.hand = QueueStats(), HandCount()
         self.batches = [self._send(number, rows) for number, rows in enumerate((MAX_BATCH_ROWS, MAX_BATCH_ROWS, 3))]
 
     def _send(self, number: int, rows: int) -> Batch:
         batch = taken_of(range(rows), prefix=b"%012d" % number)
-        return self.flights.register(1, batch, 10_000, 10_000, 0, self.stats)
+        return self.flights.register(1, batch, 10_000, 10_000, 0, self.stats, self.hand)
 
     def deliveries(self) -> dict[bytes, Ended]:
         return {
@@ -52,7 +53,7 @@ def test_each_ends_its_delivery_once(seed: int) -> None:
         assert not (single and together and unknown)
         assert {type(each) for each in ended} <= {Ended}
         assert unknown == [at for at, each in enumerate(known) if each is None]
-        assert len(sky.flights) == len(open_)
+        assert len(sky.flights) == sky.hand.open == len(open_)
     assert sky.stats.outcomes == {ACKED: 2 * MAX_BATCH_ROWS + 3}
     assert not list(sky.flights.all())
 
@@ -62,7 +63,7 @@ def test_two_generations_of_a_task_are_two_deliveries(rows: int) -> None:
     flights, stats = Flights(), QueueStats()
     first, second = taken_of(range(rows)), taken_of(range(rows), version=1 << 16)
     for batch in (first, second):
-        flights.register(1, batch, 10_000, 10_000, 0, stats)
+        flights.register(1, batch, 10_000, 10_000, 0, stats, HandCount())
     flights.check()
     found = [flights.find(each) for each in (*ids_of(first), *ids_of(second))]
     assert [each and each[0].key(each[1]).version for each in found] == [0] * rows + [1 << 16] * rows

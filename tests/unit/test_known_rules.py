@@ -6,8 +6,8 @@ import math
 
 import pytest
 
-from timerd.core.dispatch import Allowance
-from timerd.core.regulation import KnownRules, ModeLimit
+from timerd.core.dispatch import Allowance, HandCount
+from timerd.core.regulation import KnownRules, RuleLimits
 from timerd.core.taken import TICKS, QueueKey
 from timerd.model.regulations import Mode, Regulation, read_regulation
 
@@ -24,9 +24,13 @@ def known_of(*rules: Regulation) -> KnownRules:
     return known
 
 
+def limits_of(known: KnownRules) -> RuleLimits:
+    return RuleLimits(known, lambda _: HandCount(), lambda _: None)
+
+
 def test_nothing_is_sent_before_the_rules_were_read_but_what_an_instance_gives_itself() -> None:
     known = KnownRules()
-    limit = ModeLimit(known)
+    limit = limits_of(known)
     assert limit.allow(MAIL, 9, NOW_MS) == Allowance(0, math.inf)
     assert limit.allow(TICKS, 9, NOW_MS) == Allowance(9, NOW_MS)
     # Who asked meanwhile is looked at again.
@@ -45,13 +49,13 @@ def test_nothing_is_sent_before_the_rules_were_read_but_what_an_instance_gives_i
 )
 def test_the_mode_says_what_a_queue_does(mode: Mode, sends: bool, takes_in: bool) -> None:
     known = known_of(Regulation(1, mode))
-    assert ModeLimit(known).allow(MAIL, 9, NOW_MS).tasks == (9 if sends else 0)
+    assert limits_of(known).allow(MAIL, 9, NOW_MS).tasks == (9 if sends else 0)
     assert known.mode(MAIL, NOW_MS).takes_in == takes_in
-    assert ModeLimit(known).allow(OTHER, 9, NOW_MS).tasks == 9
+    assert limits_of(known).allow(OTHER, 9, NOW_MS).tasks == 9
 
 
 def test_a_mode_with_an_end_is_over_at_that_instant_and_not_before() -> None:
-    limit = ModeLimit(known_of(Regulation(1, Mode.PAUSED, until_ms=NOW_MS)))
+    limit = limits_of(known_of(Regulation(1, Mode.PAUSED, until_ms=NOW_MS)))
     assert limit.allow(MAIL, 9, NOW_MS - 1) == Allowance(0, NOW_MS)
     assert limit.allow(MAIL, 9, NOW_MS) == Allowance(9, NOW_MS)
 

@@ -1,4 +1,4 @@
-"""`timerd queues`: whether a queue takes tasks in and sends them."""
+"""`timerd queues`: whether a queue takes tasks in and sends them, and how many."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from timerd.commands.call import CommandCall, listing, online
+from timerd.commands.failures import WrongInput
 from timerd.commands.output import OutputRecord
 from timerd.commands.table import Column, Kind
-from timerd.commands.times import iso_of, parse_moment, shown, shown_twice
+from timerd.commands.times import iso_of, parse_moment, shown, shown_span, shown_twice
 
 if TYPE_CHECKING:
-    from timerd.client import QueueInfo
+    from timerd.client import QueueInfo, QueueLimit
 
 _COLUMNS = (
     Column("queue", Kind.ID),
     Column("mode"),
     Column("until", Kind.MOMENT),
+    Column("max_in_hand", Kind.FIGURE, "in hand"),
+    Column("rate", Kind.FIGURE),
+    Column("burst", Kind.FIGURE, is_wide=True),
     Column("revision", Kind.FIGURE, is_wide=True),
     Column("note", Kind.TEXT),
 )
@@ -68,6 +72,27 @@ async def stop(
     _tell(call, await client.queues.stop(queue, note=note, until=end, revision=revision), "takes and sends nothing")
 
 
+async def put(
+    call: CommandCall,
+    queue: RuledQueue,
+    rate: Annotated[str | None, typer.Option("--rate", metavar="N/TIME", help="Starts: 100/s, 30/m, 5/10s.")] = None,
+    burst: Annotated[int | None, typer.Option("--burst", min=1, help="So many at once.")] = None,
+    max_in_hand: Annotated[int | None, typer.Option("--max-in-hand", min=1, help="With workers at a time.")] = None,
+    no_limit: Annotated[bool, typer.Option("--no-limit", help="Take the limit away.")] = False,
+    revision: IfRevision = 0,
+) -> None:
+    """Limit a queue, in the place of the limit before.
+
+    timerd queues set charges --rate 100/s --burst 20 --max-in-hand 50
+    """
+    given = (rate, burst, max_in_hand) != (None, None, None)
+    if given == no_limit:
+        raise WrongInput("Say how the queue is limited: --rate, --burst, --max-in-hand; or --no-limit.")
+    client = await call.connect()
+    found = await client.queues.put(queue, rate=rate, burst=burst, max_in_hand=max_in_hand, revision=revision)
+    call.out.one(_record(found), f"{found.name} {_limit_shown(found)}.")
+
+
 async def resume(call: CommandCall, queue: RuledQueue, revision: IfRevision = 0) -> None:
     """Take tasks in and send them."""
     client = await call.connect()
@@ -85,7 +110,23 @@ def _tell(call: CommandCall, queue: QueueInfo, does: str) -> None:
     call.out.one({**_record(queue), "silent": list(queue.silent)}, sentence)
 
 
+def _limit_shown(queue: QueueInfo) -> str:
+    limit = queue.limit
+    if limit is None:
+        return "has no limit"
+    rate = f"starts {_rate_shown(limit)}, {limit.burst} at once" if limit.rate is not None else ""
+    hand = f"has {limit.max_in_hand} in hand" if limit.max_in_hand is not None else ""
+    return f"{' and '.join(part for part in (rate, hand) if part)} at most"
+
+
+def _rate_shown(limit: QueueLimit) -> str:
+    """As it is given: 100/s, 5/10s."""
+    span = shown_span(limit.period)
+    return f"{limit.rate}/{span[1:] if len(span) == len('1s') and span[0] == '1' else span}"
+
+
 def _record(queue: QueueInfo) -> OutputRecord:
+    limit = queue.limit
     return {
         "queue": queue.name,
         "namespace": queue.namespace,
@@ -93,6 +134,9 @@ def _record(queue: QueueInfo) -> OutputRecord:
         "until": iso_of(queue.until) if queue.until is not None else None,
         "note": queue.note,
         "revision": queue.revision,
+        "max_in_hand": limit.max_in_hand if limit is not None else None,
+        "rate": _rate_shown(limit) if limit is not None and limit.rate is not None else None,
+        "burst": limit.burst if limit is not None and limit.rate is not None else None,
     }
 
 
@@ -100,6 +144,7 @@ def register(app: typer.Typer) -> None:
     group = typer.Typer(help="Pause queues, and what other rules they have.", no_args_is_help=True)
     group.command("list")(listing(list_queues))
     group.command()(listing(show))
+    group.command("set")(online(put))
     for command in (pause, resume, drain, stop):
         group.command()(online(command))
     app.add_typer(group, name="queues")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+import math
+from dataclasses import astuple, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -39,6 +40,17 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """`max_in_hand` deliveries with workers at a time (0: any number), and `rate` starts in each `period_ms` (0: any),
+    of which `burst` may come at once."""
+
+    max_in_hand: int = 0
+    rate: int = 0
+    period_ms: int = 1_000
+    burst: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Regulation:
     """Of one queue. `until_ms`: when the mode ends by itself, 0 = it does not. `requests`: hashes of the last calls
     that changed it."""
@@ -47,6 +59,7 @@ class Regulation:
     mode: Mode = Mode.RUNNING
     until_ms: int = 0
     note: str = ""
+    limit: QueueLimit | None = None
     requests: tuple[str, ...] = ()
     kept: str = ""
 
@@ -57,12 +70,18 @@ class Regulation:
         """Whether its mode has ended by itself."""
         return 0 < self.until_ms <= now_ms
 
+    def opens_ms(self, now_ms: int) -> float:
+        """When it sends: `now_ms`, or later; infinite: when it is told so."""
+        return now_ms if self.mode_at(now_ms).sends else self.until_ms or math.inf
+
     def asked(self, request: str) -> Regulation:
         return replace(self, requests=(*self.requests, request)[-REMEMBERED:])
 
     def to_bytes(self) -> bytes:
         values = {name: getattr(self, name) for name in _REGULATION}
         stored = {name: value for name, value in values.items() if value != _PLAIN[name]}
+        if self.limit is not None:
+            stored["limit"] = astuple(self.limit)
         return dump_json(with_kept(stored, self.kept))
 
     @classmethod
@@ -71,6 +90,8 @@ class Regulation:
         values, kept = split_known(json.loads(stored), _REGULATION)
         check_understood("The rules of a queue", kept)
         values["mode"] = Mode(values.get("mode", Mode.RUNNING))
+        if "limit" in values:
+            values["limit"] = QueueLimit(*values["limit"])
         values["requests"] = tuple(values.get("requests", ()))
         return cls(**values, kept=kept)
 

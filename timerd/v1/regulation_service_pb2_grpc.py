@@ -51,6 +51,11 @@ class RegulationServiceStub(object):
                 request_serializer=timerd_dot_v1_dot_regulation__service__pb2.SetModeRequest.SerializeToString,
                 response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.SetModeResponse.FromString,
                 _registered_method=True)
+        self.PutQueue = channel.unary_unary(
+                '/timerd.v1.RegulationService/PutQueue',
+                request_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
+                response_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
+                _registered_method=True)
 
 
 class RegulationServiceServicer(object):
@@ -81,6 +86,14 @@ class RegulationServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def PutQueue(self, request, context):
+        """The limit of a queue, in the place of the one before; its mode stays. It counts from the reply on: a lower one is reached as
+        deliveries end. FAILED_PRECONDITION (LIMIT_IN_CLUSTER) on a server that is one of a cluster.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_RegulationServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -98,6 +111,11 @@ def add_RegulationServiceServicer_to_server(servicer, server):
                     servicer.SetMode,
                     request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.SetModeRequest.FromString,
                     response_serializer=timerd_dot_v1_dot_regulation__service__pb2.SetModeResponse.SerializeToString,
+            ),
+            'PutQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutQueue,
+                    request_deserializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.FromString,
+                    response_serializer=timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -183,6 +201,33 @@ class RegulationService(object):
             '/timerd.v1.RegulationService/SetMode',
             timerd_dot_v1_dot_regulation__service__pb2.SetModeRequest.SerializeToString,
             timerd_dot_v1_dot_regulation__service__pb2.SetModeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PutQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/timerd.v1.RegulationService/PutQueue',
+            timerd_dot_v1_dot_regulation__service__pb2.PutQueueRequest.SerializeToString,
+            timerd_dot_v1_dot_regulation__service__pb2.PutQueueResponse.FromString,
             options,
             channel_credentials,
             insecure,

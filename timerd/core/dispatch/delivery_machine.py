@@ -17,6 +17,7 @@ from timerd.core.dispatch.before_restart import BeforeRestart, HeldTokens
 from timerd.core.dispatch.fair_share import FairShare
 from timerd.core.dispatch.flights import Batch, Flights, dealt, each_short_id
 from timerd.core.dispatch.given_back import GivenBack
+from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import StatsByQueue
 from timerd.core.dispatch.settlement import (
     PENDING,
@@ -39,6 +40,8 @@ MAX_DELIVER_TASKS = 1_000
 MOST_FAILED = 1_000
 # A worker ends an attempt by itself when its time is over, and says where it was: so long that may be under way.
 WORD_MS = 2_000
+# Queues whose count is kept though nothing of them is in hand.
+SLACK_QUEUES = 64
 RELEASED = "the worker stopped before it had begun"
 SENT_AGAIN = Refusal("This delivery is over: another worker has its task by now. Nothing was changed.", PENDING)
 UNBEGUN = Refusal(
@@ -74,6 +77,7 @@ class DeliveryMachine:
         self.share = FairShare()
         self._flights = Flights()
         self.queue_stats = StatsByQueue()
+        self._hands: dict[QueueKey, HandCount] = {}
         self._workers: dict[int, WorkerState] = {}
         self._names: dict[tuple[str, bytes], int] = {}
         self._leaving: dict[int, int] = {}
@@ -102,6 +106,15 @@ class DeliveryMachine:
         for batch in self._flights.all():
             open_rows[id(batch.stats)] = open_rows.get(id(batch.stats), 0) + batch.open
         return {queue: open_rows.get(id(stats), 0) for queue, stats in self.queue_stats.queues.items()}
+
+    def hand(self, queue: QueueKey) -> HandCount:
+        """Of the deliveries of the queue that are with workers. Those of queues without any are forgotten in time."""
+        found = self._hands.get(queue)
+        if found is None:
+            if len(self._hands) > 2 * len(self._present) + SLACK_QUEUES:
+                self._hands = {key: hand for key, hand in self._hands.items() if hand.open}
+            found = self._hands[queue] = HandCount()
+        return found
 
     def join(self, worker: int, namespace: str, lease_ms: int, name: bytes = b"") -> None:
         self._workers[worker] = WorkerState(namespace, lease_ms, set(), name)
@@ -179,14 +192,14 @@ class DeliveryMachine:
         """Shares out due rows, `wanted` at most; they are in flight from here on."""
         shares = self.share.split(queue, sum(map(len, taken)))
         out: list[Assignment] = []
-        stats = self.queue_stats.of(queue)
+        stats, hand = self.queue_stats.of(queue), self.hand(queue)
         for worker, part in dealt(taken, shares, MAX_DELIVER_TASKS):
             lease_ms = now_ms + self._workers[worker].lease_ms
             for timeout_ms, rows in attempt_timeouts(part):
                 piece = part if len(rows) == len(part) else part.part(np.array(rows, dtype=np.intp))
                 if self._given_back and (number := self._given_back.next_number(each_short_id(piece))):
                     piece = replace(piece, sending=number)
-                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms + WORD_MS, now_ms, stats)
+                self._flights.register(worker, piece, lease_ms, now_ms + timeout_ms + WORD_MS, now_ms, stats, hand)
                 out.append(Assignment(worker, piece, timeout_ms, now_ms))
         return out
 

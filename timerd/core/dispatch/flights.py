@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from timerd.core.dispatch.given_back import GivenBack
+from timerd.core.dispatch.hand_count import HandCount
 from timerd.core.dispatch.queue_stats import QueueStats
 from timerd.core.taken import AckedRows, Again, Ended, Taken
 from timerd.model.ack_token import NamedDelivery
@@ -56,9 +57,12 @@ class Batch:
     open: int
     sent_ms: int
     stats: QueueStats
+    hand: HandCount
 
     def settled(self, outcome: str, now_ms: int, times: int = 1) -> None:
+        """Of so many that are in flight no more."""
         self.stats.settled(outcome, now_ms - self.sent_ms, times)
+        self.hand.less(times)
 
     def key(self, row: int) -> RowKey:
         return self.taken.key(row)
@@ -150,21 +154,29 @@ class Flights:
         return len(self._slots)
 
     def register(
-        self, worker: int, taken: Taken, lease_until_ms: int, deadline_ms: int, sent_ms: int, stats: QueueStats
+        self,
+        worker: int,
+        taken: Taken,
+        lease_until_ms: int,
+        deadline_ms: int,
+        sent_ms: int,
+        stats: QueueStats,
+        hand: HandCount,
     ) -> Batch:
         """The rows are with the worker from now on. An older flight of the same delivery is over."""
         ids = each_short_id(taken)
         until_ms = min(lease_until_ms, deadline_ms)
         count, number = len(ids), self._next
-        batch = Batch(number, worker, taken, deadline_ms, ids, [until_ms] * count, count, sent_ms, stats)
+        batch = Batch(number, worker, taken, deadline_ms, ids, [until_ms] * count, count, sent_ms, stats, hand)
         if not self._slots.keys().isdisjoint(ids):
-            self._remove([i for i in ids if i in self._slots])
+            self._give_up([i for i in ids if i in self._slots])
         self._next += 1
         self._batches[number] = batch
         self._held.setdefault(worker, {})[number] = None
         first = number * MAX_BATCH_ROWS
         self._slots.update(zip(ids, range(first, first + count), strict=True))
         self._look_at(number, until_ms)
+        hand.open += count
         return batch
 
     def find(self, delivery_id: bytes) -> tuple[Batch, int] | None:
@@ -240,9 +252,9 @@ class Flights:
 
     def adopt(self, worker: int, batch: Batch, rows: Sequence[int], lease_until_ms: int) -> Batch:
         """Open rows of a batch go over to another worker; the attempt's deadline stays."""
-        self.remove(batch, rows)
+        self._give_up([batch.ids[row] for row in rows])
         part = batch.taken.part(np.array(rows, dtype=np.intp))
-        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.stats)
+        return self.register(worker, part, lease_until_ms, batch.deadline_ms, batch.sent_ms, batch.stats, batch.hand)
 
     def move_away(self, partition: Partition, ids: Collection[bytes]) -> Iterator[tuple[int, Taken]]:
         """Takes out what is of the partition, and `ids`: (worker, what it has)."""
@@ -255,7 +267,7 @@ class Flights:
             rows = [row for row in self.open_rows(batch) if is_there or batch.ids[row] in also]
             if rows:
                 yield batch.worker, batch.taken.part(np.array(rows, dtype=np.intp))
-                self.remove(batch, rows)
+                self._give_up([batch.ids[row] for row in rows])
 
     def unreceived(self, worker: int, now_ms: int, given_back: GivenBack) -> Iterator[Again]:
         """All that the worker has, as it was: it says that it has none of it."""
@@ -314,6 +326,8 @@ class Flights:
         by_batch = {n: len(self.open_rows(b)) for n, b in self._batches.items()}
         assert all(b.open == by_batch[n] > 0 for n, b in self._batches.items())
         assert sum(by_batch.values()) == len(self._slots)
+        hands = {id(batch.hand): batch.hand for batch in self._batches.values()}
+        assert all(h.open == sum(b.open for b in self._batches.values() if b.hand is h) for h in hands.values())
         assert {n for held in self._held.values() for n in held} == self._batches.keys()
         assert all(n in self._held[b.worker] for n, b in self._batches.items())
         assert all(max(b.lease_until_ms) <= b.deadline_ms for b in self._batches.values())
@@ -345,6 +359,13 @@ class Flights:
     def _remove(self, ids: Iterable[bytes]) -> None:
         for each in ids:
             self._pop(each)
+
+    def _give_up(self, ids: Iterable[bytes]) -> None:
+        """As `_remove`, of flights that end without a word on what became of them."""
+        for each in ids:
+            found = self._pop(each)
+            if found is not None:
+                found[0].hand.less(1)
 
     def _pop(self, short: bytes) -> tuple[Batch, int] | None:
         slot = self._slots.pop(short, None)

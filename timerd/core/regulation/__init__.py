@@ -9,13 +9,13 @@ from timerd.core.regulation.changing import (
     read_rules,
 )
 from timerd.core.regulation.known_rules import KnownRules
-from timerd.core.regulation.mode_limit import ModeLimit
+from timerd.core.regulation.limits import RuleLimits
 
 __all__ = [
     "RuleChange",
+    "RuleLimits",
     "Identity",
     "KnownRules",
-    "ModeLimit",
     "change_rules",
     "list_regulated",
     "read_all_rules",

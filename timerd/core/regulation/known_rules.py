@@ -7,11 +7,12 @@ meanwhile did not wait for this one.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from timerd.core.taken import QueueKey
 from timerd.model.regulations import NO_RULES, Mode, Regulation
+
+UNREAD = Regulation(mode=Mode.STOPPED)
 
 
 class KnownRules:
@@ -23,6 +24,8 @@ class KnownRules:
         self._rules: dict[QueueKey, Regulation] = {}
         # Queues of which something was due before the rules were read.
         self._asked: set[QueueKey] = set()
+        # Those that had rules at the first look.
+        self._before: frozenset[QueueKey] = frozenset()
 
     @property
     def was_read(self) -> bool:
@@ -36,15 +39,21 @@ class KnownRules:
         rules = self._rules.get(queue)
         return Mode.RUNNING if rules is None else rules.mode_at(now_ms)
 
-    def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
-        """When rows of the queue may be sent: `now_ms`, or later; infinite: when more is heard."""
+    def find(self, queue: QueueKey) -> Regulation | None:
+        """By what the queue goes now; None: it has no rules, as most have."""
         if not self.is_read and not queue.is_internal:
             self._asked.add(queue)
-            return math.inf
-        rules = self._rules.get(queue)
-        if rules is None or rules.mode_at(now_ms).sends:
-            return now_ms
-        return rules.until_ms or math.inf
+            return UNREAD
+        return self._rules.get(queue)
+
+    def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
+        """When rows of the queue may be sent: `now_ms`, or later; infinite: when more is heard."""
+        rules = self.find(queue)
+        return now_ms if rules is None else rules.opens_ms(now_ms)
+
+    def is_from_before(self, queue: QueueKey) -> bool:
+        """Whether it had rules when this instance began."""
+        return queue in self._before
 
     def heard(self, queue: QueueKey, rules: Regulation) -> bool:
         """From the instance that changed them. Whether they are news: what comes late changes nothing."""
@@ -63,6 +72,8 @@ class KnownRules:
         if not self.is_read:
             news |= self._asked
             self._asked.clear()
+        if not self._was_read:
+            self._before = frozenset(found)
         self.is_read = self._was_read = True
         return news
 

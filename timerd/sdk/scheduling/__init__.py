@@ -5,7 +5,7 @@ from timerd.sdk.scheduling.backfills import Backfill, BackfillState
 from timerd.sdk.scheduling.cycle_values import Cycle, CycleMember, Rebalance, SlotCost
 from timerd.sdk.scheduling.cycles import Cycles, SyncCycles
 from timerd.sdk.scheduling.new_schedules import NewSchedule, ScheduleResult
-from timerd.sdk.scheduling.queues import QueueInfo, QueueMode, Queues, SyncQueues
+from timerd.sdk.scheduling.queues import QueueInfo, QueueLimit, QueueMode, Queues, SyncQueues
 from timerd.sdk.scheduling.receiving import ReceivedTask
 from timerd.sdk.scheduling.schedules import Opened, Schedules, SyncSchedules
 from timerd.sdk.scheduling.sync_client import SyncClient
@@ -22,6 +22,7 @@ __all__ = [
     "NewSchedule",
     "Opened",
     "QueueInfo",
+    "QueueLimit",
     "QueueMode",
     "Queues",
     "ReceivedTask",

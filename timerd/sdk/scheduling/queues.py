@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from timerd.sdk.scheduling.schedule_link import Opens, request_id_of
@@ -14,6 +15,7 @@ from timerd.sdk.values import (
     _WireEnum,
     datetime_of_ms,
     instant_ms,
+    invalid,
     ms_of_timestamp,
     name,
     text,
@@ -23,6 +25,9 @@ from timerd.sdk.values import (
 from timerd.v1 import regulation_service_pb2 as pb
 
 _SERVICE = "RegulationService"
+_MOST = 1_000_000
+_RATE = re.compile(r"([0-9]{1,7})/([0-9]{0,5})([smhd])")
+_UNITS_S = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 
 class QueueMode(_WireEnum):
@@ -46,6 +51,29 @@ class QueueMode(_WireEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class QueueLimit:
+    """A queue limit says how much of a queue is sent; counted is what starts, retries too.
+
+    Args:
+        max_in_hand: how many deliveries workers have at a time; None for any number.
+        rate: how many start in each period; None for any number.
+        period: how long a period is.
+        burst: how many of the rate may start at once.
+    """
+
+    max_in_hand: int | None
+    rate: int | None
+    period: timedelta
+    burst: int
+
+    @classmethod
+    def of(cls, message: pb.Limit) -> QueueLimit:
+        """The limit says what the message `message` says."""
+        period = message.period.ToTimedelta() if message.HasField("period") else timedelta(seconds=1)
+        return cls(message.max_in_hand or None, message.rate or None, period, message.burst)
+
+
+@dataclass(frozen=True, slots=True)
 class QueueInfo:
     """A queue info shows the rules of a queue.
 
@@ -56,6 +84,7 @@ class QueueInfo:
         until: when it is RUNNING again by itself, in UTC; None where it waits for `resume`.
         note: why it is in this mode.
         revision: grows with each change; 0 where it never had rules.
+        limit: how much of it is sent; None for all that workers want.
         silent: of a change: the instances that live and have not confirmed it. Empty: it is so on all of them.
     """
 
@@ -65,14 +94,16 @@ class QueueInfo:
     until: datetime | None
     note: str
     revision: int
+    limit: QueueLimit | None = None
     silent: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, message: pb.Queue, silent: tuple[str, ...] = ()) -> QueueInfo:
         """The info says what the message `message` says; `silent` are those who have not confirmed it."""
         until = datetime_of_ms(ms_of_timestamp(message.until)) if message.HasField("until") else None
+        limit = QueueLimit.of(message.limit) if message.HasField("limit") else None
         mode = QueueMode(message.mode)
-        return cls(message.name, message.namespace, mode, until, message.note, message.revision, silent)
+        return cls(message.name, message.namespace, mode, until, message.note, message.revision, limit, silent)
 
 
 class Queues:
@@ -190,6 +221,46 @@ class Queues:
         """
         return await self._set(queue, QueueMode.RUNNING, "", None, revision, request_id)
 
+    async def put(
+        self,
+        queue: str,
+        *,
+        rate: str | None = None,
+        burst: int | None = None,
+        max_in_hand: int | None = None,
+        revision: int = 0,
+        request_id: str | None = None,
+    ) -> QueueInfo:
+        """The call gives a queue a limit, in the place of the one before; without any it has none. Its mode stays.
+
+        Args:
+            queue: the name of the queue.
+            rate: how many tasks start in a time, retries counted: "100/s", "30/m", "1000/h", "5/10s". Default any.
+            burst: how many of the rate may start at once. Default what it gives in 100 ms, at least 1.
+            max_in_hand: how many deliveries workers have at a time. Default any number.
+            revision: the only revision that is changed. Default whatever it is.
+            request_id: a name of this call, by which a repeat is known. Default a new one.
+
+        Raises:
+            Aborted: it has another revision by now.
+            FailedPrecondition: the server is one of a cluster (LIMIT_IN_CLUSTER).
+        """
+        request = pb.PutQueueRequest(
+            namespace=self._open(),
+            request_id=request_id_of(request_id),
+            queue=name(queue, "queue"),
+            revision=whole_number(revision, "revision"),
+        )
+        if max_in_hand is not None:
+            request.limit.max_in_hand = whole_number(max_in_hand, "max_in_hand", 1, _MOST)
+        if rate is not None:
+            tasks, period_s = _rate(rate)
+            request.limit.rate = tasks
+            request.limit.period.FromSeconds(period_s)
+        if burst is not None:
+            request.limit.burst = whole_number(burst, "burst", 1, _MOST)
+        return QueueInfo.of((await self._call("PutQueue", request, pb.PutQueueResponse)).queue)
+
     async def _set(
         self, queue: str, mode: QueueMode, note: str, until: datetime | None, revision: int, request_id: str | None
     ) -> QueueInfo:
@@ -236,5 +307,17 @@ class SyncQueues:
     pause = blocking(Queues.pause)
     drain = blocking(Queues.drain)
     stop = blocking(Queues.stop)
+    put = blocking(Queues.put)
     resume = blocking(Queues.resume)
     list = iterating(Queues.list)
+
+
+def _rate(text_of_rate: str) -> tuple[int, int]:
+    """(tasks, seconds)"""
+    found = _RATE.fullmatch(text_of_rate) if isinstance(text_of_rate, str) else None
+    tasks, period_s = (int(found[1]), int(found[2] or 1) * _UNITS_S[found[3]]) if found else (0, 0)
+    if not tasks or not period_s:
+        raise invalid(
+            f"`rate` is {text_of_rate!r:.60}: write tasks in a time, as 100/s, 30/m, 1000/h, 20/d or 5/10s.", "rate"
+        )
+    return tasks, period_s

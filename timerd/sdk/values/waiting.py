@@ -18,12 +18,14 @@ class WaitReason(_WireEnum):
         SLOT: a worker of its queue has to have a free slot, and what was due before goes first.
         PAUSED: its queue is PAUSED or STOPPED.
         RETRY: an attempt has failed, and the time of the next one has not come.
+        LIMIT: the limit of its queue is reached; `until` is when the next task of the queue may go.
     """
 
     UNSPECIFIED = 0
     SLOT = 1
     PAUSED = 2
     RETRY = 3
+    LIMIT = 4
 
 
 @dataclass(frozen=True, slots=True)

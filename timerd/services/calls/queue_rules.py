@@ -18,6 +18,10 @@ class QueueRules(Protocol):
         """When rows of the queue may be sent: `now_ms`, or later; infinite: when it is told so."""
         ...
 
+    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
+        """When its limit lets one more go; infinite: when a worker has ended one. None: the limit allows it now."""
+        ...
+
 
 class NoRules:
     """Implements QueueRules where nobody can give a queue any."""
@@ -27,3 +31,6 @@ class NoRules:
 
     def opens_ms(self, queue: QueueKey, now_ms: int) -> float:
         return now_ms
+
+    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
+        return None

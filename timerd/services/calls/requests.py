@@ -86,7 +86,7 @@ class Rules:
             )
 
 
-def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int, queues: QueueRules) -> Rules:
+def rules_for(request: ScheduleCall, now_ms: int, payload_limit_bytes: int, queues: QueueRules = NO_RULES) -> Rules:
     """What a call has to keep to that is made for the first time. Raises TooOld."""
     rules = Rules(clock_of(request, now_ms), min(payload_limit_bytes, MAX_PAYLOAD_BYTES), queues=queues)
     rules.clock.refuse_too_old()

@@ -22,6 +22,9 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
     opens_ms = rules.opens_ms(queue, now_ms)
     if opens_ms > now_ms:
         return _until_open(queue, opens_ms)
+    limited_ms = rules.limited_until_ms(queue, now_ms)
+    if limited_ms is not None:
+        return _until_limit(queue, limited_ms)
     return wire.Waiting(
         reason=wire.WAIT_REASON_SLOT,
         description=f"It waits for a free slot of a worker of the queue {queue.queue!r}, behind what was due before.",
@@ -31,6 +34,16 @@ def waiting_of(view: TaskView, rules: QueueRules, now_ms: int) -> wire.Waiting |
 def _until_retry(view: TaskView) -> wire.Waiting:
     said = f"Attempt {view.attempt} has failed; the next one is at {shown(view.due_at_ms)}."
     return wire.Waiting(reason=wire.WAIT_REASON_RETRY, until=timestamp(view.due_at_ms), description=said)
+
+
+def _until_limit(queue: QueueKey, limited_ms: float) -> wire.Waiting:
+    """Where others wait before it, it is later than that."""
+    if limited_ms == math.inf:
+        said = f"Workers have as many tasks of the queue {queue.queue!r} in hand as its limit allows."
+        return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, description=said)
+    until_ms = int(limited_ms)
+    said = f"The rate of the queue {queue.queue!r} allows its next start at {shown(until_ms)}."
+    return wire.Waiting(reason=wire.WAIT_REASON_LIMIT, until=timestamp(until_ms), description=said)
 
 
 def _until_open(queue: QueueKey, opens_ms: float) -> wire.Waiting:

@@ -10,6 +10,7 @@ from timerd.core.regulation import (
     Identity,
     KnownRules,
     RuleChange,
+    RuleLimits,
     change_rules,
     list_regulated,
     read_all_rules,
@@ -18,7 +19,7 @@ from timerd.core.regulation import (
 from timerd.core.taken import QueueKey
 from timerd.model.codec import REGULATES, known_by_all
 from timerd.model.errors import Precondition, QueueShut, Unavailable
-from timerd.model.regulations import Mode, Regulation
+from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.services.holding.driving import Performs, drive
 from timerd.services.holding.membership import Membership
 from timerd.services.holding.tries import surely
@@ -37,6 +38,7 @@ class Regulating:
     def __init__(
         self,
         known: KnownRules,
+        limits: RuleLimits,
         runner: Performs,
         membership: Membership,
         others: RuleTelling | None,
@@ -44,6 +46,7 @@ class Regulating:
         boot_ms: Callable[[], float],
     ) -> None:
         self.known = known
+        self._limits = limits
         self._runner = runner
         self._membership = membership
         self._others = others
@@ -104,6 +107,10 @@ class Regulating:
         """When rows of the queue may be sent, as far as its rules go."""
         return self.known.opens_ms(queue, now_ms)
 
+    def limited_until_ms(self, queue: QueueKey, now_ms: int) -> float | None:
+        """When its limit lets one more go; infinite: when a worker has ended one. None: the limit allows it now."""
+        return self._limits.limited_until_ms(queue, now_ms)
+
     # -- what operators ask ---------------------------------------------------------------------------------------
 
     async def get(self, queue: QueueKey) -> Regulation:
@@ -120,6 +127,17 @@ class Regulating:
         rules = await drive(change_rules(queue, request, revision, decide), self._runner)
         self.heard(queue, rules)
         return rules, await self._others.tell(queue, rules) if self._others is not None else ()
+
+    def check_limit(self, limit: QueueLimit | None) -> None:
+        """Raises Precondition where nobody could keep to it."""
+        if limit is not None and self._others is not None:
+            raise Precondition(
+                "Limits are counted by one instance, and this server is one of a cluster, whose instances would each "
+                "count for themselves: nothing was changed. Limit the concurrency of the workers, or use a server on "
+                "SQLite.",
+                "LIMIT_IN_CLUSTER",
+                field="limit",
+            )
 
     def _check_releases(self) -> None:
         announced = self._membership.announced()

@@ -13,13 +13,14 @@ from google.protobuf.message import Message
 from timerd.core.taken import QueueKey
 from timerd.model.errors import Invalid
 from timerd.model.instants import shown
-from timerd.model.regulations import Mode, Regulation
+from timerd.model.regulations import Mode, QueueLimit, Regulation
 from timerd.services.calls.due_times import ms_from
 from timerd.services.calls.fields import at_most, namespace_of, plain_text, queue_of, request_id_of
 from timerd.services.calls.page_tokens import after_of, page_token
 from timerd.services.calls.repeats import answered_once
 from timerd.services.calls.replies import timestamp
 from timerd.services.engine.verbs import Verbs
+from timerd.services.regulation.limit_wire import limit_of, wire_of_limit
 from timerd.services.regulation.regulating import Regulating
 from timerd.v1 import regulation_service_pb2 as wire
 
@@ -44,7 +45,7 @@ class RegulationCalls:
         self._now_ms = now_ms
 
     def verbs(self) -> Mapping[str, Callable[[Any], Awaitable[Message]]]:
-        return {"GetQueue": self.get, "ListQueues": self.list, "SetMode": self.set_mode}
+        return {"GetQueue": self.get, "ListQueues": self.list, "SetMode": self.set_mode, "PutQueue": self.put}
 
     async def get(self, request: wire.GetQueueRequest) -> wire.GetQueueResponse:
         queue = _queue_of(request)
@@ -76,6 +77,19 @@ class RegulationCalls:
             is_final=lambda reply: not reply.silent,
         )
 
+    async def put(self, request: wire.PutQueueRequest) -> wire.PutQueueResponse:
+        queue = _queue_of(request)
+        limit = limit_of(request.limit) if request.HasField("limit") else None
+        self._regulating.check_limit(limit)
+        self._verbs.now_ms()
+
+        async def carry_out() -> wire.PutQueueResponse:
+            change, call = partial(_with_limit, limit=limit), _hash_of(request)
+            rules, _ = await self._regulating.change(queue, call, request.revision, change)
+            return wire.PutQueueResponse(queue=self._shown(queue, rules))
+
+        return await answered_once(self._verbs, queue.namespace, request, wire.PutQueueResponse, carry_out)
+
     def _shown(self, queue: QueueKey, rules: Regulation) -> wire.Queue:
         """A mode that has ended by itself is over, and its note with it."""
         is_over = rules.is_over(self._now_ms())
@@ -85,6 +99,8 @@ class RegulationCalls:
             shown.note = rules.note
         if rules.until_ms and not is_over:
             shown.until.CopyFrom(timestamp(rules.until_ms))
+        if rules.limit is not None:
+            shown.limit.CopyFrom(wire_of_limit(rules.limit))
         return shown
 
 
@@ -117,8 +133,12 @@ def _with_mode(rules: Regulation, asked: Regulation) -> Regulation:
     return replace(rules, mode=asked.mode, until_ms=asked.until_ms, note=asked.note)
 
 
-def _hash_of(request: wire.SetModeRequest) -> str:
+def _with_limit(rules: Regulation, limit: QueueLimit | None) -> Regulation:
+    return replace(rules, limit=limit)
+
+
+def _hash_of(request: wire.SetModeRequest | wire.PutQueueRequest) -> str:
     """Names the call; without a request_id a repeat is another one."""
     content = request.SerializeToString(deterministic=True) if request.request_id else b""
-    text = f"{request.namespace}\0{request_id_of(request.request_id)}\0".encode() + content
+    text = f"{type(request).__name__}\0{request.namespace}\0{request_id_of(request.request_id)}\0".encode() + content
     return blake2b(text, digest_size=12, person=b"timerd.rules").hexdigest()

@@ -55,7 +55,7 @@ NEEDED = {
     **{f"{_CYCLES}{name}": (SCHEDULE, INSPECT, VIEW) for name in _CYCLE_READS},
     # Of a member there is little but its payload.
     f"{_CYCLES}ListMembers": (SCHEDULE, INSPECT),
-    f"{_REGULATION}SetMode": (OPERATE,),
+    **{f"{_REGULATION}{name}": (OPERATE,) for name in ("SetMode", "PutQueue")},
     **{f"{_REGULATION}{name}": (OPERATE, INSPECT, VIEW) for name in ("GetQueue", "ListQueues")},
     **{f"{_WORKER}{name}": (WORK,) for name in ("Work", "Receive", "Finish", "Extend")},
     f"{_OVERVIEW}GetOverview": (OPERATE,),

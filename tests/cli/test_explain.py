@@ -1,0 +1,137 @@
+"""`timerd explain` names the cause, of a task in each plight that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Ran, Terminal
+from timerd.client import RetryPolicy, TaskInfo
+from timerd.commands.explain import why
+from timerd.testing import Server
+from timerd.worker import Delivery, Reject
+
+
+class Plight:
+    """A task of the queue `q`, on a server whose clock is turned."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.client = server, server.client()
+
+    async def works(self, handler: Callable[[Delivery], Coroutine[Any, Any, None]], concurrency: int = 8) -> None:
+        worker = self.server.worker()
+        worker.on("q", concurrency=concurrency)(handler)
+        await worker.start()
+
+    async def task(self, delay: float = 1, retry: RetryPolicy | None = None) -> TaskInfo:
+        """As it is after three seconds."""
+        task = await self.client.schedule("q", b"x", delay=delay, retry=retry)
+        await self.server.advance(seconds=3)
+        return await self.client.get(task.id)
+
+    async def hangs(self, _: Delivery) -> None:
+        await self.server.sleep(seconds=60)
+
+
+async def not_due(plight: Plight) -> TaskInfo:
+    return await plight.task(delay=3_600)
+
+
+async def without_a_worker(plight: Plight) -> TaskInfo:
+    return await plight.task()
+
+
+async def behind_a_busy_worker(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs, concurrency=1)
+    await plight.task(delay=0)
+    return await plight.task()
+
+
+async def paused(plight: Plight) -> TaskInfo:
+    await plight.client.queues.pause("q")
+    return await plight.task()
+
+
+async def stopped(plight: Plight) -> TaskInfo:
+    task = await plight.client.schedule("q", b"x", delay=1)
+    await plight.client.queues.stop("q")
+    await plight.server.advance(seconds=3)
+    return await plight.client.get(task.id)
+
+
+async def beyond_the_rate(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs)
+    await plight.client.queues.put("q", rate="1/m", burst=1)
+    await plight.task(delay=0)
+    return await plight.task()
+
+
+async def beyond_what_may_be_in_hand(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs)
+    await plight.client.queues.put("q", max_in_hand=1)
+    await plight.task(delay=0)
+    return await plight.task()
+
+
+async def between_two_attempts(plight: Plight) -> TaskInfo:
+    async def fails(_: Delivery) -> None:
+        raise RuntimeError("no")
+
+    await plight.works(fails)
+    return await plight.task(retry=RetryPolicy(initial_backoff=3_600))
+
+
+async def in_hand(plight: Plight) -> TaskInfo:
+    await plight.works(plight.hangs)
+    return await plight.task()
+
+
+async def dead(plight: Plight) -> TaskInfo:
+    async def rejects(_: Delivery) -> None:
+        raise Reject("no such order")
+
+    await plight.works(rejects)
+    return await plight.task()
+
+
+@pytest.mark.parametrize(
+    ("plight", "reason", "says"),
+    [
+        (not_due, "NOT_DUE", "It is due at"),
+        (without_a_worker, "SLOT", "a free slot of a worker of the queue 'q'"),
+        (behind_a_busy_worker, "SLOT", "behind what was due before"),
+        (paused, "PAUSED", "timerd queues resume q"),
+        (stopped, "PAUSED", "timerd queues resume q"),
+        (beyond_the_rate, "LIMIT", "The rate of the queue 'q' allows its next start at 2030-01-01"),
+        (beyond_what_may_be_in_hand, "LIMIT", "in hand as its limit allows"),
+        (between_two_attempts, "RETRY", "Attempt 1 has failed; the next one is at 2030-01-01"),
+        (in_hand, "IN_HAND", "A worker has it in hand: attempt 1."),
+        (dead, "OVER", "Its last attempt failed: no such order"),
+    ],
+    ids=lambda each: each.__name__ if callable(each) else "",
+)
+async def test_the_cause_is_named(
+    plight: Callable[[Plight], Coroutine[Any, Any, TaskInfo]], reason: str, says: str
+) -> None:
+    async with Server() as server:
+        told, _, sentence = why(await plight(Plight(server)))
+    assert (told, says in sentence) == (reason, True), sentence
+
+
+def test_the_command_tells_it(terminal: Terminal, whole: Server) -> None:
+    terminal("queues", "pause", "mails")
+    made = terminal("schedule", "mails", "x", "--at", "2030-01-01T00:00:00Z", "--json").json
+    told = terminal("explain", made["task_id"], "--json").json
+    assert (told["state"], told["reason"], told["until"]) == ("PENDING", "PAUSED", None)
+    assert "resume mails" in words(terminal("explain", made["task_id"]))
+    assert "No task has the key" in terminal("explain", "--key", "order-4711").err
+    terminal("queues", "resume", "mails")
+    assert "a free slot of a worker" in words(terminal("explain", made["task_id"]))
+    neither = terminal("explain")
+    assert (neither.code, neither.err) == (2, "timerd: Name what to explain: either an ID, or --key.\n")
+
+
+def words(ran: Ran) -> str:
+    return " ".join(ran.out.split())

@@ -1,0 +1,64 @@
+"""`timerd explain`: why a task is where it is, in a sentence."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from timerd.commands import options
+from timerd.commands.call import CommandCall, listing
+from timerd.commands.failures import WrongInput
+from timerd.commands.output import OutputRecord
+from timerd.commands.times import iso_of, shown_twice
+
+if TYPE_CHECKING:
+    from timerd.client import TaskInfo
+
+# What is said of a task that waits for nothing.
+NOT_DUE, IN_HAND, OVER = "NOT_DUE", "IN_HAND", "OVER"
+_ALIVE = ("PENDING", "RETRYING")
+
+
+async def explain(
+    call: CommandCall,
+    task_id: Annotated[str | None, typer.Argument(metavar="ID", help="The task; or use --key.")] = None,
+    key: options.KeyOption = None,
+) -> None:
+    """Say why a task is where it is.
+
+    timerd explain --key order-4711
+    """
+    options.check_named(task_id, key)
+    if (task_id is None) == (key is None):
+        raise WrongInput("Name what to explain: either an ID, or --key.")
+    client = await call.connect()
+    task = await client.get(task_id, key=key)
+    reason, until, sentence = why(task)
+    record: OutputRecord = {
+        "task_id": task.id,
+        "queue": task.queue,
+        "state": task.state.name,
+        "reason": reason,
+        "until": iso_of(until) if until is not None else None,
+        "description": sentence,
+    }
+    call.out.details(record, {"queue": task.queue, "state": task.state.name, reason.replace("_", " "): sentence})
+
+
+def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
+    """(reason, until when, a sentence)"""
+    found = task.waiting_for
+    if found is not None:
+        return found.reason.name, found.until, found.description
+    if task.state.name in _ALIVE:
+        return NOT_DUE, task.due_time, f"It is due at {shown_twice(task.due_time)}."
+    if task.state.name == "IN_FLIGHT":
+        return IN_HAND, None, f"A worker has it in hand: attempt {task.attempt}."
+    error = f" Its last attempt failed: {task.last_error}" if task.last_error else ""
+    return OVER, None, f"It is over, and nothing of it is sent any more.{error}"
+
+
+def register(app: typer.Typer) -> None:
+    app.command()(listing(explain))
