@@ -18,6 +18,7 @@ def filled_server(folder: Path) -> Server:
         _add_tasks(client)
         _add_schedules(client)
         _add_cycle(client)
+        _add_rules(client)
     return server
 
 
@@ -40,3 +41,8 @@ def _add_schedules(client: SyncClient) -> None:
 def _add_cycle(client: SyncClient) -> None:
     client.cycles.create("sync", every=28_800, queue=LONG, slots=8)
     client.cycles.put("sync", ["a", "a-member-with-a-key-that-is-longer-than-others"])
+
+
+def _add_rules(client: SyncClient) -> None:
+    client.queues.pause(LONG, note="the printer on the third floor is broken, and nobody knows where the key is")
+    client.queues.put("mails", rate="100/s", burst=20, max_in_hand=50)

@@ -47,6 +47,9 @@ LISTINGS = {
     ("cycles", "members"): ("sync",),
     ("cluster",): (),
     ("partition",): ("now",),
+    ("queues", "list"): (),
+    ("queues", "show"): (LONG,),
+    ("explain",): ("--key", "order-4711"),
     ("config", "show"): (),
     ("audit",): (str(Path(__file__).with_name("audit.jsonl")),),
 }

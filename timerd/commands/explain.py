@@ -44,7 +44,9 @@ async def explain(
         "until": iso_of(until) if until is not None else None,
         "description": sentence,
     }
-    call.out.details(record, {"queue": task.queue, "state": task.state.name, reason.replace("_", " "): sentence})
+    call.out.details(
+        record, {"task": task.id, "queue": task.queue, "state": task.state.name, reason.replace("_", " "): sentence}
+    )
 
 
 def why(task: TaskInfo) -> tuple[str, datetime | None, str]:
