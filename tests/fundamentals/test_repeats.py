@@ -458,3 +458,62 @@ async def test_a_limit_that_was_lowered_does_not_refuse_what_is_stored(tmp_path:
     for reply in replies:
         assert [result.outcome for result in reply.results] == [ITEM_OUTCOME_NOT_STORED, ITEM_OUTCOME_STORED]
     assert replies[0].results[1] == replies[1].results[1]
+
+
+@pytest.mark.parametrize("form", ["items", "columns"])
+async def test_an_item_that_was_refused_is_refused_again_for_the_same_reason(place: Place, form: str) -> None:
+    """By a limit of the server's, by the time, and by rules that never change; beside one that was stored."""
+    due = Timestamp(seconds=1_893_456_060)
+    large, late = b"x" * (CONFIG.payload_limit_bytes + 1), Timestamp(seconds=8_000_000_000)
+    if form == "items":
+        asked = [(due, large), (due, b"good"), (late, b"late")]
+        items = pb.TaskItems(items=[pb.TaskItem(fire_time=at, payload=payload) for at, payload in asked])
+        batch = pb.ScheduleBatchRequest(request_id="r", template=TaskTemplate(queue=QUEUE), items=items)
+    else:
+        due_ms = due.seconds * 1_000
+        columns = pb.TaskColumns(
+            fire_at_ms=[due_ms, due_ms, late.seconds * 1_000],
+            payload_lengths=[len(large), 4, 4],
+            payloads=large + b"goodlate",
+        )
+        batch = pb.ScheduleBatchRequest(request_id="r", template=TaskTemplate(queue=QUEUE), columns=columns)
+    first = await place.first.ScheduleBatch(batch)
+    assert [result.outcome for result in first.results][:2] == [ITEM_OUTCOME_NOT_STORED, ITEM_OUTCOME_STORED]
+    assert first.results[0].problem.reason == "PAYLOAD_TOO_LARGE"
+    await place.advance(seconds=5)
+    again = await place.again.ScheduleBatch(batch)
+    assert again.stored == 1
+    assert list(map(said_of, again.results)) == list(map(said_of, first.results))
+    await place.advance(minutes=2)
+    assert place.got == [b"good"]
+
+
+async def test_what_was_too_large_is_not_let_in_by_a_repeat_that_comes_too_late_for_its_delays(place: Place) -> None:
+    """It would be refused for the time by now, so what it may have is judged apart from that."""
+    wait, large = Duration(seconds=7_200), b"x" * (CONFIG.payload_limit_bytes + 1)
+    items = pb.TaskItems(items=[pb.TaskItem(delay=wait, payload=payload) for payload in (large, b"good")])
+    template = TaskTemplate(queue=QUEUE)
+    batch = pb.ScheduleBatchRequest(request_id="r", template=template, items=items, request_time=place.at())
+    first = await place.first.ScheduleBatch(batch)
+    assert first.stored == 1
+    await place.advance(minutes=3)
+    again = await place.again.ScheduleBatch(batch)
+    assert again.stored == 1
+    assert list(map(said_of, again.results)) == list(map(said_of, first.results))
+
+
+async def test_what_was_refused_for_the_time_is_not_let_in_by_a_repeat(place: Place) -> None:
+    """A delay of a caller whose clock is off, beside an instant."""
+    items = [pb.TaskItem(delay=Duration(seconds=7_200), payload=b"off"), pb.TaskItem(fire_time=place.at(hours=1))]
+    asked, template = pb.TaskItems(items=items), TaskTemplate(queue=QUEUE)
+    batch = pb.ScheduleBatchRequest(request_id="r", template=template, items=asked, request_time=place.at(minutes=-2))
+    first = await place.first.ScheduleBatch(batch)
+    again = await place.again.ScheduleBatch(batch)
+    assert first.results[0].problem.reason == "CLOCKS_DIFFER"
+    assert (first.stored, again.stored) == (1, 1)
+    assert list(map(said_of, again.results)) == list(map(said_of, first.results))
+
+
+def said_of(result: Any) -> tuple[object, ...]:  # noqa: ANN401 - of a batch
+    """All but the sentence, which may name the time."""
+    return result.outcome, result.task_id, result.problem.reason, result.problem.field

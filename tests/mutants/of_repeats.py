@@ -216,4 +216,16 @@ MUTANTS = (
         breaks="of two tries of a cancel one says CANCELLED, and the other one IN_FLIGHT for good",
         tests=("tests/unit/test_cancel_handed_over.py::test_what_was_handed_over_with_its_lease_is_in_flight",),
     ),
+    Mutant(
+        name="repeat-lets-in-what-was-refused",
+        guarantee="G2",
+        file="timerd/services/engine/engine.py",
+        old="if at not in refused_now or digest in there])",
+        new="if at not in refused_now or digest])",
+        breaks="the repeat of a batch stores what was refused when it was made first",
+        tests=(
+            "tests/fundamentals/test_repeats.py::test_an_item_that_was_refused_is_refused_again_for_the_same_reason",
+            "tests/fundamentals/test_repeats.py::test_what_was_refused_for_the_time_is_not_let_in_by_a_repeat",
+        ),
+    ),
 )

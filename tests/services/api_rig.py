@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -114,7 +114,7 @@ class FakeVerbs:
         gone = [self.views.pop(task.digest, None) for task in ids]
         return [CancelAnswer.ALREADY_CANCELLED if view is None else CancelAnswer.CANCELLED for view in gone]
 
-    async def is_stored(self, tasks: NewTasks) -> bool:
+    async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
         return any(tasks.prefix == before.prefix for before in self.scheduled)
 
     async def recall(self, request: bytes) -> bytes | None:

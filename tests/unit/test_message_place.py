@@ -11,7 +11,15 @@ from tests.property.world import QUEUES, START_MS, World, done
 from tests.unit.procedure_rig import going_on
 from timerd.core.partition.holding import Offered
 from timerd.core.protocol.insertion import Inserted, insert
-from timerd.core.protocol.message_place import Call, Forgotten, NotTakenIn, is_stored, origin_of_delays, place_message
+from timerd.core.protocol.message_place import (
+    Call,
+    Forgotten,
+    NotTakenIn,
+    is_stored,
+    origin_of_delays,
+    place_message,
+    stored_among,
+)
 from timerd.core.protocol.procedures import AppendRows, OfferRows, Procedure, ReadBucket, Request, TryCas
 from timerd.core.taken import Ended
 from timerd.model.identity import RowKey, digest_of
@@ -214,6 +222,19 @@ def test_a_message_says_whether_any_of_its_rows_was_stored(world: World) -> None
     assert not done(drive(is_stored(groups, PREFIX), world.runner))
     placed(world)
     assert done(drive(is_stored(groups, PREFIX), world.runner))
+
+
+def test_a_message_says_which_of_its_rows_were_stored(world: World) -> None:
+    """At its own place, or at the one where it went on, for it came too late."""
+    groups = ((HERE, row()),)
+    assert done(drive(stored_among(groups, PREFIX), world.runner)) == set()
+    late_ms = HERE.end_ms + 5_000
+    done(world.store.cas([Cas(place_key(PREFIX), None, Instants((late_ms,)).to_bytes())]))
+    assert done(drive(stored_among(groups, PREFIX), world.runner)) == set()
+    there = row()
+    there.columns["position_ms"] = late_ms
+    done(world.store.append([Append(((Partition(0, HERE.end_ms, HERE.shard), there),))]))
+    assert done(drive(stored_among(groups, PREFIX), world.runner)) == {TASK}
 
 
 def test_delays_count_from_the_first_try_that_came() -> None:

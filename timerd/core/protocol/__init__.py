@@ -18,7 +18,15 @@ from timerd.core.protocol.late_failure import free_position, waits_for
 from timerd.core.protocol.late_look import look_at_many
 from timerd.core.protocol.late_record import tell_end
 from timerd.core.protocol.lookup import Located, from_letter, locate
-from timerd.core.protocol.message_place import Call, Forgotten, NotTakenIn, is_stored, origin_of_delays, place_message
+from timerd.core.protocol.message_place import (
+    Call,
+    Forgotten,
+    NotTakenIn,
+    is_stored,
+    origin_of_delays,
+    place_message,
+    stored_among,
+)
 from timerd.core.protocol.move import Undecided, Wish, Withdrawn, move_task, withdraw
 from timerd.core.protocol.past_moves import moved_before
 from timerd.core.protocol.procedures import (
@@ -115,6 +123,7 @@ __all__ = [
     "insert_carried",
     "insert_repeated",
     "is_stored",
+    "stored_among",
     "key_lost",
     "locate",
     "look_at_many",

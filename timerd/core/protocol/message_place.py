@@ -32,7 +32,8 @@ from timerd.core.protocol.procedures import (
     SetMarks,
     TryCas,
 )
-from timerd.model.partition import Partition
+from timerd.model.identity import RowKey
+from timerd.model.partition import TIME_SCOPE, Partition, bucket_of
 from timerd.model.registers import Control, Instants, control_key, place_key
 from timerd.model.rows import RowGroup
 from timerd.model.settle import Outcome
@@ -106,6 +107,27 @@ def is_stored(groups: Sequence[tuple[Partition, RowGroup]], prefix: bytes) -> Pr
             return True
     stored: bytes | None = yield ReadRegister(place_key(prefix))
     return stored is not None
+
+
+def stored_among(groups: Sequence[tuple[Partition, RowGroup]], prefix: bytes) -> Procedure[set[bytes]]:
+    """Which of its rows some try of the call has stored, by their digests: at their first places or at later ones."""
+    stored: bytes | None = yield ReadRegister(place_key(prefix))
+    later = Instants.from_bytes(stored).later_ms if stored is not None else ()
+    there: set[bytes] = set()
+    for partition, rows in groups:
+        first = rows.keys()
+        there |= yield from _there(partition, first)
+        for at_ms in later:
+            place = Partition(TIME_SCOPE, bucket_of(at_ms), partition.shard)
+            there |= yield from _there(place, [key._replace(position_ms=at_ms) for key in first])
+    return there
+
+
+def _there(partition: Partition, keys: Sequence[RowKey]) -> Procedure[set[bytes]]:
+    found: Sequence[Found] = yield Find(partition, [(key.position_ms, key.digest) for key in keys])
+    endings: Sequence[Ending] = yield FindSettledMany(partition, keys)
+    each = zip(keys, found, endings, strict=True)
+    return {key.digest for key, place, ending in each if len(place.rows) or ending.outcome is not None}
 
 
 def origin_of_delays(call: Call) -> Procedure[int]:

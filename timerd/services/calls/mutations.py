@@ -6,10 +6,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from itertools import repeat
 from operator import is_
+from types import MappingProxyType
 from typing import TypeVar, cast
 
 import numpy as np
@@ -55,6 +57,7 @@ from timerd.v1 import timer_service_pb2 as wire
 AnySchedule = TypeVar("AnySchedule", bound=ScheduleCall)
 MoveCall = wire.RescheduleRequest | wire.FireNowRequest
 DraftOf = Callable[[AnySchedule, Rules], Awaitable[Draft]]
+NO_PROBLEMS: Mapping[int, NotStored] = MappingProxyType({})
 DEFAULT_REDRIVEN = 1_000
 # A millisecond or less for their ids, as columns.
 IDS_AT_ONCE = 2_000
@@ -101,7 +104,7 @@ class Mutations:
         except (Invalid, QueueShut) as error:
             refused = error
         if request.request_id and (refused is not None or draft is None or draft.problems):
-            again = await self._draft_of_repeat(draft_of, request, now_ms)
+            again = await self._draft_of_repeat(draft_of, request, now_ms, draft)
             if again is not None:
                 return again
         if refused is not None:
@@ -109,17 +112,33 @@ class Mutations:
         assert draft is not None
         return draft
 
-    async def _draft_of_repeat(self, draft_of: DraftOf[AnySchedule], request: AnySchedule, now_ms: int) -> Draft | None:
-        """None: no earlier try of the call has stored anything."""
+    async def _draft_of_repeat(
+        self, draft_of: DraftOf[AnySchedule], request: AnySchedule, now_ms: int, first: Draft | None
+    ) -> Draft | None:
+        """None: no earlier try of the call has stored anything. `first`: as a call that is made first; None: it would
+        be refused as a whole, for the time."""
         try:
             draft = await draft_of(request, rules_of_repeat(request, now_ms))
         except Invalid:
             return None
         asked = draft.tasks.rows
-        if not len(asked) or not await self._verbs.is_stored(draft.tasks):
+        # What is too large was refused for that, though by now it is also too late.
+        refused = {**(first.problems if first is not None else {}), **await self._over_limit(draft_of, request, now_ms)}
+        if not len(asked) or not await self._verbs.is_stored(draft.tasks, refused.keys()):
             return None
-        _name_refused(draft, asked)
+        _name_refused(draft, asked, refused)
         return draft
+
+    async def _over_limit(
+        self, draft_of: DraftOf[AnySchedule], request: AnySchedule, now_ms: int
+    ) -> Mapping[int, NotStored]:
+        """Of the items of a call that would be refused for the time, those that are too large besides."""
+        rules = replace(rules_of_repeat(request, now_ms), payload_limit_bytes=self._payload_limit_bytes)
+        try:
+            return (await draft_of(request, rules)).problems
+        except Invalid:
+            # Of one task it is the call that is.
+            return NO_PROBLEMS
 
     async def _kept_fire_ms(self, namespace: str, stored: StoredTasks) -> Mapping[int, int]:
         """When the tasks fire that have the keys asked for; what cannot be read stays unsaid: the outcome stands."""
@@ -296,11 +315,13 @@ class Mutations:
         return reply
 
 
-def _name_refused(draft: Draft, asked: RowGroup) -> None:
-    """The tasks of a repeat that were not stored when the call was made first, though they might be now."""
+def _name_refused(draft: Draft, asked: RowGroup, now: Mapping[int, NotStored] = NO_PROBLEMS) -> None:
+    """The tasks of a repeat that were not stored when the call was made first, though they might be now. `now`: why
+    they would not be."""
     if len(asked) != len(draft.tasks.rows):
         for index in np.setdiff1d(asked.columns["index"], draft.tasks.rows.columns["index"]).tolist():
-            draft.problems[index] = Invalid("The task was refused when the call was made first.", f"[{index}]")
+            then = Invalid("The task was refused when the call was made first.", f"[{index}]")
+            draft.problems[index] = now.get(index, then)
 
 
 def _now(clock: DueClock) -> int:

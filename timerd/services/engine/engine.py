@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Collection, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 
 import numpy as np
@@ -23,6 +24,7 @@ from timerd.core.protocol import (
     remember,
     resolve,
     resolve_once,
+    stored_among,
 )
 from timerd.model.errors import (
     CorruptRow,
@@ -149,22 +151,32 @@ class Engine:
             refused = await self._keying.activate(tasks, ids, keys, may_be_repeat=may_be_repeat)
         return StoredTasks(ids, keys.kept, refused)
 
-    async def is_stored(self, tasks: NewTasks) -> bool:
+    async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
         if not self._knows_repeats:
-            return await self._is_there(tasks)
+            return await self._is_there(tasks, refused_now)
         reply = (await self._store.replies([tasks.prefix]))[0]
         if reply is None:
             return False
         _keep_stored(tasks, reply)
         return len(tasks.rows) == len(indexes_of(reply))
 
-    async def _is_there(self, tasks: NewTasks) -> bool:
-        """Where the store keeps no replies, a message that was begun goes on."""
+    async def _is_there(self, tasks: NewTasks, refused_now: Collection[int]) -> bool:
+        """Where the store keeps no replies, a message that was begun goes on; but not with what would be refused, and
+        was not stored."""
+        is_begun = await drive(is_stored(await self._first_groups(tasks), tasks.prefix), self._procedures)
+        if is_begun and refused_now:
+            counted = replace(tasks, rows=replace(tasks.rows, columns=tasks.rows.columns.copy()))
+            await at_their_origin(counted, self._call(tasks, self.now_ms()), self._procedures)
+            there = await drive(stored_among(await self._first_groups(counted), tasks.prefix), self._procedures)
+            asked = zip(tasks.rows.columns["index"].tolist(), tasks.rows.digests(), strict=True)
+            _keep(tasks, [row for row, (at, digest) in enumerate(asked) if at not in refused_now or digest in there])
+        return is_begun
+
+    async def _first_groups(self, tasks: NewTasks) -> Groups:
         asked_ms = tasks.rows.columns["fire_at_ms"]
         places_ms = first_places(tasks, asked_ms, self.now_ms())
         shards = await self.shards.place(tasks.prefix, tasks.rows, places_ms)
-        groups = by_bucket(positioned(tasks.rows, places_ms, asked_ms), shards)
-        return await drive(is_stored(groups, tasks.prefix), self._procedures)
+        return tuple(by_bucket(positioned(tasks.rows, places_ms, asked_ms), shards))
 
     async def _append(
         self,
@@ -416,9 +428,15 @@ def _keep_stored(tasks: NewTasks, reply: bytes) -> None:
     indexes = indexes_of(reply)
     if len(indexes) == len(tasks.rows):
         return
-    stored = np.flatnonzero(np.isin(tasks.rows.columns["index"], indexes))
-    tasks.keys = {at: tasks.keys[row] for at, row in enumerate(stored.tolist()) if row in tasks.keys}
-    tasks.rows = tasks.rows.select(stored)
+    _keep(tasks, np.flatnonzero(np.isin(tasks.rows.columns["index"], indexes)).tolist())
+
+
+def _keep(tasks: NewTasks, rows: Sequence[int]) -> None:
+    """These rows of it, and no other ones."""
+    delayed = set(tasks.delayed)
+    tasks.keys = {at: tasks.keys[row] for at, row in enumerate(rows) if row in tasks.keys}
+    tasks.delayed = [at for at, row in enumerate(rows) if row in delayed]
+    tasks.rows = tasks.rows.select(np.array(rows, dtype=np.intp))
 
 
 def _hash(namespace: str, request_id: str) -> bytes:

@@ -178,8 +178,9 @@ class Verbs(Protocol):
 
     async def schedule(self, tasks: NewTasks) -> StoredTasks: ...
 
-    async def is_stored(self, tasks: NewTasks) -> bool:
-        """Whether an earlier try of the call stored them; those of them that it refused are taken out."""
+    async def is_stored(self, tasks: NewTasks, refused_now: Collection[int] = ()) -> bool:
+        """Whether an earlier try of the call stored them; those of them that it refused are taken out. `refused_now`:
+        by their places in the request, what a call that is made first would not store."""
         ...
 
     async def cancel(self, namespace: str, request_id: str, ids: Sequence[TaskId]) -> Sequence[CancelAnswer]: ...
