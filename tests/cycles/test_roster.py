@@ -105,3 +105,20 @@ async def test_a_roster_goes_with_its_cycle_and_others_have_none(story: Story) -
     with pytest.raises(FailedPrecondition, match="in your database") as refused:
         await story.cycles.put("other", [1])
     assert refused.value.reason == "NO_ROSTER"
+
+
+async def test_who_is_removed_while_it_is_paused_has_none_of_the_turns_that_were_ahead_before() -> None:
+    """A short cycle has many slots ahead; a member that is put has its tasks in all of them."""
+    async with Server(start=START) as server:
+        story = Story(server)
+        await story.work_members()
+        await story.cycles.create("short", every=10, queue="members", slots=10)
+        await server.advance(seconds=15)
+        await story.cycles.put("short", [1, 2])
+        await server.advance(seconds=10)
+        await story.cycles.pause("short")
+        await story.cycles.remove("short", [1])
+        gone = server.now
+        await server.advance(seconds=25)
+        assert [at - gone for at in story.turns_of(1) if at > gone] == []
+        assert len([at for at in story.turns_of(2) if at > gone]) >= 2

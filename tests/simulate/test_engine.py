@@ -79,10 +79,12 @@ def test_too_many_jobs_are_refused() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(1_800)
-def test_two_thousand_jobs_start_when_the_model_says() -> None:
-    few = Settings(Strategy.SLOT2, members=1_000, cycle_s=300, span_s=600, workers=8, mean_s=2.0, p90_s=4.0)
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize(("members", "workers"), [(1_000, 8), (5_000, 40)])
+def test_thousands_of_jobs_start_when_the_model_says(members: int, workers: int) -> None:
+    """Of the many some come to the queue at the same millisecond, and some workers are free at the same one."""
+    few = Settings(Strategy.SLOT2, members=members, cycle_s=300, span_s=600, workers=workers, mean_s=2.0, p90_s=4.0)
     settings = replace(few, slots=60)
     by_engine = starts(rehearsed(settings))
-    assert len(by_engine) > 1_980
+    assert len(by_engine) > 1.98 * members
     assert by_engine == starts(played(settings))

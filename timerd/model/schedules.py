@@ -142,6 +142,9 @@ class Schedule:
     coming_zone: str = ""
     # The release of tzdata by which its instants were computed last.
     tzdata: str = ""
+    # Of a cycle: the last slot that an earlier revision had recorded ahead. Members that were put then have tasks up to
+    # there, though the slots are recorded anew.
+    reached_ms: int = 0
     kept: str = ""
 
     @property

@@ -283,6 +283,7 @@ def _bring_into_force(
         zones=generation,
         coming_zone="",
         tzdata=world.tzdata,
+        reached_ms=max(entry.reached_ms, entry.cur_ms) if wanted.definition.cycle is not None else 0,
         error="",
     ).asked(request)
     if wanted.state is not ScheduleState.DELETED:

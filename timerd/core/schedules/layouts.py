@@ -76,7 +76,7 @@ def laid_out(layout: str) -> Decide:
 def _first_unrecorded(entry: Schedule, shape: CycleShape, now_ms: int) -> int:
     """Members of the cycle before it may have their tasks."""
     recorded = [slot.instant_ms for slot in (*entry.ahead.slots, *entry.left.slots)]
-    return turn_at(shape, max(entry.cur_ms, now_ms, *entry.taken, *recorded)).cycle + 1
+    return turn_at(shape, max(entry.cur_ms, entry.reached_ms, now_ms, *entry.taken, *recorded)).cycle + 1
 
 
 def _still_needed(layouts: tuple[LayoutFrom, ...], shape: CycleShape, now_ms: int) -> tuple[LayoutFrom, ...]:

@@ -60,11 +60,13 @@ class RosterEntry(NamedTuple):
 
 
 class Roster(NamedTuple):
-    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant. `places`: by layout."""
+    """Of a cycle as it was read. `cur_ms`: slots are recorded up to this instant; `reached_ms`: they were, by this
+    revision or one before. `places`: by layout."""
 
     uid: str
     shape: CycleShape
     cur_ms: int
+    reached_ms: int = 0
     places: Mapping[str, MemberHashes] = MappingProxyType({})
 
     def run(self, number: int) -> CycleRun:
@@ -75,8 +77,15 @@ class Roster(NamedTuple):
 
     def recorded(self, key: str) -> int:
         """The number of the last cycle in which the slot of the key is recorded."""
-        number = turn_at(self.shape, self.cur_ms).cycle
-        while instant_ms(self.shape, Turn(number, self._slot(number, key))) > self.cur_ms:
+        return self._last(key, self.cur_ms)
+
+    def reached(self, key: str) -> int:
+        """The number of the last cycle in which the key may have a task."""
+        return self._last(key, max(self.cur_ms, self.reached_ms))
+
+    def _last(self, key: str, until_ms: int) -> int:
+        number = turn_at(self.shape, until_ms).cycle
+        while instant_ms(self.shape, Turn(number, self._slot(number, key))) > until_ms:
             number -= 1
         return number
 
@@ -111,7 +120,7 @@ def read_roster(name: Name, uid: str = "") -> Procedure[Roster]:
     places: dict[str, MemberHashes] = {}
     for each in shape.layouts:
         places[each.layout] = yield from read_places(entry.uid, each.layout)
-    return Roster(entry.uid, shape, entry.cur_ms, places)
+    return Roster(entry.uid, shape, entry.cur_ms, entry.reached_ms, places)
 
 
 def put_members(name: Name, members: Sequence[SlotMember], world: World) -> Procedure[None]:
@@ -159,7 +168,7 @@ def remove_members(name: Name, keys: Sequence[str], world: World) -> Procedure[l
 def _numbers_alive(roster: Roster, key: str, now_ms: int) -> list[int]:
     """Whose task may start yet: it expires when its member has the next turn."""
     numbers: list[int] = []
-    number = roster.recorded(key)
+    number = roster.reached(key)
     while roster.run(number + 1).moment_ms(key) > now_ms:
         numbers.append(number)
         number -= 1
