@@ -10,7 +10,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.outbox.made import move, schedule
-from tests.outbox.test_relay import DAY_MS
+from tests.outbox.relaying import DAY_MS
 from tests.process.children import Child, Server, run_cli
 from tests.process.conftest import Children
 from tests.process.waiting import until
