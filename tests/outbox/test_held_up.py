@@ -12,7 +12,7 @@ import pytest
 
 from tests.certificates import Authority
 from tests.outbox.made import cancel, move, schedule
-from tests.outbox.test_relay import DAY_MS, TIMEOUT_S, drained, now_ms, running
+from tests.outbox.relaying import DAY_MS, TIMEOUT_S, drained, now_ms, running
 from tests.process.waiting import eventually
 from tests.services.access_rig import proof, write
 from timerd.client import Client, NotFound

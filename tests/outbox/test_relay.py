@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from tests.outbox.made import cancel, move, schedule
+from tests.outbox.relaying import DAY_MS, TIMEOUT_S, drained, now_ms, running
 from tests.process.waiting import eventually
 from timerd.client import CancelOutcome, Client, NotFound, TaskState
 from timerd.outbox.messages import rows_in
 from timerd.outbox.outcomes import Next, SendOutcome, of_whole
 from timerd.outbox.ports import DatabaseAway, OutboxFacts, OutboxStore, Sending
-from timerd.outbox.relay import Relay, RelayOptions
 from timerd.outbox.rows import SealedBatch
 from timerd.outbox.sending import GrpcSending
-from timerd.sdk.values import datetime_of_ms, instant_ms
+from timerd.sdk.values import datetime_of_ms
 from timerd.sdk.values.errors import make_error
 from timerd.testing import Server
-
-DAY_MS = 86_400_000
-TIMEOUT_S = 30.0
-
-
-def now_ms(server: Server) -> int:
-    return instant_ms(server.now)
 
 
 @pytest.fixture
@@ -43,25 +34,6 @@ async def sending(server: Server) -> AsyncIterator[GrpcSending]:
     sending = GrpcSending(server.connect_options, TIMEOUT_S)
     yield sending
     await sending.close()
-
-
-@asynccontextmanager
-async def running(outbox: OutboxStore, sending: Sending, lease_s: float = 60.0) -> AsyncIterator[Relay]:
-    relay = Relay(outbox, sending, RelayOptions(lease_s, 0.005))
-    task = asyncio.create_task(relay.run())
-    try:
-        yield relay
-    finally:
-        await relay.stop()
-        await task
-
-
-async def drained(outbox: OutboxStore) -> None:
-    async def is_empty() -> bool:
-        facts = await outbox.facts()
-        return not facts.rows and not facts.sealed
-
-    await eventually(is_empty, "the outbox is empty")
 
 
 async def test_rows_become_tasks(outbox: OutboxStore, server: Server, sending: GrpcSending) -> None:

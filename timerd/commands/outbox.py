@@ -19,7 +19,7 @@ from timerd.commands.table import Column, Kind
 from timerd.commands.times import iso_of, parse_span, relative
 
 if TYPE_CHECKING:
-    from timerd.outbox.ports import OutboxFacts, OutboxStore, RefusedFact
+    from timerd.outbox.ports import NamespaceFacts, OutboxFacts, OutboxStore, RefusedFact
     from timerd.outbox.relay import Relay
 
 T = TypeVar("T")
@@ -85,10 +85,12 @@ async def run(
     database: Database,
     lease: Annotated[str, typer.Option(metavar="SPAN", help="After so long another relay takes over.")] = "60s",
     poll: Annotated[str, typer.Option(metavar="SPAN", help="Between two looks at an empty outbox.")] = "50ms",
+    http: Annotated[str, typer.Option("--http", metavar="HOST:PORT", help="Metrics and health, on loopback.")] = "",
 ) -> None:
     """Send what is in the outbox until Ctrl-C.
 
     Any number may run at a time. A relay waits for a database or a server that is away."""
+    from timerd.commands.outbox_port import watched
     from timerd.outbox.relay import Relay, RelayOptions
     from timerd.outbox.sending import GrpcSending
     from timerd.sdk.working import run_until_signalled
@@ -100,12 +102,13 @@ async def run(
     await _look_once(store)
     sending = GrpcSending(call.endpoint.connection(), call.endpoint.timeout_s)
     relay = Relay(store, sending, chosen)
-    call.out.one(
-        {"relay": relay.owner, "database": store.name, "server": call.endpoint.server},
-        f"Relay {relay.owner} sends from {store.name} to timerd at {call.endpoint.server}; Ctrl-C ends it.",
-    )
     try:
-        exit_code = await run_until_signalled(relay)
+        async with watched(http, _opened(database), relay):
+            call.out.one(
+                {"relay": relay.owner, "database": store.name, "server": call.endpoint.server},
+                f"Relay {relay.owner} sends from {store.name} to timerd at {call.endpoint.server}; Ctrl-C ends it.",
+            )
+            exit_code = await run_until_signalled(relay)
     finally:
         await sending.close()
         await store.close()
@@ -165,13 +168,19 @@ def _record(facts: OutboxFacts) -> dict[str, Any]:
         "oldest_time": _iso(facts.oldest_ms) if facts.oldest_ms else None,
         "sealed": [_sealed_record(facts, index) for index in range(len(facts.sealed))],
         "refused": facts.refused,
+        "namespaces": {name: _namespace_record(of) for name, of in facts.namespaces.items()},
     }
+
+
+def _namespace_record(of: NamespaceFacts) -> dict[str, Any]:
+    oldest = {"oldest_time": _iso(of.oldest_ms) if of.oldest_ms else None}
+    return {"rows": of.rows, **oldest, "sealed": of.sealed, "refused": of.refused}
 
 
 def _sealed_record(facts: OutboxFacts, index: int) -> dict[str, Any]:
     each = facts.sealed[index]
     times = {"sealed_time": _iso(each.made_ms), "lease_end_time": _iso(each.until_ms)}
-    return {"no": each.no, "tasks": each.tasks, "relay": each.owner, **times}
+    return {"no": each.no, "tasks": each.tasks, "namespace": each.namespace, "relay": each.owner, **times}
 
 
 def _shown(facts: OutboxFacts) -> dict[str, object]:
@@ -184,6 +193,20 @@ def _shown(facts: OutboxFacts) -> dict[str, object]:
         "oldest": relative(_moment(facts.oldest_ms), _moment(facts.now_ms)) if facts.oldest_ms else "",
         "on their way": f"{sum(each.tasks for each in facts.sealed):,}",
         "refused": f"{facts.refused:,}",
+        **(_of_namespaces(facts) if len(facts.namespaces) > 1 else {}),
+    }
+
+
+def _of_namespaces(facts: OutboxFacts) -> dict[str, object]:
+    """Where there are several: which of them is held up shows in its oldest row, and in what is on its way."""
+    now = _moment(facts.now_ms)
+    oldest = {
+        name: f", oldest {relative(_moment(of.oldest_ms), now)}" if of.oldest_ms else ""
+        for name, of in facts.namespaces.items()
+    }
+    return {
+        f"of {name}": f"{of.rows:,} waiting{oldest[name]}, {of.sealed:,} on their way, {of.refused:,} refused"
+        for name, of in facts.namespaces.items()
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -18,6 +19,17 @@ class DatabaseWrong(Exception):
     """The database cannot be used as it is: a sentence that says what to do."""
 
 
+@dataclass(slots=True)
+class NamespaceFacts:
+    """Rows of one namespace: that wait, as far as they are counted; on their way; refused. `oldest_ms`: when the oldest
+    of those that wait was written, 0 where there is none."""
+
+    rows: int = 0
+    oldest_ms: int = 0
+    sealed: int = 0
+    refused: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SealedFact:
     """A sealed batch, as `status` shows it. Times in ms since the epoch."""
@@ -27,6 +39,7 @@ class SealedFact:
     made_ms: int
     owner: str
     until_ms: int
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +61,27 @@ class OutboxFacts:
     refused: int
     now_ms: int
     sealed: list[SealedFact] = field(default_factory=list)
+    namespaces: dict[str, NamespaceFacts] = field(default_factory=dict)
+
+
+def facts_of(
+    outbox: str,
+    now_ms: int,
+    waiting: Collection[tuple[str, int, int]],
+    sealed: list[SealedFact],
+    refused: Collection[tuple[str, int]],
+) -> OutboxFacts:
+    """`waiting`: namespace, rows, when the oldest was written; `refused`: namespace, rows."""
+    rows, oldest_ms = sum(each[1] for each in waiting), min((each[2] for each in waiting), default=0)
+    found: defaultdict[str, NamespaceFacts] = defaultdict(NamespaceFacts)
+    for namespace, count, since_ms in waiting:
+        found[namespace].rows, found[namespace].oldest_ms = count, since_ms
+    for each in sealed:
+        found[each.namespace].sealed += each.tasks
+    for namespace, count in refused:
+        found[namespace].refused = count
+    there = dict(sorted(found.items()))
+    return OutboxFacts(outbox, rows, oldest_ms, sum(each[1] for each in refused), now_ms, sealed, there)
 
 
 # Counted rows are looked at one by one.

@@ -18,7 +18,15 @@ import asyncpg
 
 from timerd.outbox.low_mark import LowMark
 from timerd.outbox.messages import rows_in
-from timerd.outbox.ports import MOST_COUNTED, DatabaseAway, DatabaseWrong, OutboxFacts, RefusedFact, SealedFact
+from timerd.outbox.ports import (
+    MOST_COUNTED,
+    DatabaseAway,
+    DatabaseWrong,
+    OutboxFacts,
+    RefusedFact,
+    SealedFact,
+    facts_of,
+)
 from timerd.outbox.postgres_schema import DDL
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
 from timerd.outbox.sealing import MOST_BYTES, MOST_ROWS, NUMBER_STEP, batch_of, halves, sealed
@@ -61,12 +69,12 @@ VALUES ($1, $2, nullif($3, ''), to_timestamp(nullif($4::bigint, 0) / 1000.0), nu
 _AGAIN = """INSERT INTO timerd.outbox (verb, namespace, queue, fire_at, key, payload, options)
 SELECT verb, namespace, queue, fire_at, key, payload, options FROM timerd.refused WHERE number = ANY ($1::bigint[])
 ORDER BY number"""
-_FACTS = f"""SELECT relay.outbox::text,
-    (SELECT count(*) FROM (SELECT 1 FROM timerd.outbox LIMIT {MOST_COUNTED}) AS counted),
-    (SELECT (extract(epoch FROM inserted_at) * 1000)::bigint FROM timerd.outbox ORDER BY id LIMIT 1),
-    (SELECT count(*) FROM timerd.refused), {_NOW_MS} FROM timerd.relay"""
-_SEALED_FACTS = """SELECT no, tasks, made_ms, owner, (extract(epoch FROM until) * 1000)::bigint
+_FACTS = f"SELECT outbox::text, {_NOW_MS} FROM timerd.relay"
+_WAITING_FACTS = f"""SELECT namespace, count(*), (extract(epoch FROM min(inserted_at)) * 1000)::bigint
+FROM (SELECT namespace, inserted_at FROM timerd.outbox ORDER BY id LIMIT {MOST_COUNTED}) AS lowest GROUP BY namespace"""
+_SEALED_FACTS = """SELECT no, tasks, made_ms, owner, (extract(epoch FROM until) * 1000)::bigint, namespace
 FROM timerd.sealed ORDER BY no"""
+_REFUSED_COUNTS = "SELECT namespace, count(*) FROM timerd.refused GROUP BY namespace"
 _REFUSED_FACTS = f"""SELECT number, (extract(epoch FROM refused_at) * 1000)::bigint, {_AS_ROW.replace("id,", "0,", 1)},
     problem, reason FROM timerd.refused ORDER BY number LIMIT $1"""
 _WRONG = (
@@ -164,9 +172,11 @@ class PostgresOutbox:
 
     async def facts(self) -> OutboxFacts:
         async with self._transaction() as db:
-            outbox, rows, oldest_ms, refused, now_ms = await db.fetchrow(_FACTS)
-            records = await db.fetch(_SEALED_FACTS)
-        return OutboxFacts(outbox, rows, oldest_ms or 0, refused, now_ms, [SealedFact(*each) for each in records])
+            outbox, now_ms = await db.fetchrow(_FACTS)
+            waiting = await db.fetch(_WAITING_FACTS)
+            sealed_now = [SealedFact(*each) for each in await db.fetch(_SEALED_FACTS)]
+            refused = await db.fetch(_REFUSED_COUNTS)
+        return facts_of(outbox, now_ms, waiting, sealed_now, refused)
 
     async def refused(self, limit: int) -> list[RefusedFact]:
         async with self._transaction() as db:

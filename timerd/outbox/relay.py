@@ -43,11 +43,14 @@ class RelayOptions:
 
 
 class Relay:
-    """`run` until `stop`; `counts` says what it did: tasks, batches, again, anew, halved, refused."""
+    """`run` until `stop`; `counts` says what it did: tasks, batches, again, anew, halved, refused. `sent` and `refused`
+    are rows by namespace."""
 
     def __init__(self, store: OutboxStore, sending: Sending, options: RelayOptions = RelayOptions()) -> None:
         self.owner = secrets.token_hex(8)
         self.counts: Counter[str] = Counter()
+        self.sent: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
         self._store = store
         self._sending = sending
         self._options = options
@@ -166,6 +169,8 @@ class Relay:
         self.counts["batches"] += 1
         self.counts["tasks"] += batch.tasks - len(outcome.refused)
         self.counts["refused"] += len(outcome.refused)
+        self.sent[batch.namespace] += batch.tasks - len(outcome.refused)
+        self.refused[batch.namespace] += len(outcome.refused)
         for each in outcome.refused[:1]:
             log.warning("%d of batch %d are refused, the first: %s", len(outcome.refused), batch.no, each.problem)
 

@@ -17,7 +17,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from timerd.outbox.messages import rows_in
-from timerd.outbox.ports import MOST_COUNTED, DatabaseAway, DatabaseWrong, OutboxFacts, RefusedFact, SealedFact
+from timerd.outbox.ports import (
+    MOST_COUNTED,
+    DatabaseAway,
+    DatabaseWrong,
+    OutboxFacts,
+    RefusedFact,
+    SealedFact,
+    facts_of,
+)
 from timerd.outbox.rows import OutboxRow, RefusedRow, SealedBatch
 from timerd.outbox.sealing import MOST_BYTES, MOST_ROWS, NUMBER_STEP, batch_of, halves, sealed
 from timerd.outbox.sqlite_schema import statements
@@ -224,15 +232,17 @@ def _halve(batch: SealedBatch, owner: str, lease_s: float, database: sqlite3.Con
 
 
 def _facts(database: sqlite3.Connection) -> OutboxFacts:
-    counted = f"SELECT count(*) FROM (SELECT 1 FROM timerd_outbox LIMIT {MOST_COUNTED})"
-    sealed_now = database.execute("SELECT no, tasks, made_ms, owner, until_ms FROM timerd_sealed ORDER BY no")
-    return OutboxFacts(
+    lowest = f"SELECT namespace, inserted_ms FROM timerd_outbox ORDER BY id LIMIT {MOST_COUNTED}"
+    waiting = database.execute(f"SELECT namespace, count(*), min(inserted_ms) FROM ({lowest}) GROUP BY namespace")
+    sealed_now = database.execute(
+        "SELECT no, tasks, made_ms, owner, until_ms, namespace FROM timerd_sealed ORDER BY no"
+    )
+    return facts_of(
         _one(database, "SELECT outbox FROM timerd_relay"),
-        _one(database, counted),
-        _one(database, "SELECT inserted_ms FROM timerd_outbox ORDER BY id LIMIT 1") or 0,
-        _one(database, "SELECT count(*) FROM timerd_refused"),
         _now_ms(),
+        waiting.fetchall(),
         [SealedFact(*each) for each in sealed_now],
+        database.execute("SELECT namespace, count(*) FROM timerd_refused GROUP BY namespace").fetchall(),
     )
 
 
