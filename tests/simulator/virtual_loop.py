@@ -32,7 +32,7 @@ class Owner:
         self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        return self._loop.create_task(work, context=self.context)
+        return self._loop.create_task(work, context=self.context.copy())
 
     def own(self, task: asyncio.Task[Any]) -> None:
         self._tasks[task] = None

@@ -36,9 +36,9 @@ PASSED = (
 KNOWN = {
     "mark-before-scan": 0,
     "settle-skipped": 0,
-    "closing HINTBLIND": 0,
+    "closing HINTBLIND": 192,
     "closing READONE": 1,
-    "cancel NOSENDCHECK": 194,
+    "cancel NOSENDCHECK": 4,
     "cancelled-forgotten": 1,
     "closing NOCHECK": 1,
     "records-not-read": 6,
