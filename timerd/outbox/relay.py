@@ -123,7 +123,9 @@ class Relay:
             if lower := self._in_hand.before(batch.no):
                 await asyncio.wait(lower, return_when=asyncio.FIRST_COMPLETED)
                 continue
-            if await self._there(lambda: self._store.is_first(batch, self._in_hand.numbers())):
+            # As they are at this look: one that is taken over while the database is away is to be waited for.
+            in_hand = self._in_hand.numbers()
+            if await self._there(partial(self._store.is_first, batch, in_hand)):
                 return
             await asyncio.sleep(self._options.poll_s)
 
