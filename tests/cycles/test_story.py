@@ -166,7 +166,9 @@ async def test_a_cycle_shows_what_each_slot_costs(story: Story) -> None:
     shown = await story.cycles.get("sync")
     last = {slot.slot: slot for _, slot in story.slots}
     expected = [
-        SlotCost(number, slot.cycle, len(in_slot(story.members, slot))) for number, slot in sorted(last.items())
+        SlotCost(number, slot.cycle, len(found), float(len(found)))
+        for number, slot in sorted(last.items())
+        for found in [in_slot(story.members, slot)]
     ]
     assert list(shown.costs) == expected
     assert (shown.slots, shown.period, shown.queue, shown.slot_queue) == (10, EVERY, "members", "slots")

@@ -109,7 +109,7 @@ def _with_celery(desk: Desk, step: str) -> None:
 
 def _celery(desk: Desk) -> None:
     text = blocks.read(CELERY)
-    installing, running, _ = pages.typed(text)
+    installing, running, *_ = pages.typed(text)
     desk.install(installing)
     files = pages.files(text)
     desk.save(files)

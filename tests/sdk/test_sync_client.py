@@ -16,7 +16,7 @@ import pytest
 
 from tests.sdk.fake_server import FakeServer
 from timerd import CancelOutcome, Client, SyncClient, TimerdError
-from timerd.client import Cycles, Schedules, SyncCycles, SyncSchedules
+from timerd.client import Cycles, Queues, Schedules, SyncCycles, SyncQueues, SyncSchedules
 from timerd.sdk.scheduling.sync_twin import SHARED_LOOP
 from timerd.v1 import task_pb2
 from timerd.v1 import timer_service_pb2 as pb
@@ -36,16 +36,20 @@ def threaded() -> Iterator[FakeServer]:
 
 
 def test_the_names_and_signatures_are_those_of_the_client() -> None:
-    # `close` is written twice, and what is behind `schedules` and `cycles` is compared below.
-    apart = ("close", "schedules", "cycles")
+    # `close` is written twice, and what is behind the others is compared below.
+    apart = ("close", "schedules", "cycles", "queues")
     names = [name for name in dir(Client) if not name.startswith("_") and name not in apart]
     assert "schedule" in names
     assert "list" in names
     for name in names:
         assert inspect.signature(getattr(SyncClient, name)) == inspect.signature(getattr(Client, name))
-    for plain, own in ((Schedules, SyncSchedules), (Cycles, SyncCycles)):
+    for plain, own, known in (
+        (Schedules, SyncSchedules, "create"),
+        (Cycles, SyncCycles, "create"),
+        (Queues, SyncQueues, "pause"),
+    ):
         names = [name for name in dir(plain) if not name.startswith("_")]
-        assert "create" in names
+        assert known in names
         for name in names:
             assert inspect.signature(getattr(own, name)) == inspect.signature(getattr(plain, name))
 

@@ -15,18 +15,16 @@ import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timerd.sdk.values import DeliveredBatch, Delivery, invalid, message_of
 from timerd.sdk.working.dispositions import FailedElsewhere
 from timerd.sdk.working.time_limits import CURRENT_CALL, TimedCall
 from timerd.v1 import work_service_pb2 as pb
 
-# `multiprocessing` starts a child from whichever thread asks for it.
-_SPAWN = get_context("spawn")
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 
 class ProcessDied(RuntimeError):
@@ -90,9 +88,13 @@ class HandlerProcess:
     """One child."""
 
     def __init__(self, handler: Callable[[Any], Any]) -> None:
+        # Nobody else needs it.
+        from multiprocessing import get_context
+
+        spawn = get_context("spawn")
         self._stack = tempfile.NamedTemporaryFile("r", prefix="timerd-stack-")  # noqa: SIM115 - it is closed with the child
-        self._pipe, theirs = _SPAWN.Pipe()
-        self._process = _SPAWN.Process(target=_serve, args=(theirs, handler, self._stack.name), daemon=True)
+        self._pipe, theirs = spawn.Pipe()
+        self._process = spawn.Process(target=_serve, args=(theirs, handler, self._stack.name), daemon=True)
         self._process.start()
         theirs.close()
 
