@@ -314,3 +314,30 @@ async def test_what_a_worker_hands_back_and_nobody_takes_is_pending(server: Serv
     seen = {task.payload: (task.state, task.attempt) for task in [await client.get(task.id) for task in tasks]}
     other = b"1" if begun == [b"0"] else b"0"
     assert seen == {begun[0]: (TaskState.ACKED, 1), other: (TaskState.PENDING, 0)}
+
+
+async def test_what_was_acknowledged_late_is_no_dead_letter_of_the_next_attempt(
+    server: Server, client: Client, inbox: Inbox
+) -> None:
+    """The first worker has done the work after all, and has heard so. That the second one gives up changes nothing."""
+
+    async def slow(_: Delivery) -> None:
+        await server.sleep(minutes=5)
+
+    async def hopeless(_: Delivery) -> None:
+        await server.sleep(minutes=10)
+        raise Reject("no such address")
+
+    inbox.after = slow
+    await inbox.works("mails", silent=True, concurrency=1)
+    task = await client.schedule("mails", b"x", delay=60)
+    await server.advance(minutes=1)
+    second = Inbox(server)
+    second.after = hopeless
+    await second.works("mails")
+    await server.advance(minutes=7)
+    assert second.attempts == [2]
+    await server.advance(minutes=20)
+    assert (await client.get(task.id)).state is TaskState.ACKED
+    assert [letter async for letter in client.dead_letters("mails")] == []
+    assert (await ledger(server))["acked"] == 1

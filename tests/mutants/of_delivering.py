@@ -284,6 +284,15 @@ MUTANTS = (
         tests=("tests/fundamentals/test_said_of_deliveries.py::test_what_is_said_is_confirmed_only_where_it_is_so",),
     ),
     Mutant(
+        name="dead-although-acked",
+        guarantee="G18",
+        file="timerd/core/partition/row_table.py",
+        old="            if outcome is Outcome.DEAD and rows.pending(key) is Outcome.ACKED:\n",
+        new="            if False:\n",
+        breaks="a worker gives up what another one has acked before, and the task is a dead letter",
+        tests=("tests/scenarios/test_partition.py::test_story[acked_by_another_attempt_and_rejected]",),
+    ),
+    Mutant(
         name="stale-reject-confirmed",
         guarantee="G18",
         file="timerd/core/dispatch/delivery_machine.py",

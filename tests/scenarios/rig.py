@@ -150,8 +150,15 @@ class Rig:
         return [self.machine.offer(rows, rows.source, is_repeat="repeat" in step.words).value]
 
     def _cancel(self, step: Step) -> Sequence[str]:
+        return self._given(step, Outcome.CANCELLED)
+
+    def _ack_late(self, step: Step) -> Sequence[str]:
+        """By the delivery of another attempt: `ack-late ROW REQUEST`."""
+        return self._given(step, Outcome.ACKED)
+
+    def _given(self, step: Step, outcome: Outcome) -> Sequence[str]:
         row, request = step.words
-        return [f"given by {self.machine.cancel(key_of(row), Outcome.CANCELLED, request.encode()).decode()}"]
+        return [f"given by {self.machine.cancel(key_of(row), outcome, request.encode()).decode()}"]
 
     def _end_met(self, step: Step) -> Sequence[str]:
         self.machine.end_met(key_of(step.words[0]), Outcome.CANCELLED)

@@ -132,7 +132,10 @@ class FakeFiring:
             self.put(self.rows[each.key.digest, generation_of(each.key.version)][0])
         return self._durable()
 
-    def put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+    def put_dead_letters(
+        self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended], otherwise: Otherwise
+    ) -> Awaitable[None]:
+        otherwise += [(each, self.states[each.key.digest]) for each in ended if each.key.digest in self.states]
         self.dead_letters += dead_letters
         self.ended += ended
         return self._durable()

@@ -418,6 +418,19 @@ async def test_an_ack_of_what_ended_otherwise_is_not_confirmed(rig: Rig, state: 
     assert (list(confirmed.refused), list(confirmed.states)) == ([1], [int(state)])
 
 
+async def test_a_reject_of_what_another_attempt_has_acked_is_not_confirmed(rig: Rig) -> None:
+    """Nor does a failure take it back, of which nothing is said."""
+    worker = await rig.worker(("mail", 9))
+    sent = taken_of(range(3))
+    rig.firing.states[sent.digests[1]] = State.ACKED
+    rig.firing.put(sent)
+    tokens = (await worker.deliver()).ack_tokens
+    await worker.settle(REJECT, tokens)
+    confirmed = await worker.confirmed()
+    assert (list(confirmed.refused), list(confirmed.states)) == ([1], [int(State.ACKED)])
+    assert "over before the reject came: its task was acknowledged" in confirmed.problem.message
+
+
 @pytest.mark.parametrize(
     ("request_", "sentence"),
     [

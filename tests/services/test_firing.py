@@ -105,14 +105,14 @@ async def test_a_reject_that_ends_nothing_is_not_confirmed(monkeypatch: pytest.M
         return waits
 
     dead = Ended(Partition(0, 0, 0), RowKey(DUE_MS, b"d" * 16, 0), Outcome.DEAD)
-    machine = SimpleNamespace(end=lambda items: (0, []), put_dead_letters=list)
+    machine = SimpleNamespace(end=lambda items: (0, []), put_dead_letters=list, recorded=lambda _: None)
     held = SimpleNamespace(durable=durable, settle_soon=lambda _: None)
     scheduler, store = scheduler_with({dead.partition: machine}, held), Store()
     firing = SchedulerFiring(scheduler, cast(Any, None), cast(Any, store), b"secret")
     monkeypatch.setattr(firing.late_failures, "_elsewhere", SimpleNamespace(end=end))
     letter = SimpleNamespace(task_id=b"", died_at_ms=DUE_MS, last_error="no")
     with nullcontext() if waits else pytest.raises(Unavailable):
-        await firing.put_dead_letters([cast(Any, letter)], [dead])
+        await firing.put_dead_letters([cast(Any, letter)], [dead], [])
     assert store.calls == (["put_dead_letters"] if waits else ["put_dead_letters", "take_dead_letters"])
 
 

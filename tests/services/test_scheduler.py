@@ -233,7 +233,7 @@ async def test_a_letter_is_kept_where_the_record_that_ends_its_task_is_there_alr
     scheduler = scheduler_of(store)
     letter = DeadLetter(b"the task", row, here, rows.template_of(0), START_MS, START_MS, 3, "it broke", b"")
     await SchedulerFiring(scheduler, trusted_time(), store, b"secret").put_dead_letters(
-        [letter], [Ended(here, row, Outcome.DEAD)]
+        [letter], [Ended(here, row, Outcome.DEAD)], []
     )
     assert len(await store.get_dead_letters([b"the task"])) == (outcome is Outcome.DEAD)
 

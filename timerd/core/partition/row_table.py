@@ -418,15 +418,20 @@ class RowTable:
 
     def end(self, ended: Iterable[Ended]) -> tuple[int, list[Ended]]:
         """Ends open rows, with the copies that wait for them. Returns (lsn that is done when this is durable, those
-        that are not open). Nearly all speak of the very row that was sent, which has no copies: these are closed here,
-        the others by the way that is for all."""
+        that are not open, or that end by the ack of another attempt). Nearly all speak of the very row that was sent,
+        which has no copies: these are closed here, the others by the way that is for all."""
         rows = self._rows
         endings: list[RowEnd] = []
         missing: list[Ended] = []
         is_plain, end = not rows.open.copies, rows.open.end
         for item in ended:
             _, key, outcome = item
-            if is_plain and end(key):
+            if outcome is Outcome.DEAD and rows.pending(key) is Outcome.ACKED:
+                # That ack came first, and is confirmed: no failure takes it back.
+                if (closed := rows.open.close(key)) is not None:
+                    endings += [(each, Outcome.ACKED) for each in rows.open.all_of(closed)]
+                missing.append(item)
+            elif is_plain and end(key):
                 endings.append((key, outcome))
             elif (closed := rows.open.close(key)) is not None:
                 endings += [(each, outcome) for each in rows.open.all_of(closed)]

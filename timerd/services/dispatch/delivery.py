@@ -193,7 +193,7 @@ class Delivery:
         if settlement.released:
             self._settling.release(settlement.released, now_ms)
         acked = self._firing.settling(settlement, now_ms)
-        self._settling.confirm(sink, sequence, tokens, settlement, acked)
+        self._settling.confirm(sink, sequence, tokens, settlement, acked, is_reject=action is Action.REJECT)
 
     def extend(self, sink: Sink, tokens: bytes) -> list[bytes]:
         held = self.machine.extend(sink.number, tokens, self.clock_ms())

@@ -44,6 +44,7 @@ class Owed:
     acked: Sequence[bytes] = ()
     under_way: int = 0
     error: Exception | None = None
+    is_reject: bool = False
 
 
 # (message, what of it).

@@ -13,7 +13,7 @@ from timerd.model.identity import ACK_TOKEN_BYTES, delivery_id_of
 from timerd.services.background import begin
 from timerd.services.dispatch.late_settling import LateSettling, Owed, refusal_of
 from timerd.services.dispatch.ports import Confirmation, Settler
-from timerd.services.engine.verbs import Firing, Otherwise
+from timerd.services.engine.verbs import Firing, Otherwise, State
 
 _LOG = logging.getLogger("timerd.delivery")
 
@@ -40,12 +40,19 @@ class Settling:
         return bool(self._running) or self._late.busy
 
     def confirm(
-        self, settler: Settler, sequence: int, tokens: bytes, settlement: Settlement, acked: Sequence[bytes]
+        self,
+        settler: Settler,
+        sequence: int,
+        tokens: bytes,
+        settlement: Settlement,
+        acked: Sequence[bytes],
+        *,
+        is_reject: bool = False,
     ) -> None:
         """Of one message; the worker is answered when it is durable. `acked`: whose rows are held back until then."""
         settler.owe(len(tokens) // ACK_TOKEN_BYTES)
         late: deque[int | LateFailure] = deque((*settlement.late, *settlement.failed_late))
-        self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late, acked))
+        self._owed.append(Owed(settler, sequence, tokens, settlement.refused, late, acked, is_reject=is_reject))
         self._batch.add(settlement)
         self._start()
 
@@ -82,10 +89,12 @@ class Settling:
         self._batch, self._owed = Settlement(), []
         otherwise: Otherwise = []
         error = await _error_of(self._store(batch, otherwise))
-        if error is None and self._hear is not None:
-            self._hear(batch)
         if otherwise:
             _refuse(owed, otherwise)
+            others = {item for item, _ in otherwise}
+            batch.dead = [item for item in batch.dead if item not in others]
+        if error is None and self._hear is not None:
+            self._hear(batch)
         for each in owed:
             each.error = error
             if each.late and error is None:
@@ -117,19 +126,20 @@ class Settling:
         if batch.back:
             writes.append(self._firing.put_back(batch.back))
         if batch.dead_letters:
-            writes.append(self._firing.put_dead_letters(batch.dead_letters, batch.dead))
+            writes.append(self._firing.put_dead_letters(batch.dead_letters, batch.dead, otherwise))
         await asyncio.gather(*writes)
 
 
 def _refuse(owed: Iterable[Owed], otherwise: Otherwise) -> None:
-    """Acks of what had ended in another way by then; seldom any, so each is looked for in all messages."""
+    """Acks and rejects of what had ended in another way by then; seldom any, so each is looked for in all messages. Of
+    another failure nothing is said: its worker has nothing to take back."""
     states = {delivery_id_of(item.key.digest, item.key.version): state for item, state in otherwise}
     for each in owed:
         for at in range(len(each.tokens) // ACK_TOKEN_BYTES):
             key = parse_token(token_at(each.tokens, at)).key
             state = states.get(delivery_id_of(key.digest, key.version))
-            if state is not None:
-                each.refused[at] = refusal_of(state, "ack")
+            if state is not None and (each.is_reject or state is not State.ACKED):
+                each.refused[at] = refusal_of(state, "reject" if each.is_reject else "ack")
 
 
 async def _error_of(work: Awaitable[None]) -> Exception | None:

@@ -178,7 +178,9 @@ class SchedulerFiring:
         self._scheduler.held.wake()
         return self.again(elsewhere)
 
-    def put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+    def put_dead_letters(
+        self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended], otherwise: Otherwise
+    ) -> Awaitable[None]:
         """In the record that ends them; of rows that are not open here the dead letters first."""
         waits: list[Awaitable[None]] = []
         letter_of = dict(zip(ended, dead_letters, strict=True))
@@ -187,6 +189,9 @@ class SchedulerFiring:
             if machine is not None:
                 lsn, missing = machine.end(items)
                 gone = set(items).difference(missing)
+                acked = [item for item in missing if machine.recorded(item.key) is Outcome.ACKED]
+                otherwise += [(item, State.ACKED) for item in acked]
+                missing = [item for item in missing if item not in acked]
                 machine.put_dead_letters(letter_of[item] for item in gone)
                 durable = self._scheduler.held.durable(machine, lsn)
                 waits.append(

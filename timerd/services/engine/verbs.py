@@ -298,7 +298,9 @@ class Firing(Protocol):
         """They wait as if they had not been taken; where that cannot be, they go on as `again`."""
         ...
 
-    def put_dead_letters(self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended]) -> Awaitable[None]:
+    def put_dead_letters(
+        self, dead_letters: Sequence[DeadLetter], ended: Sequence[Ended], otherwise: Otherwise
+    ) -> Awaitable[None]:
         """The dead letters first, then `end`."""
         ...
 
