@@ -134,17 +134,17 @@ class TimeLimits:
         call.is_over = True
         if (process := call.process) is not None:
             process.dump_stack()
-            self._when_dumped(call, process, _LOOKS)
+            self._when_dumped(call, process, _LOOKS, "")
             return
         self._over(call, "".join(traceback.format_list(_frames(call))))
         if call.thread is None:
             call.task.cancel()
 
-    def _when_dumped(self, call: TimedCall, process: Endable, looks: int) -> None:
-        """A process writes down where it is as soon as the system lets it."""
+    def _when_dumped(self, call: TimedCall, process: Endable, looks: int, before: str) -> None:
+        """A process writes down where it is as soon as the system lets it. What is the same twice is all of it."""
         loop, trace = asyncio.get_running_loop(), process.stack()
-        if not trace and looks:
-            loop.call_later(_LOOK_S, self._when_dumped, call, process, looks - 1)
+        if looks and not (trace and trace == before):
+            loop.call_later(_LOOK_S, self._when_dumped, call, process, looks - 1, trace)
             return
         self._over(call, trace)
         process.terminate()
