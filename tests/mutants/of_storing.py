@@ -163,4 +163,16 @@ MUTANTS = (
         breaks="nobody knows later how a task ended, and the next holder delivers it again",
         tests=("tests/fundamentals/test_restart.py::test_an_ended_task_is_known_to_the_next_holder",),
     ),
+    Mutant(
+        name="written-again-in-a-circle",
+        guarantee="G3",
+        file="timerd/core/protocol/insertion.py",
+        old="            if forwards[n] is None and flags[n] & FLAG_CARRIED:\n",
+        new="            if False:\n",
+        breaks="a retry goes where its attempt has waited and ended before, and nobody sends it any more",
+        tests=(
+            "tests/unit/test_written_again.py::"
+            "test_a_retry_that_is_written_again_never_goes_where_its_attempt_has_waited_before",
+        ),
+    ),
 )

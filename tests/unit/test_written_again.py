@@ -182,3 +182,16 @@ def test_what_was_refused_before_it_was_written_again_is_found_there_as_ever() -
     assert (here.place, here.ending.outcome, here.others) == (AGAIN, None, ())
     reads = [each for each in asked(world, locate(TASK)) if isinstance(each, ReadRegister)]
     assert [each.key.table for each in reads] == [Table.MOVES]
+
+
+def test_a_retry_that_is_written_again_never_goes_where_its_attempt_has_waited_before() -> None:
+    """It has ended there, at the end of a lease: nobody would send it, and who looks for it would go in a circle."""
+    world = one_of_several()
+    waited = Place(HERE, RowKey(START_MS + 4_000, TASK.digest, 1))
+    retried = Place(HERE, RowKey(START_MS + 3_000, TASK.digest, 1))
+    done(world.store.append([Append(((HERE, row(waited)),))]))
+    control = Control(1, "", "", waited.key.position_ms, retried.key.position_ms + 1)
+    done(world.store.cas([Cas(control_key(HERE), None, control.to_bytes())]))
+    run(world, insert_carried(Append(((HERE, row(retried)),)), START_MS))
+    [found] = done(world.store.find(HERE, [(retried.key.position_ms, TASK.digest)]))
+    assert [mark.value for mark in found.marks] == [b"%d" % (waited.key.position_ms + 1)]

@@ -35,7 +35,7 @@ from timerd.model.identity import RowKey
 from timerd.model.outcomes import OUTCOME_OF_MARK
 from timerd.model.partition import Partition
 from timerd.model.registers import Control, Place
-from timerd.model.rows import RowGroup, concat
+from timerd.model.rows import FLAG_CARRIED, RowGroup, concat
 from timerd.model.settle import Outcome
 from timerd.model.storage import Append, Appended, Found, Mark, MarkKind
 
@@ -224,15 +224,29 @@ def _choose(refused: Sequence[Placed], now_ms: int) -> Procedure[tuple[list[tupl
     new: set[Mark] = set()
     for partition, rows, closing_ms in refused:
         forwards, over = yield from _before(partition, rows)
-        own = b"%d" % max(now_ms, closing_ms)
+        flags = rows.columns["flags"]
         for n, key in enumerate(rows.keys()):
             if over[n]:
                 continue
-            mark = forwards[n] or Mark(partition, key, MarkKind.FORWARD, own)
+            own_ms = max(now_ms, closing_ms)
+            if forwards[n] is None and flags[n] & FLAG_CARRIED:
+                own_ms = yield from _free_ms(Place(partition, key), own_ms)
+            mark = forwards[n] or Mark(partition, key, MarkKind.FORWARD, b"%d" % own_ms)
             chosen.append((mark, rows.one(n)))
             if forwards[n] is None:
                 new.add(mark)
     return chosen, new
+
+
+def _free_ms(place: Place, own_ms: int) -> Procedure[int]:
+    """Where a row that was carried may be written again. The same attempt may have waited at that very instant, for the
+    end of a lease, and was carried on from there: it has ended there, and its way would be a circle."""
+    while True:
+        target = written_again(place, own_ms)
+        found: Sequence[Found] = yield Find(target.partition, [(target.key.position_ms, target.key.digest)])
+        if target.key.version not in found[0].rows.columns["version"].tolist():
+            return own_ms
+        own_ms += 1
 
 
 def placed_again(chosen: Iterable[tuple[Mark, RowGroup]], done: Inserted) -> Append:
