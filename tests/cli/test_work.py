@@ -158,6 +158,13 @@ def test_what_takes_longer_than_its_time_limit_is_ended_with_all_that_it_started
     assert ran.code == 0
     assert settled(server) == {"SETTLE_ACTION_NACK": 1}
     [settle] = server.work.settles
-    assert "of the queue 'mails' had not ended after 0.3 s. It was at:" in settle.error
-    assert "await process.wait()" in settle.error
+    assert settle.error == "the command had not ended after 0.3s, and was ended"
+    assert f"attempt 1, failed: {settle.error}" in ran.err
     assert not is_alive(tmp_path / "inner")
+
+
+@pytest.mark.parametrize("arguments", [("--exec", "true", "--time-limit", "0s"), ("--time-limit", "5s")])
+def test_a_time_limit_of_nothing_is_refused(terminal: Terminal, arguments: tuple[str, ...]) -> None:
+    ran = terminal("work", "mails", *arguments)
+    assert (ran.code, ran.out) == (2, "")
+    assert "--time-limit is for the command of --exec, and more than 0" in ran.err

@@ -172,7 +172,7 @@ async def test_the_repeat_of_a_limit_changes_nothing(server: Server, client: Cli
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"rate": "fast"}, "`rate` is 'fast': write tasks in a time, as 100/s"),
+        ({"rate": "fast"}, "`rate` is 'fast': write one or more tasks in a time, as 100/s"),
         ({"rate": "0/s"}, "`rate` is '0/s'"),
         ({"rate": "1/2d"}, "The period is 172,800,000 ms: give a second to a day"),
         ({"burst": 5}, "The limit limits nothing"),

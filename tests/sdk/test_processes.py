@@ -143,6 +143,19 @@ async def test_a_batch_is_one_call(server: FakeServer) -> None:
     assert (server.work.tokens(ACK), server.work.tokens(NACK)) == ([token_of(0), token_of(2)], [token_of(1)])
 
 
+async def test_a_worker_that_is_cut_short_leaves_no_process_behind(server: FakeServer, tmp_path: Path) -> None:
+    """Nobody would wait for one that does not heed what it is asked."""
+    run = asyncio.create_task(worker_of(server).run())
+    server.work.put(deliver_of("q", [f"stubborn {tmp_path}/a".encode()]))
+    async with asyncio.timeout(20):
+        while not (tmp_path / "a").exists():  # noqa: ASYNC110 - processes tell nobody
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    run.cancel()
+    await asyncio.wait([run])
+    await until_gone(int((tmp_path / "a").read_text().split(" ")[0]))
+
+
 def test_what_another_process_cannot_import_is_refused() -> None:
     def inner(delivery: Delivery) -> None: ...
 

@@ -74,7 +74,6 @@ def test_a_time_that_nobody_can_read_is_none(header: bytes) -> None:
 
 @pytest.mark.process
 async def test_a_server_survives_them(tmp_path: Path) -> None:
-    """Each task of a real server ends acknowledged, by as many requests as the page says, and its log has no
-    traceback."""
+    """Of each task of a real server come as many requests as the page says, and its log has no traceback."""
     tried, found = await fuzz(tmp_path, iter(range(SEEDS, SEEDS + 100)))
     assert (tried, found) == (100, [])

@@ -12,10 +12,10 @@ import typer
 
 from timerd.commands.call import CommandCall, online
 from timerd.commands.execution import execute
-from timerd.commands.failures import check_platform
+from timerd.commands.failures import WrongInput, check_platform
 from timerd.commands.output import payload_fields
 from timerd.commands.plain_log import log_plainly
-from timerd.commands.times import iso_of, parse_span
+from timerd.commands.times import iso_of, parse_span, shown_span
 
 if TYPE_CHECKING:
     from timerd.worker import Delivery, Worker
@@ -47,15 +47,17 @@ async def work(
     from timerd.sdk.working import run_until_signalled
     from timerd.worker import Worker
 
+    time_limit = None if limit is None else parse_span(limit)
+    if time_limit is not None and (command is None or not time_limit):
+        raise WrongInput("--time-limit is for the command of --exec, and more than 0: give for example 90s or 5m.")
     if command is not None:
         check_platform("timerd work --exec")
     await call.connect()
     call.bar.stop()
     log_plainly()
     worker = Worker(call.endpoint.connection())
-    job = Job(call, command, count, worker)
-    timeout = None if limit is None else parse_span(limit)
-    worker.on(queue, concurrency=min(concurrency, count or concurrency), timeout=timeout)(job.handle)
+    job = Job(call, command, count, worker, time_limit)
+    worker.on(queue, concurrency=min(concurrency, count or concurrency))(job.handle)
     exit_code = await run_until_signalled(worker)
     if exit_code:
         raise typer.Exit(exit_code)
@@ -64,9 +66,12 @@ async def work(
 class Job:
     """What is done with each delivery."""
 
-    def __init__(self, call: CommandCall, command: str | None, count: int | None, worker: Worker) -> None:
+    def __init__(
+        self, call: CommandCall, command: str | None, count: int | None, worker: Worker, time_limit: timedelta | None
+    ) -> None:
         self._call = call
         self._command = command
+        self._limit = time_limit
         self._left = count
         self._running = 0
         self._worker = worker
@@ -98,15 +103,23 @@ class Job:
         from timerd.worker import Reject, Retry
 
         as_json = self._call.out.as_json
-        code, tail = await execute(command, delivery, keep_stdout_clean=as_json)
+        code, tail = await self._executed(command, delivery)
         outcome = "done" if code == 0 else "rejected" if code == _REJECT else "failed"
         if as_json:
             self._call.out.line(_record(delivery) | {"exit_code": code, "outcome": outcome}, "")
         if code == 0:
             return
-        why = f"exit code {code}" + (f": {tail}" if tail else "")
+        why = tail if code is None else f"exit code {code}" + (f": {tail}" if tail else "")
         print(f"timerd: task {delivery.task_id}, attempt {delivery.attempt}, {outcome}: {why}", file=sys.stderr)
         raise Reject(why) if code == _REJECT else Retry(None, why)
+
+    async def _executed(self, command: str, delivery: Delivery) -> tuple[int | None, str]:
+        """(exit code, tail of stderr); without a code where it was ended, and why."""
+        try:
+            async with asyncio.timeout(self._limit.total_seconds() if self._limit is not None else None):
+                return await execute(command, delivery, keep_stdout_clean=self._call.out.as_json)
+        except TimeoutError:
+            return None, f"the command had not ended after {shown_span(self._limit or timedelta())}, and was ended"
 
 
 def _record(delivery: Delivery) -> dict[str, Any]:

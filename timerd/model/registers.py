@@ -20,7 +20,7 @@ class Table(StrEnum):
     CONTROL = "partition_control"
     MOVES = "moves"
     KEYS = "keys"
-    BUCKETS = "buckets"  # recorded shard count and `finishing` of one bucket
+    BUCKETS = "buckets"  # how many shards hot buckets have
     CLUSTER = "cluster"
     INSTANCES = "instances"
     SCHEDULES = "schedules"

@@ -318,6 +318,8 @@ def _rate(text_of_rate: str) -> tuple[int, int]:
     tasks, period_s = (int(found[1]), int(found[2] or 1) * _UNITS_S[found[3]]) if found else (0, 0)
     if not tasks or not period_s:
         raise invalid(
-            f"`rate` is {text_of_rate!r:.60}: write tasks in a time, as 100/s, 30/m, 1000/h, 20/d or 5/10s.", "rate"
+            f"`rate` is {text_of_rate!r:.60}: write one or more tasks in a time, as 100/s, 30/m, 1000/h, "
+            "20/d or 5/10s.",
+            "rate",
         )
     return tasks, period_s

@@ -77,9 +77,9 @@ class HandlerProcesses:
         return process
 
     def close(self) -> None:
-        """No call is waited for any more."""
-        for process in self._busy:
-            process.terminate()
+        """No call is waited for any more: what is still at one has been given up, or is delivered again."""
+        for process in [*self._busy]:
+            process.kill()
         while self._idle:
             self._idle.pop().close()
 
