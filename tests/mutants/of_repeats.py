@@ -153,6 +153,18 @@ MUTANTS = (
         tests=(CANCEL_AGAIN + "test_a_try_that_finds_the_task_cancelled_answers_for_one_that_found_it_with_a_worker",),
     ),
     Mutant(
+        name="first-tries-say-otherwise",
+        guarantee="G2",
+        file="timerd/core/protocol/cancel.py",
+        old="            said = yield from _said_by_all_tries(task, again, request, said, now_ms)\n",
+        new="",
+        breaks="of two tries of a cancel that mark the task at once one says IN_FLIGHT, and the other one CANCELLED",
+        tests=(
+            CANCEL_AGAIN
+            + "test_tries_that_mark_it_at_once_say_the_same_when_a_worker_has_it_for_one_of_them_only[False]",
+        ),
+    ),
+    Mutant(
         name="repeat-says-pending",
         guarantee="G2",
         file="timerd/core/protocol/cancel.py",

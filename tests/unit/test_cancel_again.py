@@ -7,7 +7,7 @@ import pytest
 from tests.property.world import Task, World
 from tests.unit.procedure_rig import delivered, going_on, run, scheduled, up_to, world
 from timerd.core.protocol.cancel import Cancelled, end_task
-from timerd.core.protocol.procedures import AskToEnd, Procedure, TryCas
+from timerd.core.protocol.procedures import AskToEnd, Procedure, SetMarks, TryCas
 from timerd.model.settle import Outcome
 
 __all__ = ["world"]
@@ -75,6 +75,27 @@ def test_a_try_that_finds_the_task_cancelled_answers_for_one_that_found_it_with_
     world.settle_down()
     assert run(world, cancel(world, task)) is Cancelled.CANCELLED
     assert run(world, going_on(first, setting)) is Cancelled.CANCELLED
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_tries_that_mark_it_at_once_say_the_same_when_a_worker_has_it_for_one_of_them_only(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    """Neither has met the mark of the other, so neither knows that it is not the first. Between their questions the
+    worker that has the attempt before fails it."""
+    [task] = scheduled(world, 0)
+    delivered(world, task)
+    world.nack(task, 1_000)
+    world.settle_down()
+    if not is_held:
+        nobody_holds(world)
+    first, other = cancel(world, task), cancel(world, task)
+    marking, also_marking = up_to(world, first, SetMarks), up_to(world, other, SetMarks)
+    with monkeypatch.context() as patch:
+        comes_back(patch)
+        assert run(world, going_on(other, also_marking)) is Cancelled.IN_FLIGHT
+    world.settle_down()
+    assert run(world, going_on(first, marking)) is Cancelled.IN_FLIGHT
 
 
 def test_of_what_was_never_due_a_repeat_sets_nothing(world: World) -> None:

@@ -118,7 +118,8 @@ def end_task(
             is_mine = again.first(MARK_OF_OUTCOME[outcome]) == request
             said = Cancelled.CANCELLED if is_mine else Cancelled.ALREADY_CANCELLED
         if isinstance(said, Cancelled):
-            said = (yield from _said_by_all_tries(task, again, request, said, now_ms)) if is_repeat else said
+            # Two tries that marked it at once have both met no mark, so this may be no repeat and yet not the first.
+            said = yield from _said_by_all_tries(task, again, request, said, now_ms)
             return (yield from said_for_good(task, request, said, now_ms, is_repeat=is_repeat))
         here = yield from locate(task)
 
@@ -153,8 +154,8 @@ def said_for_good(
 def _said_by_all_tries(
     task: TaskId, here: Located, request: bytes, said: Cancelled, now_ms: int
 ) -> Procedure[Cancelled]:
-    """CANCELLED by a try that is not the first: set, for another one may have found the task with a worker, and be
-    about to say so. What was never due was with nobody."""
+    """CANCELLED: set, for another try may have found the task with a worker, and be about to say so. What was never
+    due was with nobody."""
     if said is not Cancelled.CANCELLED or not now_ms or (not here.place.key.version and task.position_ms > now_ms):
         return said
     return Cancelled((yield from remember(_name(task, request), said.value.encode(), now_ms)).decode())
